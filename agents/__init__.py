@@ -1,0 +1,1 @@
+"""The roles that talk to a model, one a file."""

@@ -1,0 +1,1 @@
+"""What is true whoever answers: records, client, rewards, statistics, stores."""

@@ -1,0 +1,1 @@
+"""What a person runs: ``python -m grpo_training.<command>``."""

@@ -1,0 +1,44 @@
+"""Shared by all tests: no socket leaves this machine, and real data is used where it is there."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED_DATA = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared" / "data"))
+_LOOPBACK = {"127.0.0.1", "::1", "localhost", "0.0.0.0"}
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch):
+    connect = socket.socket.connect
+
+    def guarded(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in _LOOPBACK:
+            raise RuntimeError(f"a test tried to reach {address[0]}")
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def shared_file(relative: str) -> Path:
+    """A file of the real data; the test is skipped with a reason where it is not there."""
+    path = SHARED_DATA / relative
+    if not path.exists():
+        pytest.skip(f"real data not found: {path} (set SHARED_DATA)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def recorded():
+    """Recorded rollouts and fusions of a real model on AIME 2024, by name."""
+    names = ("generator_1_rollouts", "generator_2_rollouts", "critic_results")
+    return {name: shared_file(f"recorded/{name}.jsonl") for name in names}
+
+
+@pytest.fixture(scope="session")
+def aime2024():
+    """The AIME 2024 problems as a JSONL file."""
+    return shared_file("datasets/aime2024.jsonl")

@@ -1,4 +1,4 @@
-"""Typed errors: each says what happened, why and how to mend it, and is also the matching stdlib exception."""
+"""Typed errors: each says what, why and how to mend it, and is also the matching stdlib exception."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Message(Record):
 
 
 class Sampling(Record):
-    """How a reply is drawn. ``None`` leaves it to the server; what is sent as seed is ``seed`` + sample index."""
+    """How a reply is drawn. ``None``: the server decides; the seed sent is ``seed`` + sample index."""
 
     temperature: float | None = None
     top_p: float | None = None

@@ -42,9 +42,7 @@ def test_memory_is_bounded(pool):
 def test_works_from_any_thread(pool):
     values: list[int] = []
     threads = [
-        threading.Thread(
-            target=lambda i=i: values.append(pool.run("engine.verifiers.worker_probe:echo", i).value)
-        )
+        threading.Thread(target=lambda i=i: values.append(pool.run("engine.verifiers.worker_probe:echo", i).value))
         for i in range(8)
     ]
     for thread in threads:

@@ -1,0 +1,75 @@
+"""The judge: an opinion on a scaffold's reasoning, asked only where a ``reward_evaluator`` is configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.json_reading import read_json_object
+
+from agents.chat import ask
+from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
+from prompts import PromptTemplate
+
+if TYPE_CHECKING:
+    from agents.chat import ChatClient
+    from engine.tasks.task import Task
+
+_SCHEMA: dict[str, Any] = {
+    "title": "opinion",
+    "type": "object",
+    "properties": {"score": {"type": "number"}, "reason": {"type": "string"}},
+    "required": ["score"],
+}
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A score in [0, 1], or why there is none: ``judge_fault`` (unreadable) or ``infra_fault`` (no reply)."""
+
+    score: float | None
+    outcome: Outcome = Outcome.OK
+    fault: Fault | None = None
+
+
+class Judge:
+    """Gives opinions that join ``r_logic`` with their own weight."""
+
+    def __init__(self, client: ChatClient, role: str = "reward_evaluator", style: str = "full") -> None:
+        self._client = client
+        self._role = role
+        self._template = PromptTemplate("judge", {"problem", "scaffold"}, style)
+
+    async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
+        """Judge one candidate's reasoning."""
+        request = ChatRequest(
+            role=self._role,
+            messages=self._template.render(problem=problem.text, scaffold=task.show(candidate)),
+            sampling=Sampling(temperature=0.0),
+            json_schema=_SCHEMA,
+            purpose="judge",
+        )
+        [answer] = await ask(self._client, request, [0], _read, _unreadable)
+        if answer.read is None:
+            return Opinion(None, Outcome.INFRA_FAULT, answer.reply.fault)
+        return answer.read
+
+
+def _read(reply: Reply) -> Opinion:
+    if reply.completion is None:
+        return Opinion(None, Outcome.JUDGE_FAULT, reply.fault)
+    reading = read_json_object(reply.completion.text, required="score")
+    if reading.value is None:
+        return Opinion(None, Outcome.JUDGE_FAULT, reading.fault)
+    score = reading.value["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+        return Opinion(
+            None,
+            Outcome.JUDGE_FAULT,
+            Fault(kind="schema", message=f"score {score!r} is no number from 0 to 1"),
+        )
+    return Opinion(float(score))
+
+
+def _unreadable(opinion: Opinion) -> str | None:
+    return opinion.fault.message if opinion.outcome is Outcome.JUDGE_FAULT and opinion.fault else None

@@ -1,0 +1,159 @@
+"""Requests per second at 256 in flight: our client, journalling, against the bare SDK with a semaphore.
+
+``python bench/client_throughput.py [--requests 4000] [--rounds 3]``. The server stands in a process of its
+own and answers after 100 ms. Rounds are interleaved, so that a slow moment of the machine meets both.
+Leaves with status 1 where the ratio of the medians is below the target.
+"""
+
+import argparse
+import asyncio
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from aiohttp import web
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+IN_FLIGHT = 256
+LATENCY_S = 0.1
+TARGET = 0.85
+PROMPT = "Find the number of ordered pairs of positive integers with the given property. " * 20
+ANSWER = "We write the conditions as equations and count the solutions case by case. " * 20
+
+
+def serve() -> None:
+    """The server: prints its port, then answers until its input is closed."""
+
+    async def chat(request: web.Request) -> web.Response:
+        body = await request.json()
+        await asyncio.sleep(LATENCY_S)
+        message = {"role": "assistant", "content": ANSWER}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 400, "completion_tokens": 300, "total_tokens": 700}
+        reply = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return web.json_response({**reply, "choices": [choice], "usage": usage})
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", chat)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        print(runner.addresses[0][1], flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+    asyncio.run(main())
+
+
+class Bare:
+    """``openai[aiohttp]`` as its manual shows it, and a semaphore."""
+
+    name = "bare openai[aiohttp]"
+
+    def __init__(self, base_url: str, folder: Path) -> None:
+        from openai import AsyncOpenAI, DefaultAioHttpClient
+
+        self._sdk = AsyncOpenAI(
+            api_key="EMPTY", base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient()
+        )
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def ask(self, number: int) -> str:
+        async with self._slots:
+            messages = [{"role": "user", "content": f"{number}. {PROMPT}"}]
+            reply = await self._sdk.chat.completions.create(model="m", messages=messages, temperature=0.3)
+        return reply.choices[0].message.content
+
+    async def close(self) -> None:
+        await self._sdk.close()
+
+
+class Ours:
+    """The client with its journal; every request is a new one."""
+
+    name = "ours, journalling"
+
+    def __init__(self, base_url: str, folder: Path) -> None:
+        from engine.adaptive_concurrency import ConcurrencyRule
+        from engine.api_manager import ApiManager
+        from engine.llm_client import LLMClient
+        from engine.request_journal import RequestJournal
+
+        entry = {"api_key": "EMPTY", "base_url": base_url, "model": "m", "price_in": 1.0, "price_out": 2.0}
+        self._journal = RequestJournal(folder / "journal.sqlite")
+        rule = ConcurrencyRule(start=IN_FLIGHT, maximum=IN_FLIGHT)
+        manager = ApiManager(Path("bench"), {"generator_1": entry})
+        self._client = LLMClient(manager, journal=self._journal, concurrency=rule)
+
+    async def ask(self, number: int) -> str:
+        from engine.records import ChatRequest, Message, Sampling
+
+        message = Message(role="user", content=f"{number}. {PROMPT}")
+        request = ChatRequest(role="generator_1", messages=(message,), sampling=Sampling(temperature=0.3))
+        replies = await self._client.sample(request, [0])
+        return replies[0].completion.text
+
+    async def close(self) -> None:
+        await self._client.close()
+        self._journal.close()
+
+
+async def measure(base_url: str, requests: int, rounds: int) -> float:
+    """Run the rounds, print the table, return the ratio of the median rates."""
+    numbers = itertools.count()
+    rates: dict[str, list[float]] = {}
+    cpu: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
+        for client in asked:  # connections are opened and modules loaded before the clock runs
+            await asyncio.gather(*(client.ask(next(numbers)) for _ in range(2 * IN_FLIGHT)))
+        for _ in range(rounds):
+            for client in asked:
+                wall, used = time.perf_counter(), time.process_time()
+                texts = await asyncio.gather(*(client.ask(next(numbers)) for _ in range(requests)))
+                wall, used = time.perf_counter() - wall, time.process_time() - used
+                if set(texts) != {ANSWER}:
+                    raise RuntimeError(f"{client.name}: a reply is not what the server sent")
+                rates.setdefault(client.name, []).append(requests / wall)
+                cpu.setdefault(client.name, []).append(1000 * used / requests)
+        for client in asked:
+            await client.close()
+    print(f"{IN_FLIGHT} in flight, {LATENCY_S * 1000:.0f} ms server, {rounds} rounds of {requests} requests")
+    print(f"{'client':<24}{'requests/s':>12}{'CPU ms each':>14}{'of the ideal':>14}")
+    for name, values in rates.items():
+        rate = statistics.median(values)
+        share = rate / (IN_FLIGHT / LATENCY_S)
+        print(f"{name:<24}{rate:>12.0f}{statistics.median(cpu[name]):>14.3f}{share:>14.2f}")
+    ratio = statistics.median(rates[Ours.name]) / statistics.median(rates[Bare.name])
+    print(f"ratio ours / bare: {ratio:.2f} (target: at least {TARGET})")
+    return ratio
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=4000, help="requests a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    server = subprocess.Popen(
+        [sys.executable, __file__, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
+        ratio = asyncio.run(measure(base_url, arguments.requests, arguments.rounds))
+    finally:
+        server.stdin.close()
+        server.wait(10)
+    return 0 if ratio >= TARGET else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        sys.exit(main())

@@ -1,0 +1,195 @@
+"""Role -> endpoint: who answers, where, with which key, within which limits and at which price."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from engine.errors import ConfigurationError, MissingInputError
+
+_PIECE = 6
+"""So many characters of a key in a row are a piece of it; shorter keys (``EMPTY``) are no secrets."""
+
+DEFAULT_PATH = Path("data/api_keys/api_config.json")
+
+
+class Endpoint(BaseModel):
+    """One role's endpoint. The key is a secret: printing or dumping the endpoint never shows it.
+
+    Args:
+        role: the api role.
+        api_key: the secret; ``EMPTY`` for local servers that ask for none.
+        base_url: the OpenAI-compatible root, such as ``http://localhost:8129/v1``.
+        model: the model's name on that server.
+        max_concurrency: requests in flight at most, over all processes; None lets the client find out.
+        rpm: requests per minute, over all processes; None: no limit of ours.
+        tpm: tokens per minute, over all processes; None: no limit of ours.
+        price_in: USD per million prompt tokens; None: unknown.
+        price_out: USD per million completion tokens; None: unknown.
+        extra_body: further fields of the request's body, sent as they are.
+        timeout_s: seconds after which one attempt is given up.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, str_strip_whitespace=True)
+
+    role: str
+    api_key: SecretStr
+    base_url: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    max_concurrency: int | None = Field(default=None, ge=1)
+    rpm: int | None = Field(default=None, ge=1)
+    tpm: int | None = Field(default=None, ge=1)
+    price_in: float | None = Field(default=None, ge=0)
+    price_out: float | None = Field(default=None, ge=0)
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    timeout_s: float = Field(default=600.0, gt=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _http_only(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value.rstrip("/")
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr) -> SecretStr:
+        key = value.get_secret_value()
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise ValueError("must be printable ASCII without spaces (a line break or a typographic dash?)")
+        return value
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """The price of so many tokens in USD, or None where a price is not configured."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+
+    def without_key(self, text: str) -> str:
+        """The text with every word masked that holds a piece of the key; servers quote keys in errors."""
+        key = self.api_key.get_secret_value()
+        pieces = {key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)}
+        return re.sub(r"\S+", lambda word: "***" if any(piece in word[0] for piece in pieces) else word[0], text)
+
+
+_FIELDS = tuple(name for name in Endpoint.model_fields if name != "role")
+_NAMES = (*_FIELDS, "api_key_env")
+
+
+class ApiManager:
+    """The endpoints of one file, looked up by role.
+
+    Args:
+        path: the file, named in errors.
+        entries: role -> its fields, as they stand in the file.
+        environ: where ``api_key_env`` is looked up; the process's environment by default.
+    """
+
+    def __init__(
+        self, path: Path, entries: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.path = path
+        self._entries = dict(entries)
+        self._environ = os.environ if environ is None else environ
+        self._endpoints: dict[str, Endpoint] = {}
+        for role, entry in self._entries.items():
+            self._check_names(role, entry)
+
+    @classmethod
+    def load(cls, path: Path = DEFAULT_PATH, environ: Mapping[str, str] | None = None) -> ApiManager:
+        """Read the file.
+
+        Raises:
+            MissingInputError: there is no such file.
+            ConfigurationError: it is no JSON object of objects, or a field's name is unknown.
+        """
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (FileNotFoundError, IsADirectoryError):
+            raise MissingInputError(
+                f"API configuration not found: {path}",
+                fix=f"cp {DEFAULT_PATH}.example {path}   # then fill in keys, or point at a local server",
+            ) from None
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None
+        try:
+            entries = json.loads(text)
+        except json.JSONDecodeError as error:  # its message has a position, never the text, which holds keys
+            raise ConfigurationError(
+                f"{path} is not valid JSON",
+                why=f"{error.msg} at line {error.lineno}, column {error.colno}",
+                fix="Mend that line; JSON has no comments and no trailing commas.",
+            ) from None
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            raise ConfigurationError(
+                f"{path} must be an object of objects",
+                fix='Write {"generator_1": {"api_key": "...", "base_url": "...", "model": "..."}, ...}.',
+            )
+        return cls(path, entries, environ)
+
+    def has(self, role: str) -> bool:
+        """Whether the role stands in the file."""
+        return role in self._entries
+
+    def roles(self) -> list[str]:
+        """The roles of the file, in its order."""
+        return list(self._entries)
+
+    def endpoint(self, role: str) -> Endpoint:
+        """The role's endpoint.
+
+        Raises:
+            ConfigurationError: the role, its key or a needed field is missing, or a value is wrong.
+        """
+        if role not in self._endpoints:
+            self._endpoints[role] = self._build(role)
+        return self._endpoints[role]
+
+    def endpoint_or(self, role: str, fallback_role: str) -> Endpoint:
+        """The role's endpoint where it is configured, else that of ``fallback_role``."""
+        return self.endpoint(role if self.has(role) else fallback_role)
+
+    def _build(self, role: str) -> Endpoint:
+        if role not in self._entries:
+            raise self._no_key(role, f"{self.path} has no entry {role!r}.")
+        entry = dict(self._entries[role])
+        variable = entry.pop("api_key_env", None)
+        if not entry.get("api_key"):
+            if not variable:
+                raise self._no_key(role, f"Its entry in {self.path} gives no key.")
+            if not isinstance(variable, str) or not self._environ.get(variable):
+                raise self._no_key(role, f"{self.path} names the environment variable {variable!r}: not set.")
+            entry["api_key"] = self._environ[variable].strip()
+        try:
+            return Endpoint(role=role, **entry)
+        except ValidationError as error:
+            # Only places and reasons: the rejected input may be the key.
+            faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigurationError(
+                f"{role} in {self.path} cannot be used", why=faults, fix="Mend the fields that are named."
+            ) from None
+
+    def _no_key(self, role: str, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"API key not found for {role}",
+            why=why,
+            fix=f'Give "{role}" in {self.path} an "api_key" ("EMPTY" for a local server without keys), '
+            'or an "api_key_env" that names an environment variable holding the key.',
+        )
+
+    def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:
+        for name in entry:
+            if name in _NAMES:
+                continue
+            near = difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.0)
+            raise ConfigurationError(
+                f"Unknown field {name!r} for {role} in {self.path}",
+                fix=f"Did you mean {near[0]!r}? Valid fields: {', '.join(sorted(_NAMES))}.",
+            )

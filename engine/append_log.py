@@ -1,0 +1,321 @@
+"""A file of lines that is only appended to: it survives kill -9 at any byte and has one writer at a time.
+
+Rule for the last line: without its newline it counts when it is a whole JSON object (no true prefix of one is
+one), else it is torn: readers leave it out, and the next writer moves it to ``<name>.torn``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic_core import PydanticSerializationError
+
+from engine.errors import LockHeldError
+from engine.records import Record
+
+MAX_LINE_BYTES = 64 << 20
+"""A longer line is reported and skipped, so that one broken file cannot take all memory."""
+
+_POLL_S = 0.005
+_CHUNK = 1 << 16
+_sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # the former is not on macOS
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a file, numbered from 1. ``fault`` says why it could not be taken; then text is empty."""
+
+    number: int
+    text: bytes
+    fault: str = ""
+
+
+class LineReader:
+    """Hands out the lines of a growing file, each once, without taking any lock.
+
+    A file that was replaced or cut short since the last call is read from its start again.
+
+    Args:
+        path: the file; it may come into being later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._inode = -1
+        self._offset = 0
+        self._number = 0
+
+    def read(self, *, to_the_end: bool = False) -> Iterator[Line]:
+        """The complete lines that were not handed out yet, blank ones left out.
+
+        Args:
+            to_the_end: nobody writes any more, so the rule for the last line is applied: a whole object is
+                handed out, a torn line comes as a line with a fault.
+        """
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as stream:
+            if self.replaced():
+                self._offset = self._number = 0
+            self._inode = os.fstat(stream.fileno()).st_ino
+            stream.seek(self._offset)
+            while line := self._next(stream.readline, to_the_end):
+                self._offset = stream.tell()
+                self._number = line.number
+                if line.fault or line.text:
+                    yield line
+
+    def replaced(self) -> bool:
+        """Whether the file whose lines were handed out is gone, another one, or shorter now."""
+        if self._offset == 0:
+            return False
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return status.st_ino != self._inode or status.st_size < self._offset
+
+    def _next(self, readline: Callable[[int], bytes], to_the_end: bool) -> Line | None:
+        text = readline(MAX_LINE_BYTES)
+        number = self._number + 1
+        if text.endswith(b"\n"):
+            return Line(number, text.strip())
+        if len(text) == MAX_LINE_BYTES:
+            while (rest := readline(_CHUNK)) and not rest.endswith(b"\n"):
+                pass
+            ended = rest.endswith(b"\n") or to_the_end
+            return Line(number, b"", f"longer than {MAX_LINE_BYTES >> 20} MiB") if ended else None
+        if not text or not to_the_end:
+            return None
+        if is_json_object(text):
+            return Line(number, text.strip())
+        return Line(number, b"", "the last line is cut off")
+
+
+def is_json_object(text: bytes) -> bool:
+    """Whether the bytes are one whole JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def encode_line(record: Record) -> bytes:
+    """A record as one line of JSON. Half characters (lone surrogates) that a model wrote become ``?``."""
+    try:
+        return record.model_dump_json().encode()
+    except PydanticSerializationError:
+        return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
+
+
+class AppendLog:
+    """The writer's side.
+
+    Args:
+        path: the file; its directory is made when needed. ``<name>.lock`` beside it holds the lock.
+        wait_s: how long ``hold`` waits for another holder before it gives up, in seconds.
+        sleep: takes seconds.
+        clock: gives seconds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        wait_s: float = 0.2,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self._wait_s, self._sleep, self._clock = wait_s, sleep, clock
+        self._fd: int | None = None
+        self._held = False
+        self._guard = threading.Lock()
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the only writer for the length of the block; a torn last line is mended first.
+
+        Raises:
+            LockHeldError: another process, or another object of this one, holds the file; it is named.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(_lock_path(self.path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._acquire(lock)
+            _write_holder(lock)
+            self._held = True
+            if self.path.exists():
+                self._open()
+            try:
+                yield
+            finally:
+                self._close()
+                os.ftruncate(lock, 0)
+        finally:
+            os.close(lock)  # gives the lock back; the file stays, as removing it would let two writers in
+
+    def append(self, line: bytes) -> None:
+        """Add one line and wait until it is on the disk. Only inside ``hold``; from any thread.
+
+        Raises:
+            OSError: the disk is full or broken; the file is then as it was before.
+        """
+        if b"\n" in line:
+            raise ValueError("a line holds no newline")
+        if len(line) >= MAX_LINE_BYTES:
+            raise ValueError(f"a line of {len(line)} bytes; readers take {MAX_LINE_BYTES - 1}")
+        with self._guard:
+            if not self._held:
+                raise RuntimeError("append outside of hold()")
+            fd = self._open()
+            start = os.fstat(fd).st_size
+            try:
+                _write_all(fd, line + b"\n")
+                _sync(fd)
+            except OSError:
+                os.ftruncate(fd, start)
+                raise
+
+    @property
+    def held(self) -> bool:
+        """Whether this object is the writer now."""
+        return self._held
+
+    def _acquire(self, lock: int) -> None:
+        deadline = self._clock() + self._wait_s
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._clock() >= deadline:
+                    raise LockHeldError(
+                        f"Another process writes {self.path}",
+                        why=f"It is {_holder_text(lock)}.",
+                        fix="Wait for it or stop it, or work in another directory.",
+                    ) from None
+                self._sleep(_POLL_S)
+            else:
+                return
+
+    def _open(self) -> int:
+        if self._fd is None:
+            is_new = not self.path.exists()
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if is_new:
+                sync_directory(self.path.parent)
+            _mend(self._fd, self.path)
+        return self._fd
+
+    def _close(self) -> None:
+        with self._guard:
+            self._held = False
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+
+def writer_of(path: Path) -> str | None:
+    """Who holds the file for writing now, in words; None where nobody does. Never waits."""
+    try:
+        lock = os.open(_lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers wait a moment, so this look disturbs none
+    except BlockingIOError:
+        return _holder_text(lock)
+    finally:
+        os.close(lock)
+    return None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in place at once: after a crash it is the old one or the new one, whole. One caller at a time."""
+    temporary = path.with_name(path.name + ".tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        _write_all(fd, content)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in a directory are on the disk."""
+    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _mend(fd: int, path: Path) -> None:
+    """Finish a last line that is whole but for its newline; move a torn one to ``<name>.torn``."""
+    size = os.fstat(fd).st_size
+    start = _last_line_start(fd, size)
+    if start == size:
+        return
+    if size - start < MAX_LINE_BYTES and is_json_object(os.pread(fd, size - start, start)):
+        _write_all(fd, b"\n")
+    else:
+        with path.with_name(path.name + ".torn").open("ab") as torn:
+            for offset in range(start, size, _CHUNK):
+                torn.write(os.pread(fd, min(_CHUNK, size - offset), offset))
+            torn.write(b"\n")
+            torn.flush()
+            os.fsync(torn.fileno())
+        os.ftruncate(fd, start)
+    os.fsync(fd)
+
+
+def _last_line_start(fd: int, size: int) -> int:
+    end = size
+    while end > 0:
+        begin = max(0, end - _CHUNK)
+        found = os.pread(fd, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:  # a full disk or a signal may cut one write short
+        view = view[os.write(fd, view) :]
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _write_holder(lock: int) -> None:
+    holder = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join(sys.argv)[:200],
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, json.dumps(holder).encode(), 0)
+
+
+def _holder_text(lock: int) -> str:
+    try:
+        holder = json.loads(os.pread(lock, 4096, 0))
+        return "process {pid} on {host} ({command}), since {since}".format(**holder)
+    except (ValueError, KeyError, TypeError):
+        return "not known by name (it has just begun or just ended)"

@@ -1,0 +1,186 @@
+"""What a group of rewards tells: mean, sigma, advantages, whether to learn; and which reward went dead."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.records import GroupStats
+
+_NOISE = 1e-9
+"""Rewards are sums of a few products in [0, 1]: a smaller difference is rounding, not a measurement."""
+
+
+def group_stats(r_totals: Sequence[float], tau: float) -> GroupStats:
+    """Statistics of one complete group.
+
+    Args:
+        r_totals: the G total rewards of the group, in rollout order.
+        tau: the least sigma that is worth a lesson, in units of reward.
+
+    Returns:
+        mean; std, the population standard deviation (division by G); advantages, ``(r - mean) / std``, in
+        rollout order and all 0.0 where std is 0; triggered, whether ``std > tau`` strictly. Rewards that
+        differ by rounding only count as equal, and a std that passes tau by rounding only does not trigger.
+        The advantage is that of GRPO (Shao et al. 2024, eq. in section 4.1.2) without an epsilon in the
+        divisor, because a std of 0 is handled apart.
+
+    Raises:
+        ValueError: no rewards, a reward that is not finite, or a negative tau.
+    """
+    if not r_totals:
+        raise ValueError("a group without rewards has no statistics")
+    if not all(math.isfinite(reward) for reward in r_totals):
+        raise ValueError(f"a reward is not finite: {list(r_totals)}")
+    if not tau >= 0:
+        raise ValueError(f"tau is a standard deviation, so at least 0, not {tau}")
+    if max(r_totals) - min(r_totals) <= _NOISE:
+        return GroupStats(mean=r_totals[0], std=0.0, advantages=[0.0] * len(r_totals), triggered=False)
+    mean = math.fsum(r_totals) / len(r_totals)
+    std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in r_totals) / len(r_totals))
+    advantages = [(reward - mean) / std for reward in r_totals]
+    return GroupStats(mean=mean, std=std, advantages=advantages, triggered=std - tau > _NOISE)
+
+
+def combine_rewards(components: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+    """The total reward: the mean of the measured components by weight.
+
+    Args:
+        components: name -> reward in [0, 1], or None where it could not be measured.
+        weights: name -> weight, at least 0; they need not sum to 1. A weight without component is ignored.
+
+    Returns:
+        ``sum(w * r) / sum(w)`` over the measured components; None where nothing with a weight was measured.
+
+    Raises:
+        ValueError: a measured component has no weight, or a number is negative or not finite.
+    """
+    measured = {name: value for name, value in components.items() if value is not None}
+    for name, value in measured.items():
+        if name not in weights:
+            raise ValueError(f"no weight for {name}; there are weights for {', '.join(sorted(weights))}")
+        if not (math.isfinite(value) and value >= 0 and math.isfinite(weights[name]) and weights[name] >= 0):
+            raise ValueError(f"not a reward with its weight: {name} = {value}, weight {weights[name]}")
+    weight = math.fsum(weights[name] for name in measured)
+    if weight == 0:
+        return None
+    return math.fsum(weights[name] * value for name, value in measured.items()) / weight
+
+
+@dataclass(frozen=True)
+class DeadReward:
+    """An alarm: ``component`` was ``value`` in every rollout of the last ``groups`` groups."""
+
+    component: str
+    value: float
+    groups: int
+    rollouts: int
+
+    @property
+    def reason(self) -> str:
+        """One sentence for a person."""
+        if self.value <= _NOISE:
+            cause = "the problems are too hard, or the check passes nothing"
+        elif abs(self.value - 1) <= _NOISE:
+            cause = "the problems are too easy, or the check passes everything"
+        else:
+            cause = "a measurement that never moves measures nothing"
+        return (
+            f"{self.component} was {self.value:g} in all {self.rollouts} rollouts of the last "
+            f"{self.groups} groups: {cause}"
+        )
+
+
+@dataclass(frozen=True)
+class ComponentSummary:
+    """One row of the table at the end: what a component did in the whole run."""
+
+    component: str
+    groups: int
+    rollouts: int
+    low: float
+    high: float
+    alarms: int
+    dead: DeadReward | None
+
+
+class DeadRewardWatch:
+    """Notices a reward component that has stopped to tell answers apart.
+
+    A component is dead when every value that was measured in its last ``window`` groups is the same. Groups in
+    which it was not measured at all (None) do not count. One alarm an episode: the next one comes only after
+    the component has varied in between.
+
+    Args:
+        window: the number of groups, at least 2.
+    """
+
+    def __init__(self, window: int = 10) -> None:
+        if window < 2:
+            raise ValueError(f"a window of {window} groups shows no lasting constant; take at least 2")
+        self._window = window
+        self._tracks: dict[str, _Track] = {}
+
+    def feed(self, components: Mapping[str, Sequence[float | None]]) -> list[DeadReward]:
+        """Take in one complete group.
+
+        Args:
+            components: name -> the group's G values of that component, None where not measured.
+
+        Returns:
+            the alarms that begin with this group, by order of ``components``.
+        """
+        alarms = []
+        for name, values in components.items():
+            measured = [value for value in values if value is not None]
+            if measured:
+                track = self._tracks.setdefault(name, _Track(name, self._window))
+                alarm = track.feed(measured)
+                if alarm:
+                    alarms.append(alarm)
+        return alarms
+
+    def summary(self) -> list[ComponentSummary]:
+        """All components that were ever measured, in order of their first group."""
+        return [track.summary() for track in self._tracks.values()]
+
+
+class _Track:
+    """The last groups of one component, as (lowest, highest, number of values)."""
+
+    def __init__(self, component: str, window: int) -> None:
+        self._component = component
+        self._recent: deque[tuple[float, float, int]] = deque(maxlen=window)
+        self._low, self._high = math.inf, -math.inf
+        self._groups = self._rollouts = self._alarms = 0
+        self._dead: DeadReward | None = None
+
+    def feed(self, values: Sequence[float]) -> DeadReward | None:
+        """Take in a group; the alarm, where one begins."""
+        low, high = min(values), max(values)
+        self._recent.append((low, high, len(values)))
+        self._low, self._high = min(self._low, low), max(self._high, high)
+        self._groups += 1
+        self._rollouts += len(values)
+        was_dead, self._dead = self._dead is not None, self._verdict()
+        if self._dead is None or was_dead:
+            return None
+        self._alarms += 1
+        return self._dead
+
+    def _verdict(self) -> DeadReward | None:
+        if len(self._recent) < (self._recent.maxlen or 0):
+            return None
+        low = min(entry[0] for entry in self._recent)
+        high = max(entry[1] for entry in self._recent)
+        if high - low > _NOISE:
+            return None
+        return DeadReward(self._component, high, len(self._recent), sum(entry[2] for entry in self._recent))
+
+    def summary(self) -> ComponentSummary:
+        """The row of this component."""
+        return ComponentSummary(
+            self._component, self._groups, self._rollouts, self._low, self._high, self._alarms, self._dead
+        )

@@ -1,0 +1,127 @@
+"""Rules as trees: the nodes, their limits, and what can be done with them without evaluating."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from engine.errors import ScaffoldError
+
+MAX_NESTING = 40
+MAX_NODES = 2000
+
+
+class RuleSyntaxError(ScaffoldError, ValueError):
+    """A rule's text is not an expression. ``kind``: ``syntax``, ``prose``, ``ambiguous``, ``too_large``."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact constant."""
+
+    value: int | Fraction
+    size: int = 1
+    depth: int = 1
+    names: frozenset[str] = _NO_NAMES
+    functions: frozenset[str] = _NO_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, a constant of nature (``pi``), or a series' index."""
+
+    name: str
+    size: int = 1
+    depth: int = 1
+    functions: frozenset[str] = _NO_NAMES
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name itself."""
+        return frozenset((self.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function or an operator (``add``, ``mul``, ``div``, ``pow``, ``neg`` ...) and its arguments.
+
+    ``size``, ``depth``, the free ``names`` and all ``functions`` inside are kept, so that asking is free.
+    """
+
+    function: str
+    arguments: tuple[Node, ...]
+    size: int = field(compare=False)
+    depth: int = field(compare=False)
+    names: frozenset[str] = field(compare=False, repr=False)
+    functions: frozenset[str] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """``sum`` or ``product`` of ``body`` for ``index`` from ``first`` to ``last``, both included."""
+
+    function: str
+    body: Node
+    index: str
+    first: Node
+    last: Node
+    size: int = field(compare=False)
+    depth: int = field(compare=False)
+    names: frozenset[str] = field(compare=False, repr=False)
+    functions: frozenset[str] = field(compare=False, repr=False)
+
+
+Node = Number | Name | Apply | Series
+
+
+def _measure(children: tuple[Node, ...]) -> tuple[int, int]:
+    size, depth = 1, 0
+    for child in children:
+        size += child.size
+        depth = max(depth, child.depth)
+    if size > MAX_NODES or depth >= MAX_NESTING:
+        raise RuleSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
+    return size, depth + 1
+
+
+def apply(function: str, *arguments: Node) -> Apply:
+    """A node, its size and depth checked. Raises RuleSyntaxError (``too_large``)."""
+    size, depth = _measure(arguments)
+    names = _NO_NAMES.union(*[argument.names for argument in arguments])
+    functions = frozenset((function,)).union(*[argument.functions for argument in arguments])
+    return Apply(function, arguments, size, depth, names, functions)
+
+
+def series(function: str, body: Node, index: str, first: Node, last: Node) -> Series:
+    """A sum or product node, its size and depth checked. Raises RuleSyntaxError (``too_large``)."""
+    size, depth = _measure((body, first, last))
+    names = (body.names - {index}) | first.names | last.names
+    functions = body.functions | first.functions | last.functions
+    return Series(function, body, index, first, last, size, depth, names, functions)
+
+
+def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+    """The tree with names replaced by trees. Raises RuleSyntaxError where it grows too large."""
+    match node:
+        case Number():
+            return node
+        case Name():
+            return replacements.get(node.name, node)
+        case Apply():
+            return apply(node.function, *(substitute(argument, replacements) for argument in node.arguments))
+    inner = {name: tree for name, tree in replacements.items() if name != node.index}
+    return series(
+        node.function,
+        substitute(node.body, inner),
+        node.index,
+        substitute(node.first, replacements),
+        substitute(node.last, replacements),
+    )

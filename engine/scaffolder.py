@@ -1,0 +1,244 @@
+"""Causal scaffolds: the graph that a scaffold declares, what is sound in it, and how well its plan follows it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError
+from engine.records import CausalEdge, Scaffold
+from engine.rule_reading import parse_rule
+from engine.rule_tree import RuleSyntaxError
+from engine.scaffold_execution import (
+    MAX_RULE_CHARACTERS,
+    MAX_RULES,
+    Execution,
+    RuleFailure,
+    compile_scaffold,
+    execute,
+)
+from engine.scaffold_interventions import InterventionReport, intervene
+from engine.scaffold_knowns import known_units
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = [
+    "Execution",
+    "InterventionReport",
+    "RuleFailure",
+    "StructureReport",
+    "build_graph",
+    "check_structure",
+    "execute",
+    "intervene",
+    "known_units",
+    "plan_agreement",
+    "rule_cause_agreement",
+    "to_json",
+]
+
+MAX_GRAPH_EDGES = 1_000_000
+
+
+@dataclass(frozen=True)
+class StructureReport:
+    """What is sound in a scaffold's graph.
+
+    Args:
+        schema_ok: there is a target, a rule, and every rule names an effect and says something.
+        acyclic: the graph has no cycle; ``cycle`` holds one where it has (without repeating its start).
+        knowns_used: share of the knowns that are a cause of some rule; None where there are no knowns.
+        target_covered: the target is the effect of a rule.
+        rules_parse: share of the rules that can be read.
+        target_reachable: the target follows from knowns (and rules without causes) along the edges.
+        reachable: share of the effects that do.
+        faults: short codes of what is wrong, for people and logs.
+    """
+
+    schema_ok: bool
+    acyclic: bool
+    knowns_used: float | None
+    target_covered: bool
+    rules_parse: float
+    target_reachable: bool
+    reachable: float
+    cycle: tuple[str, ...] | None = None
+    faults: tuple[str, ...] = ()
+
+
+def build_graph(scaffold: Scaffold) -> nx.DiGraph[str]:
+    """The declared graph: an edge from every cause to its effect, every variable a node.
+
+    Raises:
+        InputError: more than a million edges.
+    """
+    import networkx as nx
+
+    size = sum(len(edge.cause) + 1 for edge in scaffold.causal_graph)
+    if size > MAX_GRAPH_EDGES:
+        raise InputError(
+            f"The causal graph has more than {MAX_GRAPH_EDGES} edges",
+            fix="Give a scaffold of fewer variables.",
+        )
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(scaffold.knowns)
+    for edge in scaffold.causal_graph:
+        graph.add_node(edge.effect)
+        graph.add_edges_from((cause, edge.effect) for cause in edge.cause)
+    return graph
+
+
+def check_structure(scaffold: Scaffold) -> StructureReport:
+    """Measure a scaffold's graph: linear in its size, without recursion. Rules beyond the limits count as unread.
+
+    Raises:
+        InputError: more than a million edges.
+    """
+    edges = scaffold.causal_graph
+    complete = [bool(edge.effect.strip() and edge.rule.strip()) for edge in edges]
+    schema_ok = bool(scaffold.target_variable.strip()) and bool(edges) and all(complete)
+    cycle = find_cycle(scaffold)
+    causes = {cause for edge in edges for cause in edge.cause}
+    effects = {edge.effect for edge in edges}
+    used = [name in causes for name in scaffold.knowns]
+    reached = _reachable(scaffold)
+    report = StructureReport(
+        schema_ok=schema_ok,
+        acyclic=cycle is None,
+        cycle=cycle,
+        knowns_used=sum(used) / len(used) if used else None,
+        target_covered=scaffold.target_variable in effects,
+        rules_parse=_readable_share(edges),
+        target_reachable=scaffold.target_variable in reached & effects,
+        reachable=len(reached & effects) / len(effects) if effects else 0.0,
+    )
+    checks = {
+        "schema": report.schema_ok,
+        "cycle": report.acyclic,
+        "unused_knowns": report.knowns_used in (None, 1.0),
+        "target_without_rule": report.target_covered,
+        "unreadable_rules": report.rules_parse == 1.0,
+        "target_unreachable": report.target_reachable,
+    }
+    faults = tuple(code for code, sound in checks.items() if not sound)
+    return StructureReport(**{**vars(report), "faults": faults})
+
+
+def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
+    """One cycle of the declared graph, in the direction of its edges; None where there is none.
+
+    Raises:
+        InputError: more than a million edges.
+    """
+    import networkx as nx
+
+    graph = build_graph(scaffold)
+    if nx.is_directed_acyclic_graph(graph):
+        return None
+    return tuple(edge[0] for edge in nx.find_cycle(graph))
+
+
+def _reachable(scaffold: Scaffold) -> set[str]:
+    """Variables that follow from knowns: an effect does when all causes of one of its rules do."""
+    waiting: dict[str, list[int]] = defaultdict(list)
+    missing: list[int] = []
+    queue: deque[str] = deque(scaffold.knowns)
+    for place, edge in enumerate(scaffold.causal_graph):
+        causes = set(edge.cause)
+        missing.append(len(causes))
+        for cause in causes:
+            waiting[cause].append(place)
+        if not causes:
+            queue.append(edge.effect)
+    reached: set[str] = set()
+    while queue:
+        variable = queue.popleft()
+        if variable in reached:
+            continue
+        reached.add(variable)
+        for place in waiting[variable]:
+            missing[place] -= 1
+            if not missing[place]:
+                queue.append(scaffold.causal_graph[place].effect)
+    return reached
+
+
+def _readable_share(edges: list[CausalEdge]) -> float:
+    if not edges:
+        return 0.0
+    characters = 0
+    readable = 0
+    for edge in edges[:MAX_RULES]:
+        characters += len(edge.rule)
+        if characters > MAX_RULE_CHARACTERS:
+            break
+        readable += _readable(edge)
+    return readable / len(edges)
+
+
+def _readable(edge: CausalEdge) -> bool:
+    try:
+        parse_rule(edge.rule, edge.effect, edge.cause)
+    except RuleSyntaxError:
+        return False
+    return True
+
+
+def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None) -> float:
+    """How far rules use just the causes that they list: the mean over rules, in [0, 1].
+
+    A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
+    read. A name that means no variable counts as used and not listed. 0 where there are no rules.
+
+    Args:
+        scaffold: whose rules are looked at.
+        execution: its execution, where there is one already: its rules need not be read again.
+    """
+    edges = scaffold.causal_graph
+    if not edges:
+        return 0.0
+    total = 0.0
+    program = execution.program if execution is not None else compile_scaffold(scaffold)
+    for place, rule in program.rules:
+        listed = set(edges[place].cause)
+        used = rule.reads | rule.unknown
+        total += len(used & listed) / len(used | listed) if used | listed else 1.0
+    return total / len(edges)
+
+
+def plan_agreement(scaffold: Scaffold) -> float:
+    """How far the computation plan follows the graph, in [0, 1].
+
+    A step's share is |inputs and causes| / |inputs or causes| of the rule of its target that fits best
+    (step ids stand for their targets), 0 where no rule gives its target or an input is neither known nor
+    the target of an earlier step. The mean is over the steps and over the effects that no step computes,
+    which count 0. 0 without a plan or without rules.
+    """
+    steps, edges = scaffold.computation_plan, scaffold.causal_graph
+    if not steps or not edges:
+        return 0.0
+    rules: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for edge in edges:
+        rules[edge.effect].append(frozenset(edge.cause))
+    target_of: dict[str, str] = {}
+    available = set(scaffold.knowns)
+    total = 0.0
+    for step in steps:
+        inputs = {name if name in available else target_of.get(name, name) for name in step.inputs}
+        in_order = all(name in available for name in inputs)
+        if in_order and step.target in rules:
+            total += max(
+                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0
+                for causes in rules[step.target]
+            )
+        available.add(step.target)
+        target_of[step.id] = step.target
+    left_out = len(rules.keys() - {step.target for step in steps})
+    return total / (len(steps) + left_out)
+
+
+def to_json(scaffold: Scaffold) -> str:
+    """The scaffold as one line of JSON with the keys of the file format."""
+    return scaffold.model_dump_json(exclude_none=True)

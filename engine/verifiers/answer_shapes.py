@@ -1,0 +1,363 @@
+r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an interval or an equation.
+
+Policies:
+
+* ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
+  stands for a tuple where the other side is one, and then order counts. A set is never a tuple.
+* ``1,024`` is a number; ``1,2`` is two.
+* The ends of an interval matter; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is two values.
+* ``x = 5`` and ``p + q = 23`` and ``33 + 1 + 24 = 58`` have the value at their end; an equation of a line is
+  compared as one where the truth is one too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_PARTS = 100
+_MAX_BRACKETS = 60
+
+Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A piece of an answer.
+
+    Args:
+        kind: what it is.
+        text: of a value its text, of an interval its brackets (``[)``), of a relation its sign
+            (``=``, ``<``, ``<=``, ``!=``).
+        parts: the pieces inside; of a relation its two sides.
+        name: of a value what it was said to be (``x`` of ``x = 5``).
+    """
+
+    kind: Kind
+    text: str = ""
+    parts: tuple[Shape, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How values (texts) and relations are compared, answer first; None is "cannot tell here"."""
+
+    value: Callable[[str, str], bool | None]
+    relation: Callable[[Shape, Shape], bool | None]
+
+
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
+_SEPARATOR = re.compile(
+    r"\s*(?:[,;]|\\text\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z]))\s*", re.IGNORECASE
+)
+_RELATION = re.compile(r"\\(?:le|ge|ne|approx|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<>]")
+_NAME = re.compile(
+    r"(?:\\?[A-Za-z]+|[A-Za-z]\s*\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
+    r"(?:_(?:\w|\{[^{}]*\}))?'*"
+)
+_MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
+_LETTERS = re.compile(r"[A-Za-z]")
+_CONSTANTS = re.compile(
+    r"\\(?:pi|sqrt|frac|cdot|times|infty)(?![A-Za-z])|(?<![A-Za-z\\])(?:sqrt|pi|e)(?![A-Za-z])"
+)
+_OPERATORS = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", "==": "=", r"\lt": "<", r"\gt": ">", r"\approx": "="}
+_FLIPPED = {">": "<", ">=": "<="}
+_ROWS = re.compile(r"\\begin\{[pbBvV]?matrix\}(.*)\\end\{[pbBvV]?matrix\}")
+_REALS = re.compile(r"\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|all real numbers|\\Re", re.IGNORECASE)
+_CLOSE = {"(": ")", "[": "]", "{": "}"}
+
+
+def read_shape(text: str) -> Shape:
+    """Read a cleaned text. Anything is a shape: what has no structure is one value."""
+    text = text.strip()
+    if sum(map(text.count, "([{")) > _MAX_BRACKETS:
+        return Shape("value", text)
+    if _REALS.fullmatch(text):
+        return Shape("interval", "()", (Shape("value", r"-\infty"), Shape("value", r"\infty")))
+    if r"\cup" in text:
+        pieces = [_interval(_MEMBER.sub("", piece.strip())) for piece in text.split(r"\cup")]
+        if all(pieces):
+            return Shape("union", parts=tuple(piece for piece in pieces if piece))
+    matrix = _ROWS.fullmatch(text)
+    if matrix:
+        rows = [[read_shape(cell) for cell in row.split("&")] for row in matrix[1].split(r"\\") if row.strip()]
+        return Shape(
+            "tuple", parts=tuple(row[0] if len(row) == 1 else Shape("tuple", parts=tuple(row)) for row in rows)
+        )
+    if _has_bare_thousands(text):
+        text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
+    pieces_of_list = _split(text)
+    if len(pieces_of_list) > 1:
+        return _group("list", pieces_of_list)
+    return _single(text)
+
+
+def _has_bare_thousands(text: str) -> bool:
+    """1,024 alone or among commas that are followed by spaces; not inside (1,024), which is a pair."""
+    return "," in text and (", " in text or text[:1] not in "([{\\") and _THOUSANDS.search(text) is not None
+
+
+def _single(text: str) -> Shape:
+    member = _MEMBER.match(text)
+    if member:
+        return read_shape(text[member.end() :])
+    relation = _relation(text)
+    if relation:
+        return relation
+    inner = _inside(text)
+    if inner is not None:
+        opening = text[0] if text[0] != "\\" else text[:2]
+        if opening in ("{", r"\{"):
+            condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
+            if len(condition) == 2 and _NAME.fullmatch(condition[0].strip()):
+                return read_shape(condition[1])
+            return (
+                _group("set", _split(inner)) if opening == r"\{" or len(_split(inner)) > 1 else read_shape(inner)
+            )
+        pieces = _split(inner)
+        if opening == "[" and len(pieces) == 2:
+            return _interval(text) or Shape("value", text)
+        if len(pieces) > 1:
+            return _group("tuple", pieces)
+        return read_shape(inner) if opening in ("(", "[") else Shape("value", text)
+    half_open = _interval(text)
+    if half_open:
+        return half_open
+    if text in (r"\emptyset", r"\varnothing", r"\{\}", r"\{ \}"):
+        return Shape("set")
+    if r"\pm" in text:
+        signs = (("+", "-"), ("-", "+"))
+        values = [text.replace(r"\pm", upper).replace(r"\mp", lower) for upper, lower in signs]
+        return Shape("list", parts=tuple(Shape("value", value) for value in values))
+    return Shape("value", text)
+
+
+def _group(kind: Kind, pieces: list[str]) -> Shape:
+    if len(pieces) > MAX_PARTS:
+        return Shape("value", ",".join(pieces))
+    parts: list[Shape] = []
+    for piece in pieces:
+        part = _single(piece)
+        parts.extend(part.parts if part.kind == "list" and kind != "tuple" else [part])
+    return Shape(kind, parts=tuple(parts))
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas, semicolons, "or" and "and" that stand outside all brackets."""
+    pieces, level, start = [], 0, 0
+    for mark in re.finditer(r"[(\[{]|[)\]}]|" + _SEPARATOR.pattern, text, re.IGNORECASE):
+        if mark.start() < start:
+            continue
+        if mark[0] in "([{":
+            level += 1
+        elif mark[0] in ")]}":
+            level -= 1
+        elif level <= 0:
+            pieces.append(text[start : mark.start()])
+            start = mark.end()
+    pieces.append(text[start:])
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _inside(text: str) -> str | None:
+    """What a pair of brackets around the whole text holds; None where no one pair does."""
+    for opening, closing in ((r"\{", r"\}"), (r"\langle", r"\rangle")):
+        if text.startswith(opening) and text.endswith(closing):
+            return text[len(opening) : -len(closing)].strip()
+    if text[:1] not in _CLOSE or text[-1:] != _CLOSE[text[0]]:
+        return None
+    level = 0
+    for at, char in enumerate(text):
+        level += (char in "([{") - (char in ")]}")
+        if level == 0:
+            return text[1:-1].strip() if at == len(text) - 1 else None
+    return None
+
+
+def _interval(text: str) -> Shape | None:
+    text = text.strip()
+    if text[:1] not in ("(", "[") or text[-1:] not in (")", "]"):
+        return None
+    ends = _split(text[1:-1])
+    return (
+        Shape("interval", text[0] + text[-1], tuple(Shape("value", end) for end in ends))
+        if len(ends) == 2
+        else None
+    )
+
+
+def _relation(text: str) -> Shape | None:
+    found = list(_RELATION.finditer(text))
+    if not found or len(found) > MAX_PARTS or any(_is_inside(text, mark.start()) for mark in found):
+        return None
+    starts, ends = [0, *(mark.end() for mark in found)], [*(mark.start() for mark in found), len(text)]
+    sides = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    operators = [_OPERATORS.get(mark[0], mark[0]) for mark in found]
+    if not sides[0] and operators[0] == "=" and len(sides) == 2:  # "= 5" after a sentence was cut
+        return _single(sides[1])
+    if not all(sides):
+        return None
+    if all(operator == "=" for operator in operators):
+        if len(sides) == 2:
+            return _equation(*sides)
+        return _named(sides[0], read_shape(sides[-1]))
+    if len(sides) > 3:
+        return None
+    return _range(sides, operators)
+
+
+def _is_inside(text: str, position: int) -> bool:
+    before = text[:position]
+    return sum(map(before.count, "([{")) != sum(map(before.count, ")]}"))
+
+
+def _equation(left: str, right: str) -> Shape:
+    if _NAME.fullmatch(left):
+        return _named(left, read_shape(right))
+    if _NAME.fullmatch(right):
+        return _named(right, read_shape(left))
+    return Shape("relation", "=", (Shape("value", left), Shape("value", right)))
+
+
+def _named(name: str, shape: Shape) -> Shape:
+    if shape.kind != "value" or not _NAME.fullmatch(name):
+        return shape
+    return Shape("value", shape.text, (), name.replace(" ", ""))
+
+
+def _range(sides: list[str], operators: list[str]) -> Shape | None:
+    """x > 3 and 3 < x <= 5 as intervals; another inequality as a relation."""
+    if len(sides) == 3:
+        if {operators[0][0], operators[1][0]} == {">"}:
+            sides, operators = sides[::-1], [_FLIPPED[operator] for operator in operators[::-1]]
+        if {operators[0][0], operators[1][0]} != {"<"} or not _NAME.fullmatch(sides[1]):
+            return None
+        brackets = ("[" if operators[0] == "<=" else "(") + ("]" if operators[1] == "<=" else ")")
+        return Shape("interval", brackets, (Shape("value", sides[0]), Shape("value", sides[2])))
+    left, right, operator = sides[0], sides[1], operators[0]
+    if operator in _FLIPPED:
+        left, right, operator = right, left, _FLIPPED[operator]
+    closed = operator == "<="
+    if operator != "!=" and _NAME.fullmatch(right) and _is_constant(left):
+        return Shape("interval", "[)" if closed else "()", (Shape("value", left), Shape("value", r"\infty")))
+    if operator != "!=" and _NAME.fullmatch(left) and _is_constant(right):
+        return Shape("interval", "(]" if closed else "()", (Shape("value", r"-\infty"), Shape("value", right)))
+    return Shape("relation", operator, (Shape("value", left), Shape("value", right)))
+
+
+def _is_constant(text: str) -> bool:
+    return not _LETTERS.search(_CONSTANTS.sub("", text))
+
+
+# ------------------------------------------------------------------ comparing
+
+
+def same_shape(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
+    """Compare by the policies above; None where the judge could not tell."""
+    answer, truth = _unwrapped(answer), _unwrapped(truth)
+    if "relation" in (answer.kind, truth.kind):
+        return _same_relation(answer, truth, judge)
+    if answer.kind == truth.kind == "value":
+        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
+            return judge.relation(_as_relation(answer), _as_relation(truth))
+        return judge.value(answer.text, truth.text)
+    if "union" in (answer.kind, truth.kind):
+        return _same_union(answer, truth, judge)
+    if "interval" in (answer.kind, truth.kind):
+        return _same_interval(answer, truth, judge)
+    if "value" in (answer.kind, truth.kind) or len(answer.parts) != len(truth.parts):
+        return False
+    kinds = {answer.kind, truth.kind}
+    if kinds == {"set", "tuple"}:
+        return False
+    names = [part.name for part in answer.parts]
+    if all(names) and len(set(names)) == len(names) and set(names) == {part.name for part in truth.parts}:
+        by_name = {part.name: part for part in answer.parts}
+        return _all(same_shape(by_name[part.name], part, judge) for part in truth.parts)
+    if "tuple" in kinds or _are_named(answer) or _are_named(truth):
+        return _all(same_shape(a, t, judge) for a, t in zip(answer.parts, truth.parts, strict=True))
+    return _same_in_any_order(answer.parts, truth.parts, judge)
+
+
+def _unwrapped(shape: Shape) -> Shape:
+    while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
+        shape = shape.parts[0]
+    return shape
+
+
+def _are_named(shape: Shape) -> bool:
+    """Whether the parts are different unknowns: x = 1, y = 2."""
+    names = [part.name for part in shape.parts]
+    return all(names) and len(set(names)) == len(names) > 1
+
+
+def _are_different_letters(left: str, right: str) -> bool:
+    return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
+
+
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
+    unknown = False
+    for verdict in verdicts:
+        if verdict is False:
+            return False
+        unknown |= verdict is None
+    return None if unknown else True
+
+
+def _same_in_any_order(answers: tuple[Shape, ...], truths: tuple[Shape, ...], judge: Judge) -> bool | None:
+    left = list(answers)
+    unknown = False
+    for truth in truths:
+        for at, answer in enumerate(left):
+            verdict = same_shape(answer, truth, judge)
+            if verdict:
+                del left[at]
+                break
+            unknown |= verdict is None
+        else:
+            return None if unknown else False
+    return True
+
+
+def _same_interval(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
+    answer, truth = _as_interval(answer), _as_interval(truth)
+    if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
+        return False
+    return _all(same_shape(a, t, judge) for a, t in zip(answer.parts, truth.parts, strict=True))
+
+
+def _as_interval(shape: Shape) -> Shape:
+    if shape.kind == "tuple" and len(shape.parts) == 2:
+        return Shape("interval", "()", shape.parts)
+    return shape
+
+
+def _same_union(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
+    if answer.kind == "list":
+        answer = Shape("union", parts=answer.parts)
+    if truth.kind == "list":
+        truth = Shape("union", parts=truth.parts)
+    if answer.kind != truth.kind or len(answer.parts) != len(truth.parts):
+        return False
+    return _same_in_any_order(answer.parts, truth.parts, judge)
+
+
+def _same_relation(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
+    if answer.kind == "value" and answer.name:
+        answer = _as_relation(answer)
+    if truth.kind == "value" and truth.name:
+        truth = _as_relation(truth)
+    if answer.kind == truth.kind == "relation":
+        return judge.relation(answer, truth) if answer.text == truth.text else False
+    value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
+    if value.kind != "value" or relation.text != "=":
+        return False
+    result = next((side for side in reversed(relation.parts) if _is_constant(side.text)), relation.parts[1])
+    return judge.value(result.text, value.text) if relation is answer else judge.value(value.text, result.text)
+
+
+def _as_relation(value: Shape) -> Shape:
+    return Shape("relation", "=", (Shape("value", value.name), Shape("value", value.text)))

@@ -1,0 +1,168 @@
+"""Numbers as they are written: the exact value, and how precisely it was shown. No heavy imports."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+_MAX_CHARS = 400
+_MAX_EXPONENT = 400
+_NOISE = Fraction(1, 10**9)
+_NOISE_AT_ZERO = Fraction(1, 10**12)
+_MIN_FIGURES_OF_ANSWER = 4
+_MIN_FIGURES_OF_TRUTH = 3
+_PHYSICS_TOLERANCE = Fraction(1, 100)
+
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+_TIMES = r"\s*(?:\\times|\\cdot|\*|x)\s*"
+
+
+def _power_of_ten(name: str) -> str:
+    return rf"10\s*(?:\^|\*\*)\s*(?:\{{\s*(?P<{name}1>[+-]?\s*\d{{1,4}})\s*\}}|(?P<{name}2>[+-]?\d{{1,4}}))"
+
+
+_SCIENTIFIC = re.compile(
+    rf"(?P<sign>[+-]?)\s*(?:(?P<digits>{_DIGITS})"
+    rf"(?:[eE](?P<e>[+-]?\d{{1,4}})(?![\d.])|{_TIMES}{_power_of_ten('p')})?|{_power_of_ten('q')})",
+    re.ASCII,
+)
+_FRACTION = re.compile(
+    r"(?P<sign>[+-]?)\s*(?:(?P<whole>\d+)\s+|(?P<glued>\d+)\s*(?=\\))?"
+    r"(?:\\frac\s*\{\s*(?P<n1>[+-]?\d+)\s*\}\s*\{\s*(?P<d1>[+-]?\d+)\s*\}|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeral:
+    """A number as written.
+
+    Args:
+        value: its exact value.
+        rounded: written with a decimal point or a power of ten, so that it may stand for a longer number.
+        figures: significant figures shown; the zeros at the end of a plain integer count.
+        place: the value of one unit of the last figure shown.
+    """
+
+    value: Fraction
+    rounded: bool = False
+    figures: int = 0
+    place: Fraction = Fraction(1)
+
+
+def read_numeral(text: str) -> Numeral | None:
+    """Read a whole text as one number: 025, 1,024, -3/4, 1 1/2, 0.50, 3e8, 3.0\\times10^{8}, 50%; else None."""
+    text = text.strip()
+    if not text or len(text) > _MAX_CHARS:
+        return None
+    if text.isdecimal() and text.isascii():
+        return Numeral(Fraction(int(text)), figures=len(text.lstrip("0")) or 1)
+    if text.endswith("%"):
+        number = read_numeral(text[:-1].removesuffix("\\"))
+        if number is None or text.count("%") > 1:
+            return None
+        return Numeral(number.value / 100, number.rounded, number.figures, number.place / 100)
+    found = _SCIENTIFIC.fullmatch(text)
+    if found:
+        return _scientific(found)
+    found = _FRACTION.fullmatch(text)
+    return _fraction(found) if found else None
+
+
+def numeral_prefix(text: str) -> tuple[Numeral, str] | None:
+    """Read the longest number that a text starts with, and give it with the rest of the text."""
+    if len(text) > _MAX_CHARS:
+        return None
+    text = text.lstrip()
+    found = _FRACTION.match(text) or _SCIENTIFIC.match(text)
+    if not found:
+        return None
+    number = _fraction(found) if "whole" in found.re.groupindex else _scientific(found)
+    rest = text[found.end() :]
+    return None if number is None or rest[:1].isdigit() else (number, rest)
+
+
+def _scientific(found: re.Match[str]) -> Numeral | None:
+    digits = (found["digits"] or "1").replace(",", "")
+    exponent = found["e"] or found["p1"] or found["p2"] or found["q1"] or found["q2"]
+    power = int(exponent.replace(" ", "")) if exponent else 0
+    if abs(power) > _MAX_EXPONENT:
+        return None
+    whole, _, decimals = digits.partition(".")
+    place = Fraction(10) ** (power - len(decimals))
+    count = int(whole + decimals or "0")
+    value = count * place
+    figures = len((whole + decimals).lstrip("0")) or 1
+    rounded = "." in digits.rstrip(".") or bool(exponent)
+    return Numeral(-value if found["sign"] == "-" else value, rounded, figures, place)
+
+
+def _fraction(found: re.Match[str]) -> Numeral | None:
+    below = int(found["d1"] or found["d2"])
+    if below == 0:
+        return None
+    value = Fraction(int(found["n1"] or found["n2"]), below)
+    whole = found["whole"] or found["glued"]
+    if whole:
+        if not 0 < value < 1:  # 2 5/3 is no mixed number, and 2\frac{5}{3} is a product
+            return None
+        value += int(whole)
+    return Numeral(-value if found["sign"] == "-" else value)
+
+
+def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -> bool:
+    """Whether an answer is the true number, for mathematics.
+
+    * Equal values are equal, however they are written.
+    * An integer truth needs the integer. A decimal within 1e-9 (relative) is float noise and counts:
+      79.99999999999999 is 80; 246.67 is not 247.
+    * A truth that is exact but no integer may be answered in decimals: at least 4 significant figures, and
+      the truth rounded or cut at the last figure shown (2/3: 0.6667 and 0.6666, not 0.667, not 0.6668).
+    * A truth in decimals with 3 or more figures was rounded when it was written, so every value within half
+      a unit of its last figure is right (3.14: pi); with fewer figures only the value itself is.
+
+    Args:
+        rel_tol: replaces all of this by |answer - truth| <= rel_tol |truth|.
+    """
+    if rel_tol is not None:
+        return abs(answer.value - truth.value) <= Fraction(rel_tol) * abs(truth.value)
+    if answer.value == truth.value:
+        return True
+    if answer.rounded and shows(answer, truth.value):
+        return True
+    return rounds_to(answer.value, truth)
+
+
+def shows(answer: Numeral, exact: Fraction) -> bool:
+    """Whether decimals show an exact value: float noise, or (not for integers) at least 4 right figures."""
+    difference = abs(answer.value - exact)
+    if difference <= (_NOISE * abs(exact) if exact else _NOISE_AT_ZERO) and difference < Fraction(1, 2):
+        return True
+    if exact.denominator == 1 or answer.figures < _MIN_FIGURES_OF_ANSWER:
+        return False
+    is_cut = 0 <= abs(exact) - abs(answer.value) < answer.place and (exact > 0) == (answer.value > 0)
+    return 2 * difference <= answer.place or is_cut
+
+
+def rounds_to(exact: Fraction, truth: Numeral) -> bool:
+    """Whether a truth in decimals is an exact value rounded. 80.0 is an integer that a program wrote."""
+    if not truth.rounded or truth.figures < _MIN_FIGURES_OF_TRUTH or truth.value.denominator == 1:
+        return False
+    return 2 * abs(exact - truth.value) <= truth.place
+
+
+def physics_tolerance(truth: Numeral, rel_tol: float | None = None) -> Fraction:
+    """How far a measured quantity may be from the truth, in the truth's unit.
+
+    Half a unit of the truth's last figure (all that a rounded truth tells: 1.2 stands for 1.15 to 1.25), or
+    1 % where that is larger (constants differ in the third figure: g = 9.8, 9.81 or 10 m/s^2 is a choice of
+    the author, 9.8 is accepted for 9.81). A truth of one figure tells too little about its rounding ("5 m"
+    would accept 4.5 m), so there it is 1 %. A truth of zero has no scale: exact, or half of the last decimal.
+    """
+    if rel_tol is not None:
+        return Fraction(rel_tol) * abs(truth.value)
+    half = truth.place / 2 if truth.figures > 1 or (truth.value == 0 and truth.place < 1) else Fraction(0)
+    if not truth.rounded and truth.value.denominator != 1:
+        half = Fraction(0)
+    return max(half, _PHYSICS_TOLERANCE * abs(truth.value))

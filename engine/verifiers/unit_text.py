@@ -1,0 +1,208 @@
+r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
+
+Only listed names are units; nothing is looked up by the text itself. No heavy imports.
+
+Reading rules: a space or a dot multiplies and after a slash stays below it, as people write ``J/kg·K``;
+``*`` multiplies from left to right; powers are whole or simple fractions of at most 12.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+MAX_UNIT_CHARS = 120
+_MAX_POWER = 12
+_MAX_FACTORS = 12
+
+_PREFIXES = {
+    "f": "femto", "p": "pico", "n": "nano", "u": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto",
+    "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta",
+}  # fmt: skip
+_PREFIXED = {
+    "m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvin", "mol": "mole", "cd": "candela",
+    "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
+    "F": "farad", "ohm": "ohm", "S": "siemens", "Wb": "weber", "T": "tesla", "H": "henry", "L": "liter",
+    "l": "liter", "eV": "electron_volt", "bar": "bar", "cal": "calorie", "Bq": "becquerel", "Gy": "gray",
+    "Sv": "sievert", "lm": "lumen", "lx": "lux", "rad": "radian", "sr": "steradian", "Ci": "curie",
+    "pc": "parsec", "Wh": "watt_hour", "Da": "unified_atomic_mass_unit",
+}  # fmt: skip
+_PLAIN = {
+    "min": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second", "d": "day",
+    "yr": "year", "deg": "degree", "arcmin": "arcminute", "arcsec": "arcsecond", "rev": "turn",
+    "rpm": "revolutions_per_minute", "atm": "standard_atmosphere", "torr": "torr", "Torr": "torr",
+    "mmHg": "millimeter_Hg", "psi": "pound_force_per_square_inch", "ft": "foot", "in": "inch", "yd": "yard",
+    "mi": "mile", "mph": "mile_per_hour", "kph": "kilometer_per_hour", "lb": "pound", "lbs": "pound",
+    "lbf": "force_pound", "oz": "ounce", "gal": "gallon", "hp": "horsepower", "ly": "light_year",
+    "au": "astronomical_unit", "AU": "astronomical_unit", "dyn": "dyne", "erg": "erg", "G": "si_gauss",
+    "c": "speed_of_light", "t": "metric_ton", "amu": "unified_atomic_mass_unit", "kgf": "kilogram_force",
+    "u": "unified_atomic_mass_unit", "ha": "hectare", "cc": "cubic_centimeter", "degC": "degree_Celsius",
+    "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
+    "AA": "angstrom",
+}  # fmt: skip
+_PREFIXED_NAMES = """
+meter gram second ampere kelvin mole candela hertz newton pascal joule watt coulomb volt farad ohm siemens
+weber tesla henry liter bar calorie becquerel gray sievert lumen lux radian steradian curie parsec
+"""
+_PREFIXED_WORDS = {
+    **{name: name for name in _PREFIXED_NAMES.split()},
+    "metre": "meter", "litre": "liter", "amp": "ampere", "electronvolt": "electron_volt",
+}  # fmt: skip
+_PLAIN_NAMES = """
+minute hour day week year degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
+turn knot foot
+"""
+_PLAIN_WORDS = {
+    **{name: name for name in _PLAIN_NAMES.split()},
+    "gauss": "si_gauss", "feet": "foot", "inches": "inch", "revolution": "turn", "tonne": "metric_ton",
+    "lightyear": "light_year",
+    "atmosphere": "standard_atmosphere", "arcminute": "arcminute", "arcsecond": "arcsecond",
+}  # fmt: skip
+
+
+def _table() -> dict[str, str]:
+    table = dict(_PREFIXED)
+    for symbol, name in _PREFIXED.items():
+        table.update({short + symbol: prefix + name for short, prefix in _PREFIXES.items()})
+    for word, name in _PREFIXED_WORDS.items():
+        table.update({word: name, word + "s": name})
+        table.update({p + word: p + name for p in _PREFIXES.values()})
+        table.update({p + word + "s": p + name for p in _PREFIXES.values()})
+    for word, name in _PLAIN_WORDS.items():
+        table.update({word: name, word + "s": name})
+    return table | _PLAIN
+
+
+UNITS = _table()
+_WORD_UNITS = {word.lower(): name for word, name in UNITS.items() if len(word) > 3}
+
+_ONE_SPELLING = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm|rm)\s*\{)?\s*([CF])(?![A-Za-z])\}?", r" deg\1 "),
+        (r"\b[Dd]eg(?:ree)?s?\s+([CF])(?![A-Za-z])", r" deg\1 "),
+        (r"\b[Dd]egrees?\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
+        (r"\^\s*\{?\s*\\circ\s*\}?", " deg "),
+        (r"\\(?:text|mathrm|mbox|textrm|operatorname|rm|si|unit)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 "),
+        (r"\\(?:text|mathrm|rm)(?![A-Za-z])", " "),
+        (r"\\mu\s*", "u"),
+        (r"(?:(?<![A-Za-z])([kMGmu])\s+)?\\(?:Omega|ohm)(?![A-Za-z])", r"\1ohm"),
+        (r"\\per(?![A-Za-z])|\bper\b", "/"),
+        (r"\\(?:cdot|times)(?![A-Za-z])|\.(?=\s*[A-Za-z])", " "),
+        (r"\\AA(?![A-Za-z])", "AA"),
+        (r"\bsquared\b", "^2"),
+        (r"\bcubed\b", "^3"),
+        (r"\b[Ss]quare\s+([A-Za-z]+)|\b[Ss]q\.?\s+([A-Za-z]+)", r"\1\2^2"),
+        (r"\b[Cc]ubic\s+([A-Za-z]+)", r"\1^3"),
+        (r"\blight[\s-]years?\b", "ly"),
+        (r"\\ell", "l"),
+    )
+)  # fmt: skip
+_FRACTION = re.compile(r"\\frac\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
+_TOKEN = re.compile(
+    r"(?P<word>[A-Za-z]+)|(?P<power>\s*(?:\^|\*\*)\s*(?:\(\s*([+-]?\s*\d{1,2}(?:\s*/\s*\d{1,2})?)\s*\)|([+-]?\d{1,2})))"
+    r"|(?P<glued>[+-]?\d(?!\d))|(?P<mark>[/*()])|(?P<space>\s+)",
+    re.ASCII,
+)
+
+Powers = tuple[tuple[str, Fraction], ...]
+"""Unit names with their powers, sorted by name, no zero powers: the meaning of a unit text."""
+
+
+class UnknownUnitError(ValueError):
+    """The text is no unit."""
+
+
+@lru_cache(maxsize=2048)
+def read_unit(text: str) -> Powers | None:
+    """Read a whole text as a unit; None where it is none. An empty text is the unit 1: ``()``."""
+    if len(text) > MAX_UNIT_CHARS:
+        return None
+    text = text.strip()
+    if not text:
+        return ()
+    if re.match(r"1\s*/", text):  # 1/s
+        text = text[1:]
+    try:
+        reader = _Reader(_one_spelling(text))
+        powers = reader.product()
+        if reader.tokens:
+            return None
+    except UnknownUnitError:
+        return None
+    return tuple(sorted((name, power) for name, power in powers.items() if power)) if powers else None
+
+
+def _one_spelling(text: str) -> str:
+    for pattern, new in _ONE_SPELLING:
+        text = pattern.sub(new, text)
+    return _FRACTION.sub(r"(\1)/(\2)", text).replace("{", "(").replace("}", ")")
+
+
+def _named(word: str) -> str:
+    name = UNITS.get(word) or _WORD_UNITS.get(word.lower())
+    if name is None:
+        raise UnknownUnitError(word)
+    return name
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, str]] = []
+        text, at = text.strip(), 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if not found:
+                raise UnknownUnitError(text[at])
+            at = found.end()
+            kind = next(name for name, part in found.groupdict().items() if part is not None)
+            self.tokens.append((kind, (found[3] or found[4] or found[0]).strip()))
+        self.tokens.reverse()
+        self.factors = 0
+
+    def peek(self) -> tuple[str, str]:
+        return self.tokens[-1] if self.tokens else ("", "")
+
+    def product(self) -> dict[str, Fraction]:
+        total: dict[str, Fraction] = {}
+        sign = 1
+        while True:
+            kind, content = self.peek()
+            if kind == "space":
+                self.tokens.pop()
+                continue
+            if (kind, content) in (("mark", "/"), ("mark", "*")):
+                self.tokens.pop()
+                sign = -1 if content == "/" else 1
+                continue
+            if kind != "word" and (kind, content) != ("mark", "("):
+                return total
+            for name, power in self.factor().items():
+                total[name] = total.get(name, Fraction(0)) + sign * power
+
+    def factor(self) -> dict[str, Fraction]:
+        self.factors += 1
+        if self.factors > _MAX_FACTORS:
+            raise UnknownUnitError("too many factors")
+        kind, content = self.tokens.pop()
+        if kind == "word":
+            base = {_named(content): Fraction(1)}
+        else:
+            base = self.product()
+            if not base or self.peek() != ("mark", ")"):
+                raise UnknownUnitError("unbalanced")
+            self.tokens.pop()
+        power = self.power()
+        return {name: value * power for name, value in base.items()}
+
+    def power(self) -> Fraction:
+        if self.peek()[0] not in ("power", "glued"):
+            return Fraction(1)
+        above, _, below = self.tokens.pop()[1].replace(" ", "").partition("/")
+        if below and not int(below):
+            raise UnknownUnitError("no power")
+        power = Fraction(int(above), int(below or 1))
+        if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
+            raise UnknownUnitError("no usual power")
+        return power

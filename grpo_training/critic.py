@@ -1,0 +1,254 @@
+"""The critic: ``python -m grpo_training.critic`` fuses what the generators kept, scores, keeps and learns."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grpo_training.command import run_command
+from grpo_training.settings import CriticSettings, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agents.critic import CriticAgent
+    from engine.experience_state import LibraryState
+    from engine.records import Candidate, Fault, Fusion, Problem, RolloutGroup
+    from engine.reward_evaluator import Baseline
+    from grpo_training.generator_caches import GeneratorCaches
+    from grpo_training.learning_run import ScoredGroup, Step
+    from grpo_training.session import Session
+
+_WEIGHTS = {
+    "r_ans": "weight_ans",
+    "r_logic": "weight_logic",
+    "r_graph": "weight_graph",
+    "r_fusion": "weight_fusion",
+}
+_SHAPING = [
+    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
+    *("weight_judge", *_WEIGHTS.values()),
+]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    settings = parse_settings(
+        CriticSettings,
+        argv,
+        prog="python -m grpo_training.critic",
+        description=(
+            "The critic: fuses each generator's candidates for a problem into one scaffold (a merge where they "
+            "agree, a model where they do not), scores the fusions, and learns from problems whose fusions "
+            "differ. Run it after the generators, or beside them with --follow. The same command again goes on "
+            "where it stopped."
+        ),
+    )
+    return asyncio.run(run_critic(settings))
+
+
+async def run_critic(settings: CriticSettings) -> int:
+    """Run the critic to its end; the exit code.
+
+    Raises:
+        ScaffoldError: a missing cache, bad input, a refusing endpoint, an exhausted budget, an open group.
+    """
+    from agents.critic import CriticAgent
+    from engine.api_manager import ApiManager
+    from engine.experience_library import ExperienceLibrary
+    from engine.progress import Progress
+    from engine.records import Fusion, Sampling
+    from engine.rollout_store import RolloutStore, latest_fusions, read
+    from grpo_training.generator_caches import GeneratorCaches
+    from grpo_training.learning_run import LearningRun
+    from grpo_training.run_manifest import set_aside, settle_run
+    from grpo_training.session import open_session, shaping_facts
+
+    manager = ApiManager.load(settings.api_config)
+    manager.endpoint("critic")
+    store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
+    manifest_path = settings.cache_dir / "critic_run.json"
+    if settings.fresh:
+        set_aside(store, manifest_path)
+    with store.hold():
+        caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
+        manifest = settle_run(
+            manifest_path,
+            {name: getattr(settings, name) for name in _SHAPING},
+            shaping_facts(manager, "critic", CriticAgent.template(settings.prompts).hash),
+            [store.path],
+            resume=settings.resume,
+        )
+        settings = settings.model_copy(update=manifest.configuration["settings"])
+        contents = read(store.path, Fusion, missing_ok=True)
+        done = {
+            key: fusion
+            for key, fusion in latest_fusions(contents.records).items()
+            if fusion.outcome.carries_reward
+        }
+        library = ExperienceLibrary(settings.experiences_dir / "critic_experiences.json", "C", settings.capacity)
+        sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
+        weights = {component: getattr(settings, name) for component, name in _WEIGHTS.items()}
+
+        def keep(fusions: list[Fusion]) -> None:
+            for fusion in fusions:
+                store.append(fusion)
+
+        async with open_session(settings, manager, "critic", "critic", weights) as session:
+            agent = CriticAgent(session.client, sampling, settings.prompts)
+            producer = _Producer(settings, session, agent, caches, done)
+            progress = Progress("critic", None, lambda: session.client.counters)
+            run = LearningRun(
+                manifest.run,
+                settings.window,
+                library,
+                session.analyst,
+                producer.produce,
+                keep,
+                progress,
+            )
+            try:
+                with progress:
+                    for broken in contents.broken:
+                        progress.note(f"skipped {broken}")
+                    await run.go(caches.steps(progress, follow=settings.follow))
+                    for text in [*caches.notes(), *(f"skipped {broken}" for broken in caches.broken)]:
+                        progress.note(text)
+            finally:
+                progress.summary(
+                    [
+                        *run.summary_rows(),
+                        ("merged without a model", f"{producer.structural} of {producer.fusions} fusions"),
+                        ("fusions kept in", str(store.path)),
+                    ]
+                )
+        manifest.finish(manifest_path)
+    return 0
+
+
+class _Producer:
+    """Makes a problem's group of fusions, one a generator; what an earlier start stored is not asked again."""
+
+    def __init__(
+        self,
+        settings: CriticSettings,
+        session: Session,
+        agent: CriticAgent,
+        caches: GeneratorCaches,
+        done: dict[tuple[str, int, str], Fusion],
+    ) -> None:
+        self._settings, self._session, self._agent = settings, session, agent
+        self._caches, self._done = caches, done
+        self.fusions = self.structural = 0
+
+    async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[list[Fusion]] | Fault:
+        """The step's group, or the fault that leaves it open."""
+        from engine.group_statistics import group_stats
+        from engine.records import Fault
+        from grpo_training.learning_run import ScoredGroup
+        from grpo_training.session import attempt_from_fusion, total_of
+
+        groups = self._caches.groups(step.problem.id, step.epoch)
+        kept = {name: self._done.get((step.problem.id, step.epoch, name)) for name in groups}
+        made = await asyncio.gather(
+            *(self._fuse(step, name, group, state) for name, group in groups.items() if kept[name] is None)
+        )
+        fresh: dict[str, Fusion] = {}
+        for fusion in made:
+            if isinstance(fusion, Fault):
+                return fusion
+            fresh[fusion.generator_id] = fusion
+        fusions = [kept[name] or fresh[name] for name in groups]
+        self.fusions += len(fresh)
+        self.structural += sum(fusion.merged == "structural" for fusion in fresh.values())
+        return ScoredGroup(
+            record=list(fresh.values()),
+            attempts=[attempt_from_fusion(fusion) for fusion in fusions],
+            rewards=[fusion.rewards for fusion in fusions],
+            stats=group_stats([total_of(fusion.rewards) for fusion in fusions], self._settings.tau),
+            experience_ids=fusions[0].experience_ids,
+            is_kept=not fresh,
+            re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
+            repaired=sum(bool(fusion.repairs) for fusion in fusions),
+        )
+
+    async def _fuse(self, step: Step, generator: str, group: RolloutGroup, state: LibraryState) -> Fusion | Fault:
+        from engine.records import Fault, Fusion, Policy
+        from engine.tasks.task import task_named
+        from grpo_training.session import now_text, scaffold_text
+
+        problem, session = step.problem, self._session
+        task = task_named(problem.task)
+        inputs = await asyncio.to_thread(_read_inputs, session, problem, group)
+        if isinstance(inputs, Fault):
+            return inputs
+        fused = await self._agent.fuse(task, problem, generator, inputs.candidates, state.experiences)
+        if fused.candidate is None:
+            return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
+        score = await session.score(task, problem, fused.candidate, inputs.baseline)
+        if isinstance(score, Fault):
+            return score
+        candidate = score.candidate
+        return Fusion(
+            problem_id=problem.id,
+            problem_text=problem.text,
+            ground_truth=problem.answer,
+            generator_id=generator,
+            fused_scaffold=scaffold_text(candidate),
+            final_answer=candidate.answer,
+            is_correct=score.is_correct,
+            rewards=score.rewards,
+            timestamp=now_text(),
+            task=problem.task,
+            epoch=step.epoch,
+            outcome=score.outcome,
+            fault=candidate.fault,
+            completion=fused.reply.completion if fused.reply else None,
+            answer_source=candidate.answer_source,
+            stated_answer=candidate.stated_answer,
+            merged=fused.merged,
+            repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
+            reward_detail=score.detail,
+            experience_ids=[experience.id for experience in state.experiences],
+            policy=Policy(
+                model=session.manager.endpoint(self._agent.role).model,
+                library_version=state.version,
+                prompt_hash=self._agent.prompt_hash,
+                sampling=self._agent.sampling,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    candidates: list[Candidate]
+    baseline: Baseline | None
+
+
+def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _Inputs | Fault:
+    """One generator's candidates as fusion inputs, and what their fusion must beat.
+
+    They are scored anew, so that inputs by any program and the fusion are measured with one yardstick.
+    """
+    from engine.group_statistics import combine_rewards
+    from engine.records import Fault, Outcome
+    from engine.reward_evaluator import GENERATOR_WEIGHTS, fusion_baseline
+    from engine.tasks.task import task_named
+
+    task = task_named(problem.task)
+    candidates, totals = [], []
+    for rollout in group.rollouts:
+        stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
+        candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
+        scored = session.evaluator.score(task, problem, candidate)
+        if scored.outcome is Outcome.INFRA_FAULT:
+            return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
+        components = {name: getattr(scored.rewards, name) for name in GENERATOR_WEIGHTS}
+        candidates.append(candidate)
+        totals.append(combine_rewards(components, GENERATOR_WEIGHTS) or 0.0)
+    return _Inputs(candidates, fusion_baseline([candidate.answer for candidate in candidates], totals))
+
+
+if __name__ == "__main__":
+    run_command(main)

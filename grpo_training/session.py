@@ -1,0 +1,182 @@
+"""What the generators and the critic share: the client with its journal, ledger and budget; who asks whom."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from agents.analyst import Attempt, ExperienceAnalyst
+from agents.judge import Judge
+from engine.api_manager import ApiManager
+from engine.budget import Budget
+from engine.errors import InputError
+from engine.llm_client import LLMClient
+from engine.rate_ledger import RateLedger
+from engine.records import Candidate, Fault, Fusion, Outcome, Problem, Rewards, Rollout
+from engine.request_journal import RequestJournal
+from engine.retry_policy import RetryPolicy
+from engine.reward_evaluator import Baseline, RewardEvaluator, Scored
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from agents.chat import Answer
+    from engine.tasks.task import Task
+    from grpo_training.settings import RunSettings
+
+_SHOWN = 6000  # characters of one attempt that the analyst sees
+
+
+@dataclass(frozen=True)
+class Session:
+    """A running process's hands."""
+
+    manager: ApiManager
+    client: LLMClient
+    analyst: ExperienceAnalyst
+    judge: Judge | None
+    evaluator: RewardEvaluator
+
+    async def score(
+        self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
+    ) -> Scored | Fault:
+        """Score a candidate; a fault (no judge in reach, no checker to start) leaves the group open."""
+        opinion = None
+        if self.judge is not None and candidate.scaffold is not None:
+            verdict = await self.judge.opinion(task, problem, candidate)
+            if verdict.outcome is Outcome.INFRA_FAULT:
+                return verdict.fault or Fault(kind="judge_unreachable")
+            opinion = verdict.score
+        scored = await asyncio.to_thread(
+            self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline
+        )
+        if scored.outcome is Outcome.INFRA_FAULT:
+            return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
+        return scored
+
+
+@asynccontextmanager
+async def open_session(
+    settings: RunSettings, manager: ApiManager, learner: str, role: str, weights: Mapping[str, float]
+) -> AsyncIterator[Session]:
+    """Open what a process needs to talk to models and score their replies.
+
+    Args:
+        settings: the run's settings.
+        manager: the endpoints.
+        learner: ``generator`` or ``critic``; whose lessons the analyst writes.
+        role: the learner's api role; the analyst's too where no ``analyst`` is configured.
+        weights: reward weights.
+    """
+    settings.cache_dir.mkdir(parents=True, exist_ok=True)
+    journal = RequestJournal(settings.cache_dir / "requests.sqlite")
+    ledger = RateLedger(settings.api_config.with_suffix(".ledger.sqlite"))
+    client = LLMClient(
+        manager,
+        journal=journal,
+        ledger=ledger,
+        retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
+        budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
+    )
+    async with client:
+        yield Session(
+            manager,
+            client,
+            ExperienceAnalyst(
+                client,
+                "analyst" if manager.has("analyst") else role,
+                learner,
+                seed=settings.seed,
+                style=settings.prompts,
+            ),
+            Judge(client, style=settings.prompts) if manager.has("reward_evaluator") else None,
+            RewardEvaluator(weights, settings.weight_judge),
+        )
+
+
+def shaping_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:
+    """What shapes results beside the settings: the models that are asked, and the prompt."""
+    facts = {"model": manager.endpoint(role).model, "prompt_hash": prompt_hash}
+    for other in ("analyst", "reward_evaluator"):
+        if manager.has(other):
+            facts[other] = manager.endpoint(other).model
+    return facts
+
+
+def rollout_from(rollout_id: int, answer: Answer[Candidate], score: Scored, experience_ids: list[str]) -> Rollout:
+    """The record of one scored answer."""
+    candidate, rewards = score.candidate, score.rewards
+    return Rollout(
+        rollout_id=rollout_id,
+        scaffold=scaffold_text(candidate),
+        answer=candidate.answer,
+        is_correct=score.is_correct,
+        r_ans=rewards.r_ans,
+        r_logic=rewards.r_logic,
+        r_graph=rewards.r_graph,
+        r_total=total_of(rewards),
+        outcome=score.outcome,
+        fault=candidate.fault,
+        completion=answer.reply.completion,
+        answer_source=candidate.answer_source,
+        stated_answer=candidate.stated_answer,
+        repairs=[*candidate.repairs, *(["re_asked"] if answer.re_asked else [])],
+        reward_detail=score.detail,
+        experience_ids=experience_ids,
+    )
+
+
+def scaffold_text(candidate: Candidate) -> str | None:
+    """The scaffold as JSON text, the form of the files; None where there is none."""
+    return None if candidate.scaffold is None else candidate.scaffold.model_dump_json()
+
+
+def total_of(rewards: Rewards | Rollout) -> float:
+    """``r_total`` of a scored candidate; a task that measures nothing at all is a mistake of ours."""
+    if rewards.r_total is None:
+        raise ValueError("no component was measured, so there is no total reward")
+    return rewards.r_total
+
+
+def attempt_from_rollout(rollout: Rollout) -> Attempt:
+    """A rollout as the analyst sees it. Only what its record holds, so that a resumed run asks the same."""
+    return _attempt(rollout, rollout.scaffold, rollout.answer, rollout.r_total)
+
+
+def attempt_from_fusion(fusion: Fusion) -> Attempt:
+    """A fusion as the analyst sees it."""
+    return _attempt(fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
+
+
+def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
+    text = scaffold if isinstance(scaffold, str) else None
+    if text is None and record.completion is not None:
+        text = record.completion.text
+    remarks = [] if record.fault is None else [record.fault.kind]
+    if record.answer_source == "executed" and record.stated_answer not in (None, answer):
+        remarks.append(f"its graph gives {answer}, its text says {record.stated_answer}")
+    return Attempt(
+        text=(text or "(no text)")[:_SHOWN],
+        answer=answer,
+        is_correct=bool(record.is_correct),
+        r_total=r_total or 0.0,
+        remarks="; ".join(remarks),
+    )
+
+
+def check_same_problem(problem: Problem, text: str, ground_truth: str, place: str) -> None:
+    """Refuse results that carry a problem's id and are of another problem."""
+    if (problem.text, problem.answer) != (text, ground_truth):
+        raise InputError(
+            f"{place} holds another problem under the id {problem.id}",
+            why="The dataset changed, or the cache belongs to another one.",
+            fix="Choose --fresh (set those results aside) or another --cache-dir.",
+        )
+
+
+def now_text(now: datetime | None = None) -> str:
+    """A timestamp for a record: ISO 8601 in UTC, seconds."""
+    return (now or datetime.now(UTC)).isoformat(timespec="seconds")

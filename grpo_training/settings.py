@@ -1,0 +1,230 @@
+"""A command's settings: one pydantic model gives the flags, reads the YAML and checks the values.
+
+Precedence: command line > ``--config`` file > defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.errors import InputError, MissingInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).resolve().parents[1]
+
+Positive = Annotated[int, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+
+
+class Settings(BaseModel):
+    """Base of all commands' settings: unknown keys and wrong types are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+class RunSettings(Settings):
+    """What the generators and the critic share."""
+
+    seed: int = Field(0, description="seed of the sampling and of the order of problems from the 2nd epoch on")
+    window: Positive = Field(
+        8, description="problems in flight: problem k is asked with the lessons of problems up to k-W"
+    )
+    tau: float = Field(0.05, ge=0, description="a group teaches when the std of its rewards exceeds this")
+    max_tokens: Positive | None = Field(None, description="completion tokens a reply may have")
+    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    capacity: Positive = Field(64, description="experiences that a library holds")
+    budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
+    budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
+    attempts: Positive = Field(8, description="attempts per request before its group is left open")
+    retry_minutes: float = Field(15.0, gt=0, description="minutes that the attempts of a request may take")
+    weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
+    weight_logic: Weight = Field(0.25, description="weight of r_logic")
+    weight_graph: Weight = Field(0.25, description="weight of r_graph")
+    weight_judge: float = Field(0.3, ge=0, le=1, description="share of a configured judge in r_logic")
+    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
+    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
+    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the libraries are kept")
+    resume: bool = Field(False, description="go on with the cache's own configuration, whatever the flags say")
+    fresh: bool = Field(False, description="set the cache's results aside and start anew")
+
+
+class GeneratorSettings(RunSettings):
+    """Settings of ``python -m grpo_training.generatorN``."""
+
+    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, or the path of a JSONL file")
+    max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
+    rollouts: Positive = Field(3, description="rollouts per problem")
+    temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
+    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling; the server's default if unset")
+    epochs: Positive = Field(1, description="passes over the problems")
+
+
+class CriticSettings(RunSettings):
+    """Settings of ``python -m grpo_training.critic``."""
+
+    temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
+    generators: str = Field("1,2,3", description="whose rollouts to fuse, such as 1,2")
+    follow: bool = Field(False, description="start while the generators still write")
+    weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
+    weight_fusion: Weight = Field(0.25, description="weight of r_fusion")
+
+
+def parse_settings(
+    model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str
+) -> SettingsT:
+    """Read a command's settings from its command line and its ``--config`` file.
+
+    ``--help`` and ``--print-config`` print and end the process with status 0.
+
+    Raises:
+        InputError: an unknown key (with the nearest valid name), a wrong type, a value out of range; it names
+            the file and the key, or the flag.
+    """
+    parser = _Parser(prog=prog, description=description, formatter_class=_Formatter)
+    for name, field in model.model_fields.items():
+        dashed, plain = "--" + name.replace("_", "-"), "--" + name
+        flags = [dashed] if dashed == plain else [dashed, plain]
+        shown = field.description or ""
+        if field.default not in (None, False):
+            shown += f" (default: {_relative(field.default)})"
+        if field.annotation is bool:
+            action: Any = argparse.BooleanOptionalAction if field.default else "store_true"
+            parser.add_argument(*flags, action=action, default=argparse.SUPPRESS, help=shown)
+        else:
+            metavar = "{" + ",".join(_choices(field.annotation)) + "}" if _choices(field.annotation) else None
+            parser.add_argument(
+                *flags, default=argparse.SUPPRESS, help=shown, metavar=metavar or _metavar(field.annotation)
+            )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
+    parser.add_argument("--print-config", action="store_true", help="print the resolved settings and stop")
+    given = vars(parser.parse_args(argv))
+    config, print_config = given.pop("config"), given.pop("print_config")
+    values: dict[str, Any] = {}
+    if config is not None:
+        values = {name: _Sourced(value, f"{config}: {name}") for name, value in _read_yaml(config, model).items()}
+    values |= {name: _Sourced(value, "--" + name.replace("_", "-")) for name, value in given.items()}
+    try:
+        settings = model.model_validate({name: sourced.value for name, sourced in values.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        source = values[name].source if name in values else name
+        raise InputError(
+            f"{source}: {first['msg']} (given: {first['input']!r})",
+            fix=f"See {prog} --help.",
+        ) from None
+    if isinstance(settings, RunSettings) and settings.resume and settings.fresh:
+        raise InputError("--resume and --fresh exclude each other")
+    if print_config:
+        print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        raise SystemExit(0)
+    return settings
+
+
+class _Sourced:
+    """A raw value and where it came from, so that an error can name the place."""
+
+    def __init__(self, value: Any, source: str) -> None:
+        self.value, self.source = value, source
+
+
+class _Formatter(argparse.HelpFormatter):
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if action.option_strings and len(action.option_strings) == 2 and "_" in action.option_strings[1]:
+            shown = argparse.Action(action.option_strings[:1], action.dest, metavar=action.metavar)
+            shown.nargs = action.nargs
+            return super()._format_action_invocation(shown)
+        return super()._format_action_invocation(action)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors leave with status 1 (bad input) and name the nearest flag."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(allow_abbrev=False, **arguments)
+
+    def error(self, message: str) -> Any:
+        unknown = re.search(r"unrecognized arguments: (\S+)", message)
+        fix = f"See {self.prog} --help."
+        if unknown:
+            flag = unknown.group(1).split("=")[0]
+            near = difflib.get_close_matches(flag, [*self._option_string_actions], 1)
+            if near:
+                fix = f"Did you mean {near[0]}? {fix}"
+        raise InputError(message, fix=fix)
+
+
+def _read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise MissingInputError(f"Config file not found: {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Config file cannot be read: {path}", why=str(error)) from None
+    try:
+        loaded = yaml.load(text, Loader=_yaml_loader())  # noqa: S506 - a SafeLoader with one more number form
+    except yaml.YAMLError as error:
+        raise InputError(f"Config file is not YAML: {path}", why=str(error)) from None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise InputError(f"Config file must hold `key: value` lines: {path}")
+    values = {str(key).replace("-", "_"): value for key, value in loaded.items()}
+    for key in values:
+        if key not in model.model_fields:
+            near = difflib.get_close_matches(key, model.model_fields, 1, cutoff=0.4)
+            raise InputError(
+                f"{path}: unknown key {key!r}",
+                fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
+            )
+        if isinstance(values[key], bool) and model.model_fields[key].annotation is not bool:
+            raise InputError(f"{path}: {key}: {values[key]} is not a value of this key")
+    return values
+
+
+def _yaml_loader() -> Any:
+    """YAML 1.1 reads ``1e-6`` as text; people mean a number."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+        list("-+0123456789"),
+    )
+    return Loader
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
+
+
+def _metavar(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return {int: "N", float: "X", Path: "PATH"}.get(annotation, "TEXT")
+
+
+def _relative(value: Any) -> Any:
+    if isinstance(value, Path) and value.is_relative_to(ROOT):
+        return value.relative_to(ROOT)
+    return value

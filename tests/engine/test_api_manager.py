@@ -1,0 +1,135 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.api_manager import ApiManager
+from engine.errors import ConfigurationError, MissingInputError
+
+SECRET = "sk-test-0123456789abcdef"
+ENTRY = {"api_key": SECRET, "base_url": "http://localhost:8129/v1/", "model": "m"}
+
+
+def write(tmp_path, content):
+    path = tmp_path / "api_config.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_an_endpoint_has_the_fields_of_its_entry(tmp_path):
+    path = write(tmp_path, {"critic": {**ENTRY, "rpm": 60, "price_in": 2, "price_out": 8, "timeout_s": 30}})
+    endpoint = ApiManager.load(path).endpoint("critic")
+    assert (endpoint.role, endpoint.model, endpoint.rpm, endpoint.timeout_s) == ("critic", "m", 60, 30.0)
+    assert endpoint.base_url == "http://localhost:8129/v1"
+    assert endpoint.api_key.get_secret_value() == SECRET
+    assert endpoint.max_concurrency is None
+    # 1000 prompt tokens at 2 USD and 500 completion tokens at 8 USD a million: 0.002 + 0.004.
+    assert endpoint.cost_usd(1000, 500) == pytest.approx(0.006)
+
+
+def test_without_both_prices_the_cost_is_unknown(tmp_path):
+    path = write(tmp_path, {"critic": {**ENTRY, "price_in": 2}})
+    assert ApiManager.load(path).endpoint("critic").cost_usd(1000, 500) is None
+
+
+def test_a_missing_role_says_where_and_both_ways_to_mend_it(tmp_path):
+    path = write(tmp_path, {"generator_1": ENTRY})
+    with pytest.raises(ConfigurationError) as caught:
+        ApiManager.load(path).endpoint("generator_2")
+    assert caught.value.what == "API key not found for generator_2"
+    assert str(path) in caught.value.why + caught.value.fix
+    assert "api_key" in caught.value.fix
+    assert "api_key_env" in caught.value.fix
+    assert caught.value.exit_code == 2
+
+
+def test_the_key_may_come_from_the_environment(tmp_path):
+    entry = {"api_key_env": "MY_KEY", "base_url": "https://x/v1", "model": "m"}
+    path = write(tmp_path, {"critic": entry})
+    manager = ApiManager.load(path, environ={"MY_KEY": f"{SECRET}\n"})
+    assert manager.endpoint("critic").api_key.get_secret_value() == SECRET
+    with pytest.raises(ConfigurationError, match="MY_KEY"):
+        ApiManager.load(path, environ={}).endpoint("critic")
+
+
+def test_only_the_asked_role_needs_its_key(tmp_path):
+    path = write(tmp_path, {"generator_1": ENTRY, "critic": {"base_url": "http://x/v1", "model": "m"}})
+    manager = ApiManager.load(path)
+    assert manager.endpoint("generator_1").model == "m"
+    with pytest.raises(ConfigurationError, match="API key not found for critic"):
+        manager.endpoint("critic")
+
+
+def test_the_analyst_falls_back_to_the_role_that_learns(tmp_path):
+    manager = ApiManager.load(write(tmp_path, {"generator_1": ENTRY}))
+    assert manager.endpoint_or("analyst", "generator_1").role == "generator_1"
+    both = ApiManager.load(write(tmp_path, {"generator_1": ENTRY, "analyst": {**ENTRY, "model": "big"}}))
+    assert both.endpoint_or("analyst", "generator_1").model == "big"
+    assert both.has("analyst")
+    assert not manager.has("analyst")
+
+
+def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
+    path = write(tmp_path, {"critic": {**ENTRY, "max_concurency": 3}})
+    with pytest.raises(ConfigurationError, match="max_concurrency") as caught:
+        ApiManager.load(path)
+    assert "max_concurency" in caught.value.what
+    assert "critic" in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"rpm": 0}, "rpm"),
+        ({"base_url": "localhost:8129"}, "base_url"),
+        ({"price_in": "dear"}, "price_in"),
+        ({"model": ""}, "model"),
+        ({"api_key": f"{SECRET} typographic–dash"}, "api_key"),
+    ],
+)
+def test_a_wrong_value_is_named_and_the_key_is_not_shown(tmp_path, change, named):
+    manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, **change}}))
+    with pytest.raises(ConfigurationError) as caught:
+        manager.endpoint("critic")
+    assert named in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None  # a chained error would print the input
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"critic": "sk-plain"}', '{"critic": ', "\ufeff{,}"])
+def test_a_file_of_another_shape_is_refused_without_quoting_it(tmp_path, content):
+    path = write(tmp_path, content)
+    with pytest.raises(ConfigurationError) as caught:
+        ApiManager.load(path)
+    assert str(path) in str(caught.value)
+    assert "sk-plain" not in str(caught.value)
+
+
+def test_a_missing_file_says_what_to_copy(tmp_path):
+    with pytest.raises(MissingInputError, match=r"api_config\.json\.example"):
+        ApiManager.load(tmp_path / "api_config.json")
+
+
+def test_the_key_is_never_shown(tmp_path):
+    manager = ApiManager.load(write(tmp_path, {"critic": ENTRY}))
+    endpoint = manager.endpoint("critic")
+    shown = f"{endpoint!r} {endpoint} {endpoint.model_dump_json()} {manager!r}"
+    assert SECRET not in shown
+    assert SECRET[:8] not in shown
+
+
+def test_words_that_hold_a_piece_of_the_key_are_masked(tmp_path):
+    endpoint = ApiManager.load(write(tmp_path, {"critic": ENTRY})).endpoint("critic")
+    text = f"Incorrect API key provided: {SECRET[:10]}****. Bearer {SECRET}\nSee the manual"
+    assert endpoint.without_key(text) == "Incorrect API key provided: *** Bearer ***\nSee the manual"
+    local = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": "EMPTY"}})).endpoint("critic")
+    assert local.without_key("EMPTY reply") == "EMPTY reply"
+
+
+def test_the_example_names_every_role_and_loads(monkeypatch):
+    path = Path(__file__).resolve().parents[2] / "data/api_keys/api_config.json.example"
+    manager = ApiManager.load(path, environ={"OPENAI_API_KEY": SECRET})
+    roles = ["generator_1", "generator_2", "generator_3", "critic", "analyst", "reward_evaluator"]
+    assert manager.roles() == roles
+    assert {manager.endpoint(role).role for role in roles} == set(roles)
+    assert any(manager.endpoint(role).base_url == "http://localhost:8129/v1" for role in roles)

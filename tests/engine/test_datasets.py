@@ -1,0 +1,260 @@
+"""Datasets: names, places, fields, and every kind of broken file."""
+
+import json
+import sys
+import tracemalloc
+from types import ModuleType
+
+import pytest
+
+from engine.datasets import MAX_LINE_BYTES, load_problems
+from engine.errors import InputError, MissingInputError
+
+GOOD = {"id": "a", "problem": "What is 6 * 7?", "answer": "42"}
+
+
+def _line(line):
+    if isinstance(line, bytes):
+        return line
+    return (line if isinstance(line, str) else json.dumps(line)).encode()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(*lines, name="mine.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(b"".join(_line(line) + b"\n" for line in lines))
+        return str(path)
+
+    return _write
+
+
+def _stub_hub(monkeypatch, load):
+    module = ModuleType("datasets")
+    module.load_dataset = load
+    monkeypatch.setitem(sys.modules, "datasets", module)
+
+
+# ------------------------------------------------------------------ names and places
+
+
+def test_physics_is_shipped_with_the_task_physics():
+    problems = load_problems("physics")
+    assert len(problems) >= 30
+    assert {problem.task for problem in problems} == {"physics"}
+    assert problems[0].id == "physics_001"
+    assert set(problems[0].meta) == {"area"}
+
+
+def test_a_path_gives_fields_defaults_and_meta(write):
+    first, second = load_problems(
+        write(GOOD, {"question": " Two? ", "ground_truth": 2, "task": "code", "year": 2024, "level": None})
+    )
+    assert (first.id, first.text, first.answer, first.task, first.meta) == (
+        "a", "What is 6 * 7?", "42", "math", {}
+    )  # fmt: skip
+    assert (second.id, second.text, second.answer, second.task) == ("mine_002", "Two?", "2", "code")
+    assert second.meta == {"year": 2024, "level": None}
+
+
+@pytest.mark.parametrize("field", ["problem", "question", "prompt", "text"])
+def test_names_of_the_text_field(write, field):
+    assert load_problems(write({field: "Q", "answer": "1"}))[0].text == "Q"
+
+
+def test_a_name_is_looked_for_in_the_given_order(write, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, answer in ((first, "1"), (second, "2")):
+        folder.mkdir()
+        (folder / "aime2024.jsonl").write_text(json.dumps({"problem": "Q", "answer": answer}))
+    assert load_problems("aime2024", search=[tmp_path, first, second])[0].answer == "1"
+    assert load_problems("aime2024", search=[second, first])[0].answer == "2"
+
+
+def test_scaffold_data_is_a_place_and_any_stem_there_is_a_name(write, tmp_path, monkeypatch):
+    write(GOOD, name="homework.jsonl")
+    monkeypatch.setenv("SCAFFOLD_DATA", str(tmp_path))
+    (problem,) = load_problems("homework")
+    assert problem.id == "a"
+
+
+def test_max_problems_reads_no_further(write):
+    path = write(GOOD, {"problem": "Q", "answer": "1"}, "this line is broken")
+    assert [problem.id for problem in load_problems(path, max_problems=2)] == ["a", "mine_002"]
+    with pytest.raises(InputError, match="max_problems is 0"):
+        load_problems(path, max_problems=0)
+
+
+def test_an_unknown_name_gets_the_nearest_valid_one():
+    with pytest.raises(InputError) as caught:
+        load_problems("amie2024")
+    assert "Unknown dataset: 'amie2024'" in caught.value.what
+    assert "aime2024" in caught.value.fix
+    assert all(name in caught.value.why for name in ("aime2024", "aime2025", "physics"))
+
+
+def test_a_name_is_never_a_way_out_of_the_folders(tmp_path):
+    (tmp_path / "secret.jsonl").write_text(json.dumps(GOOD))
+    (tmp_path / "inner").mkdir()
+    for name in ("..", ".secret", "", "a\0b"):
+        with pytest.raises(InputError, match="Unknown dataset"):
+            load_problems(name, search=[tmp_path / "inner"])
+
+
+def test_a_missing_path_says_so():
+    with pytest.raises(MissingInputError, match=r"Dataset file not found: nowhere/x\.jsonl") as caught:
+        load_problems("nowhere/x.jsonl")
+    assert isinstance(caught.value, FileNotFoundError)
+    assert '"problem"' in str(caught.value)
+
+
+def test_a_folder_is_no_dataset(tmp_path):
+    with pytest.raises(InputError, match="Cannot read"):
+        load_problems(f"{tmp_path}/")
+
+
+# ------------------------------------------------------------------ the hub
+
+
+def test_the_hub_is_asked_where_no_file_is(monkeypatch, tmp_path):
+    asked = []
+
+    def load(repository, *, split, revision):
+        asked.append((repository, split, len(revision)))
+        return [
+            {"id": 60, "problem": "P", "solution": "S", "answer": "204", "url": "u", "year": "2024"},
+            {"id": 61, "problem": "Q", "solution": "S", "answer": "025", "url": "u", "year": "2024"},
+        ]
+
+    _stub_hub(monkeypatch, load)
+    first, second = load_problems("aime2024", search=[tmp_path])
+    assert asked == [("HuggingFaceH4/aime_2024", "train", 40)]
+    assert (first.id, first.answer, first.meta["source_id"], first.meta["year"]) == (
+        "aime2024_001", "204", 60, "2024"
+    )  # fmt: skip
+    assert (second.id, second.answer) == ("aime2024_002", "25")
+
+
+def test_aime2025_on_the_hub(monkeypatch, tmp_path):
+    _stub_hub(monkeypatch, lambda repository, *, split, revision: [
+        {"problem": f"{repository} {split}", "answer": "70", "id": "0"}
+    ])  # fmt: skip
+    (problem,) = load_problems("aime2025", search=[tmp_path])
+    assert (problem.id, problem.text, problem.answer) == ("aime2025_001", "math-ai/aime25 test", "70")
+
+
+def test_without_file_and_package_one_error_says_where_and_what(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingInputError) as caught:
+        load_problems("aime2025", search=[tmp_path])
+    message = str(caught.value)
+    assert str(tmp_path / "aime2025.jsonl") in message
+    assert all(word in message for word in ('"problem"', '"answer"', "math-ai/aime25", "[datasets]"))
+
+
+def test_a_hub_that_fails_is_the_same_one_error(monkeypatch, tmp_path):
+    def load(repository, *, split, revision):
+        raise ConnectionError("no route\nto host")
+
+    _stub_hub(monkeypatch, load)
+    with pytest.raises(MissingInputError) as caught:
+        load_problems("aime2024", search=[tmp_path])
+    assert "ConnectionError: no route" in caught.value.why
+    assert str(tmp_path / "aime2024.jsonl") in caught.value.fix
+
+
+def test_a_set_without_a_place_on_the_hub(tmp_path):
+    with pytest.raises(MissingInputError, match="Dataset physics is not on this machine"):
+        load_problems("physics", search=[tmp_path])
+
+
+# ------------------------------------------------------------------ AIME answers
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [("033", "33"), (33, "33"), ("33", "33"), (33.0, "33"), ("000", "0"), ("$999$", "999"),
+     ("336^\\circ", "336"), ("336^{\\circ}", "336"), ("82°", "82")],
+)  # fmt: skip
+def test_aime_answers_are_made_integers(write, tmp_path, given, answer):
+    write({"problem": "Q", "answer": given}, name="aime2024.jsonl")
+    assert load_problems("aime2024", search=[tmp_path])[0].answer == answer
+
+
+@pytest.mark.parametrize("given", ["1000", "-1", 1234, "3/4", "33.5", "thirty", "٣٣", "", " ", True, None, [33]])
+def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given):
+    write({"problem": "Q", "answer": "1"}, {"problem": "Q", "answer": given}, name="aime2025.jsonl")
+    with pytest.raises(InputError, match=r"aime2025\.jsonl, line 2: field 'answer'"):
+        load_problems("aime2025", search=[tmp_path])
+
+
+# ------------------------------------------------------------------ broken files
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"answer": "1", "subject": "x"}, r"line 2: field 'problem' is missing \(here: answer, subject\)"),
+        ({"problem": "Q", "solution": "so it is 7"}, "line 2: field 'answer' is missing"),
+        ({"problem": "Q", "answer": None}, "line 2: field 'answer' is missing"),
+        ({}, "line 2: field 'problem' is missing"),
+        ({"problem": "Q", "answer": " \t"}, "line 2: field 'answer' is empty"),
+        ({"problem": "", "answer": "1"}, "line 2: field 'problem' is empty"),
+        ({"problem": "Q", "answer": "1", "id": ""}, "line 2: field 'id' is empty"),
+        ({"problem": "Q", "answer": "1", "task": {"a": 1}}, "line 2: field 'task': a text is needed"),
+        ({"prompt": [{"role": "user"}], "answer": "1"}, "line 2: field 'prompt': a text is needed"),
+        ({"problem": "Q", "answer": False}, "line 2: field 'answer': a text is needed, not False"),
+        ({"problem": "Q", "answer": "1", "id": "a"}, "line 2: field 'id': 'a' is already on line 1"),
+        ('{"problem": "Q", "answer": "1"', "line 2: not JSON: .* at column"),
+        ('{"problem": "Q", "answer": NaN}', "line 2: not JSON: NaN is not a JSON number"),
+        ('{"problem": "Q", "answer": 1e999}', "line 2: .*not a finite number"),
+        ('{"problem": "Q", "answer": ' + "7" * 5000 + "}", "line 2: not JSON: Exceeds the limit"),
+        ('{"problem": "\\ud800", "answer": "1"}', "line 2: half of a surrogate pair"),
+        ("[" * 100_000, "line 2: nested too deeply"),
+        ("[1, 2]", "line 2: a JSON object is needed, this is a list"),
+        ('"text"', "line 2: a JSON object is needed, this is a str"),
+        (b'{"problem": "caf\xe9", "answer": "1"}', "line 2: not UTF-8 .byte 0xe9 at column 17"),
+    ],
+)
+def test_a_broken_line_is_named(write, line, words):
+    path = write(GOOD, line)
+    with pytest.raises(InputError, match=words) as caught:
+        load_problems(path)
+    assert path in caught.value.what
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n  \n", b"\xef\xbb\xbf"])
+def test_an_empty_file(tmp_path, content):
+    path = tmp_path / "empty.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="holds no problem"):
+        load_problems(str(path))
+
+
+def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_fault(tmp_path):
+    path = tmp_path / "w.jsonl"
+    line = json.dumps({"problem": "Ω?", "answer": "1"}, ensure_ascii=False).encode()
+    path.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line)
+    assert [(problem.id, problem.text) for problem in load_problems(str(path))] == [
+        ("w_001", "Ω?"),
+        ("w_002", "Ω?"),
+    ]
+
+
+def test_a_line_of_10_mb_is_refused_in_bounded_memory(write):
+    path = write(GOOD, b'{"problem": "' + b"x" * 10_000_000 + b'", "answer": "1"}')
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="line 2: the line is longer than 1,048,576 bytes"):
+            load_problems(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 * MAX_LINE_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_real_aime2024(aime2024):
+    problems = load_problems("aime2024", search=[aime2024.parent])
+    assert [problem.id for problem in problems] == [f"aime2024_{k:03d}" for k in range(1, 31)]
+    assert problems[1].answer == "23"
+    assert all(0 <= int(problem.answer) <= 999 for problem in problems)

@@ -1,0 +1,37 @@
+import pytest
+
+from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, mean_of_measured, with_opinion
+
+
+@pytest.mark.parametrize(
+    ("total", "best", "majority", "expected"),
+    [
+        (0.6, 0.6, 0.6, 0.5),  # a copy adds nothing
+        (1.0, 0.4, 0.4, 0.8),  # 0.6 above both: 0.5 + 0.6/2
+        (0.4, 1.0, 1.0, 0.2),  # it lost what was there
+        (0.8, 0.8, 0.2, 0.65),  # as good as the best, 0.6 above the majority: 0.5 + (0 + 0.6)/4
+        (0.0, 1.0, 1.0, 0.0),
+        (1.0, 0.0, 0.0, 1.0),
+    ],
+)
+def test_fusion_reward(total, best, majority, expected):
+    assert fusion_reward(total, Baseline(best, majority)) == pytest.approx(expected)
+
+
+def test_the_baseline_knows_the_best_and_the_majority():
+    assert fusion_baseline(["7", "8", "7 "], [0.25, 1.0, 0.35]) == Baseline(1.0, pytest.approx(0.3))
+    assert fusion_baseline(["7", "8"], [0.2, 0.4]) == Baseline(0.4, 0.2)  # a tie: the first answer
+    assert fusion_baseline([None, None], [0.2, 0.4]) == Baseline(0.4, pytest.approx(0.3))
+    assert fusion_baseline([], []) is None
+
+
+def test_what_was_not_measured_is_left_out():
+    assert mean_of_measured({"a": 1.0, "b": None, "c": 0.5}) == 0.75
+    assert mean_of_measured({"a": None}) is None
+
+
+def test_an_opinion_joins_with_its_own_weight():
+    assert with_opinion(0.5, 1.0, 0.3) == pytest.approx(0.65)
+    assert with_opinion(0.5, None, 0.3) == 0.5
+    assert with_opinion(None, 0.8, 0.3) == pytest.approx(0.8)
+    assert with_opinion(None, None, 0.3) is None

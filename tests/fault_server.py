@@ -1,0 +1,320 @@
+"""A model server on loopback that fails on purpose: seeded, so that the same run meets the same faults.
+
+``chat_app`` answers the chat protocol, ``fault_middleware`` spoils the answers of any aiohttp app, ``serve``
+and ``serve_in_thread`` put an app on a free port.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+INFRA_KINDS = (
+    "429",
+    "429_retry_after",
+    "500",
+    "503",
+    "stall",
+    "reset",
+    "cut_off",
+    "truncated",
+    "empty",
+    "wrong_schema",
+)
+"""Faults of the infrastructure: after them a repetition of the request is answered."""
+
+MODEL_KINDS = ("length",)
+"""Faults that are the model's own: the reply is whole, and repeating it is no remedy."""
+
+FATAL_KINDS = ("bad_key", "unknown_model", "rejected")
+"""Refusals: no repetition helps."""
+
+
+@dataclass
+class FaultPlan:
+    """Which attempts fail, and how. The n-th attempt of the same body always meets the same fate.
+
+    Args:
+        seed: another seed, other faults.
+        rate: the share of attempts that fail.
+        kinds: what happens to them, each as likely.
+        max_consecutive_per_request: so many faults in a row at most for one body.
+        stall_s: how long a stalled attempt keeps silent before its connection is dropped.
+        retry_after_s: what ``429_retry_after`` asks for.
+    """
+
+    seed: int
+    rate: float = 0.3
+    kinds: Sequence[str] = INFRA_KINDS
+    max_consecutive_per_request: int = 3
+    stall_s: float = 30.0
+    retry_after_s: float = 0.05
+    injected: dict[str, int] = field(default_factory=dict)
+    _attempts: dict[str, int] = field(default_factory=dict)
+    _in_a_row: dict[str, int] = field(default_factory=dict)
+
+    def decide(self, body: bytes) -> str | None:
+        """The fault of this attempt, or None. Counts the attempt."""
+        name = hashlib.sha256(body).hexdigest()
+        attempt = self._attempts.get(name, 0)
+        self._attempts[name] = attempt + 1
+        draw = hashlib.sha256(f"{self.seed}/{name}/{attempt}".encode()).digest()
+        fails = int.from_bytes(draw[:8]) / 2**64 < self.rate
+        if not fails or self._in_a_row.get(name, 0) >= self.max_consecutive_per_request:
+            self._in_a_row[name] = 0
+            return None
+        self._in_a_row[name] = self._in_a_row.get(name, 0) + 1
+        kind = self.kinds[int.from_bytes(draw[8:16]) % len(self.kinds)]
+        self.injected[kind] = self.injected.get(kind, 0) + 1
+        return kind
+
+
+def fault_middleware(plan: FaultPlan) -> Callable:
+    """A middleware that spoils the POST requests of any aiohttp app as the plan says."""
+
+    @web.middleware
+    async def spoil(request: web.Request, handler: Callable) -> web.StreamResponse:
+        if request.method != "POST":
+            return await handler(request)
+        kind = plan.decide(await request.read())
+        if kind is None:
+            return await handler(request)
+        return await _FAULTS[kind](plan, request, handler)
+
+    return spoil
+
+
+def _error(status: int, message: str, headers: dict | None = None, **fields: object) -> web.Response:
+    return web.json_response({"error": {"message": message, **fields}}, status=status, headers=headers)
+
+
+async def _rate_limited(plan, request, handler):
+    return _error(429, "Rate limit reached", code="rate_limit_exceeded")
+
+
+async def _rate_limited_with_wait(plan, request, handler):
+    return _error(429, "Rate limit reached", {"Retry-After": str(plan.retry_after_s)})
+
+
+async def _internal_error(plan, request, handler):
+    return web.Response(status=500, text="Internal Server Error")
+
+
+async def _overloaded(plan, request, handler):
+    return _error(503, "The server is overloaded")
+
+
+async def _stall(plan, request, handler):
+    await asyncio.sleep(plan.stall_s)
+    return await _reset(plan, request, handler)
+
+
+async def _reset(plan, request, handler):
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+async def _cut_off(plan, request, handler):
+    """Half of the body that the header promises, then the connection is gone."""
+    whole = (await handler(request)).body
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(whole))})
+    await response.prepare(request)
+    await response.write(whole[: len(whole) // 2])
+    if request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+async def _truncated(plan, request, handler):
+    """A well-formed reply whose JSON ends in the middle."""
+    whole = (await handler(request)).body
+    return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
+
+
+async def _empty(plan, request, handler):
+    return web.json_response(_completion("m", [("", "stop")], prompt_tokens=7, completion_tokens=0))
+
+
+async def _wrong_schema(plan, request, handler):
+    return web.json_response({"object": "chat.completion", "result": "ok"})
+
+
+async def _length(plan, request, handler):
+    payload = json.loads((await handler(request)).body)
+    for choice in payload["choices"]:
+        choice["message"]["content"] = choice["message"]["content"][:3]
+        choice["finish_reason"] = "length"
+    return web.json_response(payload)
+
+
+async def _bad_key(plan, request, handler):
+    key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    return _error(401, f"Incorrect API key provided: {key[:8]}***{key[-4:]}", code="invalid_api_key")
+
+
+async def _unknown_model(plan, request, handler):
+    return _error(404, "The model `m` does not exist", code="model_not_found")
+
+
+async def _rejected(plan, request, handler):
+    return _error(400, "'temperature' must be at most 2", param="temperature")
+
+
+_FAULTS = {
+    "429": _rate_limited,
+    "429_retry_after": _rate_limited_with_wait,
+    "500": _internal_error,
+    "503": _overloaded,
+    "stall": _stall,
+    "reset": _reset,
+    "cut_off": _cut_off,
+    "truncated": _truncated,
+    "empty": _empty,
+    "wrong_schema": _wrong_schema,
+    "length": _length,
+    "bad_key": _bad_key,
+    "unknown_model": _unknown_model,
+    "rejected": _rejected,
+}
+
+
+# ------------------------------------------------------------------ a model server
+
+
+@dataclass
+class Seen:
+    """A request as it came."""
+
+    body: dict
+    first_index: int
+
+
+def chat_app(
+    answer: Callable[[dict, int], str] = lambda body, index: f"answer {index}",
+    *,
+    api_key: str | None = None,
+    models: Sequence[str] | None = None,
+    ignores_n: bool = False,
+    rejects: Sequence[str] = (),
+    latency_s: float = 0.0,
+    reply_fields: Callable[[dict, int], dict] | None = None,
+    faults: FaultPlan | None = None,
+) -> web.Application:
+    """A model server: ``/v1/chat/completions`` and ``/v1/models``.
+
+    Args:
+        answer: the reply to a body for a sample index (the request's ``X-Sample-Index`` + the choice's place).
+        api_key: the only key that is let in; None: all are.
+        models: the models that are known; None: all are.
+        ignores_n: answers with one choice whatever ``n`` says.
+        rejects: parameters that are answered with 400.
+        latency_s: how long a reply takes.
+        reply_fields: further fields of a choice, such as ``token_ids``.
+        faults: a plan to spoil the replies with.
+
+    ``app["seen"]`` is the list of requests that reached the handler, as :class:`Seen`.
+    """
+
+    async def chat(request: web.Request) -> web.Response:
+        body = await request.json()
+        first = int(request.headers.get("X-Sample-Index", "0"))
+        seen.append(Seen(body, first))
+        if api_key is not None and request.headers.get("Authorization") != f"Bearer {api_key}":
+            return await _bad_key(None, request, None)
+        if models is not None and body["model"] not in models:
+            return _error(404, f"The model `{body['model']}` does not exist", code="model_not_found")
+        for name in rejects:
+            if name in body:
+                hint = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                return _error(400, f"Unsupported parameter: '{name}'.{hint}", param=name)
+        await asyncio.sleep(latency_s)
+        count = 1 if ignores_n else body.get("n", 1)
+        choices = [(answer(body, first + place), "stop") for place in range(count)]
+        payload = _completion(body["model"], choices, 11, sum(len(text) for text, _ in choices))
+        if reply_fields is not None:
+            for place, choice in enumerate(payload["choices"]):
+                choice.update(reply_fields(body, first + place))
+        return web.json_response(payload)
+
+    async def list_models(request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": name} for name in models or ("m",)]})
+
+    middlewares = [fault_middleware(faults)] if faults else []
+    app = web.Application(middlewares=middlewares, client_max_size=1 << 26)
+    seen: list[Seen] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", web.NotAppKeyWarning)
+        app["seen"] = seen
+    app.router.add_post("/v1/chat/completions", chat)
+    app.router.add_get("/v1/models", list_models)
+    return app
+
+
+def _completion(model, choices, prompt_tokens, completion_tokens):
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": model,
+        "choices": [
+            {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+            for place, (text, reason) in enumerate(choices)
+        ],
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
+    }
+
+
+# ------------------------------------------------------------------ on a port
+
+
+@contextlib.asynccontextmanager
+async def serve(app: web.Application) -> AsyncIterator[str]:
+    """Serve an app on a free loopback port of this event loop; gives the base URL, which ends in ``/v1``."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handle_signals=False)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.contextmanager
+def serve_in_thread(app: web.Application) -> Iterator[str]:
+    """Serve an app from a thread of its own, for clients in other processes; gives the base URL."""
+    ready, url = threading.Event(), []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        async with serve(app) as base_url:
+            url.append(base_url)
+            ready.set()
+            await stop.wait()
+
+    def main() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(run())
+        finally:
+            ready.set()
+            loop.close()
+
+    thread = threading.Thread(target=main, name="fault-server", daemon=True)
+    thread.start()
+    ready.wait(10)
+    if not url:
+        raise RuntimeError("the server did not start")
+    try:
+        yield url[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)

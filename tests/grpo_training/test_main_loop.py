@@ -1,0 +1,277 @@
+"""The main job from end to end: recorded replies of a real model over a real connection."""
+
+import functools
+import json
+import subprocess
+import time
+
+import pytest
+
+from engine.append_log import writer_of
+from engine.errors import FatalEndpointError, IncompleteRunError, InputError, LockHeldError, MissingInputError
+from engine.retry_policy import RetryPolicy
+from tests.fault_server import FaultPlan, chat_app, serve_in_thread
+from tests.main_loop import World, fusions_of, groups_of, normalised
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    quick = functools.partial(RetryPolicy, first_wait_s=0.01, max_wait_s=0.05)
+    monkeypatch.setattr("grpo_training.session.RetryPolicy", quick)
+
+
+@pytest.fixture
+def files(recorded):
+    return list(recorded.values())
+
+
+def run_all(world, aime2024, *more):
+    for number in (1, 2, 3):
+        assert world.generate(number, aime2024, *more) == 0
+    assert world.criticise() == 0
+
+
+def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, tmp_path, capsys):
+    with World(tmp_path, files, copies=False) as world:
+        assert world.generate(1, aime2024) == 0
+        assert world.generate(2, aime2024) == 0
+        assert world.criticise("--generators", "1,2") == 0
+    for number in (1, 2):
+        groups = groups_of(world, number)
+        assert [group["problem_id"] for group in groups] == [f"aime2024_{n:03}" for n in range(1, 31)]
+        rollouts = [rollout for group in groups for rollout in group["rollouts"]]
+        assert len(rollouts) == 90
+        assert {rollout["outcome"] for rollout in rollouts} <= {"ok", "model_fault"}
+        assert all(rollout["r_total"] is not None for rollout in rollouts)
+        assert all(group["policy"]["model"] == f"generator_{number}" for group in groups)
+    fusions = fusions_of(world)
+    assert len({(fusion["problem_id"], fusion["generator_id"]) for fusion in fusions}) == len(fusions) == 60
+    out = capsys.readouterr().out
+    assert "generator_1: μ=" in out
+    assert "→ Extract (σ>τ)" in out
+    assert "✅ Saved: When a " in out
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_failing_calls_change_nothing(files, aime2024, tmp_path, seed):
+    clean, faulty = tmp_path / "clean", tmp_path / "faulty"
+    with World(clean, files) as undisturbed:
+        run_all(undisturbed, aime2024, "--max-problems", 16)
+    plan = FaultPlan(seed=seed, rate=0.3, stall_s=1.5)
+    with World(faulty, files, plan=plan) as world:
+        world.write_config(world.base_url, timeout_s=1)
+        run_all(world, aime2024, "--max-problems", 16)
+    assert sum(plan.injected.values()) >= 30
+    assert len(plan.injected) >= 8
+    assert normalised(world) == normalised(undisturbed)
+    for learner in ("generator_1", "generator_2", "generator_3", "critic"):
+        assert json.loads((world.experiences / f"{learner}_experiences.json").read_text())
+
+
+def test_a_group_that_cannot_be_had_stays_open_and_the_same_command_goes_on(files, aime2024, tmp_path):
+    with World(tmp_path / "clean", files) as undisturbed:
+        undisturbed.generate(1, aime2024, "--max-problems", 12)
+    plan = FaultPlan(seed=3, rate=1.0, kinds=("500",), max_consecutive_per_request=4)
+    with World(tmp_path / "faulty", files, plan=plan) as world:
+        flags, stops = ("--max-problems", 12, "--attempts", 2), []
+        for _ in range(60):
+            try:
+                assert world.generate(1, aime2024, *flags) == 0
+                break
+            except IncompleteRunError as error:
+                stops.append(error)
+    assert stops
+    assert all(error.exit_code == 2 and "Stopped: aime2024_" in str(error) for error in stops)
+    assert normalised(world) == normalised(undisturbed)
+
+
+@pytest.mark.parametrize("latency_seed", [1, 2, 3])
+def test_the_order_of_replies_does_not_matter(files, aime2024, tmp_path, latency_seed):
+    with World(tmp_path / "even", files) as even:
+        run_all(even, aime2024, "--max-problems", 12)
+    with World(tmp_path / "uneven", files, seed=latency_seed, longest_s=0.15) as uneven:
+        run_all(uneven, aime2024, "--max-problems", 12)
+    assert normalised(uneven) == normalised(even)
+
+
+def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        run_all(world, aime2024, "--max-problems", 6)
+        before, asked = normalised(world), len(world.traffic.requests)
+        run_all(world, aime2024, "--max-problems", 6)
+        assert normalised(world) == before
+        assert len(world.traffic.requests) == asked
+        assert world.generate(1, aime2024, "--max-problems", 8) == 0  # more problems go further
+    assert len(groups_of(world, 1)) == 8
+
+
+def test_another_configuration_is_refused_with_the_choice(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 3)
+        with pytest.raises(InputError, match="tau: 0.05 there, 0.2 now\n.*--resume.*--fresh"):
+            world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2)
+        assert world.generate(1, aime2024, "--max-problems", 4, "--tau", 0.2, "--resume") == 0
+        assert len(groups_of(world, 1)) == 4
+        assert world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2, "--fresh") == 0
+        assert len(groups_of(world, 1)) == 3
+        assert (world.cache / "generator_1_rollouts.jsonl.old1").exists()
+
+
+def test_epochs_draw_new_samples_in_a_seeded_order(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 6, "--epochs", 2, "--seed", 7)
+    groups = groups_of(world, 1)
+    first, second = ([group["problem_id"] for group in groups if group["epoch"] == epoch] for epoch in (0, 1))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    keys = [rollout["completion"]["request_key"] for group in groups for rollout in group["rollouts"]]
+    assert len(set(keys)) == len(keys) == 36
+
+
+def test_a_missing_cache_is_told_with_the_way_out(files, tmp_path):
+    with World(tmp_path, files) as world, pytest.raises(MissingInputError) as caught:
+        world.criticise()
+    assert caught.value.what.startswith("Rollouts file not found: ")
+    assert "python -m grpo_training.generator1" in caught.value.fix
+    assert "--follow" in caught.value.fix
+
+
+def test_three_generators_and_a_following_critic_side_by_side(files, aime2024, tmp_path):
+    with World(tmp_path / "one", files, seed=5, longest_s=0.1) as together:
+        flags = ("--dataset", aime2024, "--max-problems", 10)
+        critic = together.start("critic", "--follow")
+        deadline = time.monotonic() + 60
+        while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = together.start("critic", "--follow")
+        said, _ = second.communicate(timeout=60)
+        generators = [together.start(f"generator{n}", *flags) for n in (1, 2, 3)]
+        outputs = [process.communicate(timeout=120)[0] for process in [*generators, critic]]
+    assert [process.returncode for process in [*generators, critic]] == [0] * 4, outputs
+    assert second.returncode == 1
+    assert f"process {critic.pid}" in said
+    with World(tmp_path / "other", files) as apart:
+        run_all(apart, aime2024, "--max-problems", 10)
+    assert normalised(together) == normalised(apart)
+
+
+def test_two_of_the_same_generator(files, aime2024, tmp_path):
+    from engine.rollout_store import RolloutStore
+
+    with World(tmp_path, files) as world:
+        with (
+            RolloutStore(world.cache / "generator_1_rollouts.jsonl").hold(),
+            pytest.raises(LockHeldError, match="It is process"),
+        ):
+            world.generate(1, aime2024)
+        assert world.generate(1, aime2024, "--max-problems", 1) == 0
+
+
+@pytest.mark.parametrize("refusal", ["key", "model"])
+def test_a_refusing_endpoint_stops_all_three_at_once(files, aime2024, tmp_path, refusal):
+    known = {"api_key": "right"} if refusal == "key" else {"models": ["another"]}
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(**known)) as base_url:
+        world.write_config(base_url, api_key="wrong-secret-key")
+        started = time.monotonic()
+        processes = [world.start(f"generator{n}", "--dataset", aime2024) for n in (1, 2, 3)]
+        outputs = [process.communicate(timeout=60)[0] for process in processes]
+        took = time.monotonic() - started
+    assert [process.returncode for process in processes] == [2, 2, 2], outputs
+    assert all("wrong-secret" not in output for output in outputs)
+    assert all("generator_" in output and str(world.config) in output for output in outputs)
+    assert not list(world.cache.glob("*rollouts.jsonl")) or not any(groups_of(world, n) for n in (1, 2, 3))
+    assert took < 30  # three cold interpreters on a loaded machine; the stop itself is timed below
+
+
+def test_the_stop_itself_takes_less_than_two_seconds(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(api_key="right", latency_s=0.05)) as base_url:
+        world.write_config(base_url, api_key="wrong")
+        started = time.monotonic()
+        with pytest.raises(FatalEndpointError):
+            world.generate(1, aime2024, "--window", 30)
+        assert time.monotonic() - started < 2
+
+
+def test_a_budget_stops_the_run_before_it_is_passed(files, aime2024, tmp_path):
+    from engine.errors import BudgetExceededError
+
+    with World(tmp_path, files) as world:
+        with pytest.raises(BudgetExceededError):
+            world.generate(1, aime2024, "--budget-tokens", 30_000, "--max-tokens", 2000)
+        spent = 0
+        for group in groups_of(world, 1):
+            for rollout in group["rollouts"]:
+                usage = rollout["completion"]["usage"]
+                spent += usage["prompt_tokens"] + usage["completion_tokens"]
+        assert 0 < spent <= 30_000
+        assert world.generate(1, aime2024, "--max-tokens", 2000) == 0  # a raised budget goes on
+
+
+def test_ctrl_c_loses_nothing(files, aime2024, tmp_path):
+    import signal
+
+    with World(tmp_path, files, latency_s=0.3) as world:
+        process = world.start("generator1", "--dataset", aime2024, "--window", 2)
+        deadline = time.monotonic() + 60
+        while len(world.traffic.requests) < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        assert process.returncode == 130, output
+        assert "Nothing is lost" in output
+        assert "Traceback" not in output
+        done = len(groups_of(world, 1))
+        assert world.generate(1, aime2024, "--window", 2) == 0
+        assert done < len(groups_of(world, 1)) == 30
+        answered = [entry for entry in world.traffic.requests if entry["left"] is not None]
+        assert max(world.traffic.counts().values()) <= 2
+        assert len(answered) - len(world.traffic.counts()) <= 4  # what was in flight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "aime2042"], "Unknown dataset"),
+        (["--rolouts", "3"], "Did you mean --rollouts"),
+        (["--config", "none.yaml"], "Config file not found"),
+        (["--dataset", "physics", "--prompts", "fancy"], "No prompts in"),
+        (["--dataset", "physics", "--resume", "--fresh"], "exclude each other"),
+    ],
+)
+def test_bad_input_is_one_clear_error(files, tmp_path, arguments, message):
+    with World(tmp_path, files) as world:
+        process = world.start("generator1", *arguments)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert message in output
+    assert "Traceback" not in output
+    assert world.traffic.requests == []
+
+
+def test_a_missing_role_is_told_with_both_ways_to_mend_it(files, tmp_path):
+    with World(tmp_path, files) as world:
+        world.config.write_text("{}")
+        process = world.start("generator2", "--dataset", "physics")
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "API key not found for generator_2" in output
+    assert "api_key_env" in output
+    assert str(world.config) in output
+
+
+@pytest.mark.parametrize("command", ["generator1", "critic", "experiences", "replay_server"])
+def test_help_teaches_without_heavy_imports(command):
+    import sys
+
+    code = (
+        f"import sys; sys.argv = ['x', '--help']; import grpo_training.{command} as m\n"
+        "try:\n    m.main(*([1] if 'generator1' in m.__name__ else []))\nexcept SystemExit: pass\n"
+        "heavy = {'openai', 'sympy', 'networkx', 'pint', 'rich', 'aiohttp', 'math_verify', 'torch'}\n"
+        "heavy &= set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "usage: python -m grpo_training." in done.stdout, done.stderr
+    assert "HEAVY []" in done.stdout

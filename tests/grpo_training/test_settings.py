@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.settings import CriticSettings, GeneratorSettings, parse_settings
+
+
+def parse(*argv, model=GeneratorSettings):
+    return parse_settings(model, list(argv), prog="probe", description="a probe")
+
+
+def test_the_defaults_are_the_seeds():
+    settings = parse()
+    assert (settings.dataset, settings.max_problems, settings.rollouts) == ("aime2024", None, 3)
+    assert (settings.temperature, settings.tau) == (0.3, 0.05)
+    assert parse(model=CriticSettings).temperature == 0.0
+
+
+def test_command_line_over_yaml_over_defaults(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("max-problems: 7\nrollouts: 5\ntau: 1e-6\ncache_dir: there\n")
+    settings = parse("--config", str(config), "--rollouts", "4")
+    assert (settings.max_problems, settings.rollouts, settings.tau) == (7, 4, 1e-6)
+    assert settings.cache_dir == Path("there")
+    assert settings.temperature == 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rolouts: 3", r"run.yaml: unknown key 'rolouts'\nDid you mean 'rollouts'\?"),
+        ("rollouts: many", "run.yaml: rollouts: .*integer.*'many'"),
+        ("rollouts: true", "run.yaml: rollouts: True"),
+        ("rollouts: 0", "run.yaml: rollouts: .*greater than 0"),
+        ("a: [", "not YAML"),
+        ("- a", "key: value"),
+    ],
+)
+def test_bad_yaml_names_file_key_and_the_nearest_name(tmp_path, text, message):
+    config = tmp_path / "run.yaml"
+    config.write_text(text)
+    with pytest.raises(InputError, match=message):
+        parse("--config", str(config))
+
+
+def test_a_config_that_is_not_there_or_not_text(tmp_path):
+    with pytest.raises(MissingInputError, match="not found"):
+        parse("--config", str(tmp_path / "none.yaml"))
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot be read"):
+        parse("--config", str(tmp_path / "bytes.yaml"))
+
+
+def test_bad_flags_name_the_flag_and_the_nearest_one():
+    with pytest.raises(InputError, match=r"Did you mean --rollouts\?"):
+        parse("--rolouts", "3")
+    with pytest.raises(InputError, match="--temperature: .*'hot'"):
+        parse("--temperature", "hot")
+
+
+def test_underscores_are_as_good_as_dashes():
+    assert parse("--max_problems", "3").max_problems == 3
+
+
+def test_print_config_shows_what_was_resolved(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse("--rollouts", "4", "--print-config")
+    assert stop.value.code == 0
+    assert json.loads(capsys.readouterr().out)["rollouts"] == 4
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse("--help")
+    text = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "rollouts per problem (default: 3)" in text
+    assert "--max-problems" in text
+    assert "--max_problems" not in text

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
@@ -56,6 +57,9 @@ class Endpoint(BaseModel):
     def _http_only(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
+        parts = urlsplit(value)
+        if not parts.hostname or parts.port == 0:  # reading the port raises ValueError where it is none
+            raise ValueError("names no server")
         return value.rstrip("/")
 
     @field_validator("api_key")

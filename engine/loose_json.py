@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_DEPTH = 24
+MAX_INTEGER_BITS = 12_000
 _MAX_RESTARTS = 4
 _MAX_SEGMENTS = 2000
 _MAX_OPEN = 200
@@ -283,7 +284,8 @@ def _bare_value(text: str, notes: Mended) -> str:
 
 # ------------------------------------------------------------------ values
 
-_CONTROL = re.compile(r"[\x08\x0c\t\r\n]")
+_CONTROL = re.compile(r"[\x08\x0c\t\r\n\ud800-\udfff]")
+_HALVES = re.compile(r"[\ud800-\udfff]")
 # What JSON reads as an escape and LaTeX means as a command: \times is a tab and "imes" then.
 _EATEN = re.compile(
     r"(?:\x08(?=[A-Za-z])|\x0c(?=[A-Za-z])"
@@ -313,27 +315,39 @@ def plain(value: Any, mended: Mended, max_parts: int) -> Any:
         if left < 0 or depth > MAX_DEPTH:
             raise TooDeepError("the object has too many parts or is nested too deep")
         if isinstance(part, str):
-            return _with_latex(part, mended) if _CONTROL.search(part) else part
-        if part is None or isinstance(part, bool | int):
+            return _whole(part, mended) if _CONTROL.search(part) else part
+        if part is None or isinstance(part, bool):
             return part
+        if isinstance(part, int):
+            if part.bit_length() <= MAX_INTEGER_BITS:
+                return part
+            mended.note("not_finite")  # Python refuses to write more than 4300 digits
+            return None
         if isinstance(part, float):
             if math.isfinite(part):
                 return part
             mended.note("not_finite")
             return None
         if isinstance(part, dict):
-            return {str(key)[:1000]: walk(item, depth + 1) for key, item in part.items()}
+            return {
+                walk(key if isinstance(key, str) else str(walk(key, depth + 1)), depth + 1): walk(item, depth + 1)
+                for key, item in part.items()
+            }
         if isinstance(part, list | tuple):
             return [walk(item, depth + 1) for item in part]
         if isinstance(part, set | frozenset):
             return sorted((walk(item, depth + 1) for item in part), key=repr)
-        return str(part)[:1000]
+        return walk(str(part)[:1000], depth + 1)
 
     return walk(value, 0)
 
 
-def _with_latex(text: str, mended: Mended) -> str:
+def _whole(text: str, mended: Mended) -> str:
+    """A text with its LaTeX commands, and without halves of characters, which no file could hold."""
     whole = _EATEN.sub(lambda match: _LETTERS[match[0]], text)
     if whole != text:
         mended.note("latex_backslashes")
+    if _HALVES.search(whole):
+        mended.note("half_characters")
+        whole = _HALVES.sub("\ufffd", whole)
     return whole

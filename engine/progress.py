@@ -87,6 +87,7 @@ class Progress:
         self._is_live = self._stream.isatty() if live is None else live
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
         self._notes: deque[str] = deque(maxlen=4)
+        self._lessons: list[str] = []
         self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
         self._started = time.monotonic()
         self._live: Live | None = None
@@ -103,7 +104,9 @@ class Progress:
         else:
             from tqdm import tqdm
 
-            self._bar = tqdm(total=self._total, desc=self._label, file=sys.stderr, dynamic_ncols=True, mininterval=1.0)
+            self._bar = tqdm(
+                total=self._total, desc=self._label, file=sys.stderr, dynamic_ncols=True, mininterval=1.0
+            )
         return self
 
     def __exit__(
@@ -136,6 +139,7 @@ class Progress:
         self._answers += line.size
         self._triggered += line.triggered
         self._saved += len(line.saved)
+        self._lessons += line.saved
         self._recent.append(line)
         if self._bar is not None:
             self._bar.update()
@@ -173,6 +177,7 @@ class Progress:
             ("right answers", f"{self._correct} of {self._answers}{share}"),
             ("groups with σ>τ", str(self._triggered)),
             ("lessons saved", str(self._saved)),
+            *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._shown_lessons())),
             *rows,
             ("tokens", f"{traffic.prompt_tokens:,} in, {traffic.completion_tokens:,} out"),
             ("cost", _dollars(traffic.cost_usd)),
@@ -183,6 +188,13 @@ class Progress:
         for name, value in shown:
             table.add_row(name, value)
         _console(self._stream).print(table)
+
+    def _shown_lessons(self) -> list[str]:
+        """After a live panel is gone, what it said of lessons; plain lines have said it already."""
+        if not self._is_live:
+            return []
+        more = len(self._lessons) - _ROWS_SHOWN
+        return self._lessons[:_ROWS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
 
     def _say(self, text: str) -> None:
         if self._bar is None:
@@ -224,7 +236,7 @@ class Progress:
         ):
             rows.add_column(name, justify=justify)  # type: ignore[arg-type]
         for line in self._recent:
-            learned = f"✅ {line.saved[0]}" if line.saved else ("studied" if line.triggered else "")
+            learned = _learned(line)
             rows.add_row(
                 line.problem_id,
                 f"{line.correct}/{line.size}",
@@ -234,6 +246,14 @@ class Progress:
             )
         notes = [Text(note, style="yellow") for note in self._notes]
         return Panel(Group(head, flow, rows, *notes), title=self._label, title_align="left")
+
+
+def _learned(line: GroupLine) -> str:
+    if line.saved:
+        return f"✅ {line.saved[0]}"
+    if line.refused:
+        return f"✗ {line.refused[0]}"
+    return "no lesson" if line.triggered else ""
 
 
 def _console(stream: TextIO) -> Console:

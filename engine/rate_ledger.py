@@ -74,10 +74,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Need:
-    """What a process asks for at an exchange.
+    """What a holder asks for at an exchange.
 
     Args:
-        in_use: requests of this process in flight.
+        holder: tells the holders of one process apart.
+        in_use: requests of this holder in flight.
         demand: slots it could use now, those in flight included.
         requests: sends that it wants to be granted.
         tokens: tokens that it wants to be granted.
@@ -85,6 +86,7 @@ class Need:
         corrections: (granted_at, requests, tokens) to add to earlier grants; negative: not used.
     """
 
+    holder: str = ""
     in_use: int = 0
     demand: int = 0
     requests: int = 0
@@ -158,9 +160,10 @@ class RateLedger:
             raise self._error(error) from error
         return grant
 
-    def leave(self, scope: str, corrections: tuple[tuple[float, int, int], ...] = ()) -> None:
-        """Give back every slot of this process."""
-        self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", (scope, self._identity.holder))
+    def leave(self, scope: str, corrections: tuple[tuple[float, int, int], ...] = (), holder: str = "") -> None:
+        """Give back every slot of a holder of this process."""
+        name = self._identity.name_of(holder)
+        self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", (scope, name))
         for granted_at, requests, tokens in corrections:
             self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", (scope, granted_at, requests, tokens))
 
@@ -219,12 +222,13 @@ class RateLedger:
 
     def _lease_slots(self, cursor: sqlite3.Cursor, scope: str, total: int | None, need: Need, now: float) -> int:
         me = self._identity
+        name = me.name_of(need.holder)
         others: dict[str, tuple[int, int]] = {}
         rows = cursor.execute(
             "SELECT holder, machine, pid, started, beat, held, demand FROM holders WHERE scope = ?", (scope,)
         ).fetchall()
         for holder, machine, pid, started, beat, held, demand in rows:
-            if holder == me.holder:
+            if holder == name:
                 continue
             if beat < now - _STALE_S or (machine == me.machine and not _alive(pid, started)):
                 cursor.execute("DELETE FROM holders WHERE scope = ? AND holder = ?", (scope, holder))
@@ -233,12 +237,12 @@ class RateLedger:
         if total is None:
             return need.demand
         demands = {holder: demand for holder, (_, demand) in others.items()}
-        share = fair_shares(total, {**demands, me.holder: need.demand})[me.holder]
+        share = fair_shares(total, {**demands, name: need.demand})[name]
         free = total - sum(held for held, _ in others.values())
         slots = max(0, min(share, free))
         cursor.execute(
             "INSERT OR REPLACE INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (scope, me.holder, me.machine, me.pid, me.started, now, max(slots, need.in_use), need.demand),
+            (scope, name, me.machine, me.pid, me.started, now, max(slots, need.in_use), need.demand),
         )
         return slots
 
@@ -298,10 +302,14 @@ def _granted(wanted: int, limit: int | None, used: int) -> int:
 class _Identity:
     """Who holds a lease; enough to see whether that process is still there."""
 
-    holder: str
+    ledger: str
     machine: str
     pid: int
     started: str
+
+    def name_of(self, holder: str) -> str:
+        """The name in the file of a holder of this process."""
+        return f"{self.ledger}/{holder}"
 
     @classmethod
     def of_this_process(cls) -> _Identity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class RateShare:
         self, ledger: RateLedger, scope: str, limits: Limits, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         self._ledger, self._scope, self._limits, self._sleep = ledger, scope, limits, sleep
+        self._holder = uuid.uuid4().hex
         self._waiters: deque[_Waiter] = deque()
         self._slots = 0
         self._in_use = 0
@@ -54,6 +56,7 @@ class RateShare:
         self._keeper: asyncio.Task[None] | None = None
         self._nap: asyncio.Future[None] | None = None
         self._newcomers = False
+        self._closing = False
         self._grant = Grant(slots=0, requests=0, tokens=0, granted_at=0.0, retry_in_s=0.0)
 
     async def take(self, tokens: int) -> Ticket:
@@ -93,12 +96,14 @@ class RateShare:
             self._wake_keeper()
 
     async def close(self) -> None:
-        """Give all back."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.wait({keeper})
-        await asyncio.to_thread(self._ledger.leave, self._scope, self._unused())
+        """Give all back. Whoever still waits is cancelled."""
+        self._closing = True
+        while self._waiters:
+            self._waiters.popleft().future.cancel()
+        if self._keeper is not None:
+            if self._nap is not None:
+                self._nap.cancel()
+            await asyncio.wait({self._keeper})
 
     def _can_take(self, tokens: int) -> bool:
         limits = self._limits
@@ -133,14 +138,13 @@ class RateShare:
     async def _keep(self) -> None:
         """Exchange with the ledger while there is anything in flight or waiting, then leave it."""
         try:
-            while self._in_use or self._waiters:
+            while (self._in_use or self._waiters) and not self._closing:
                 await self._exchange()
                 if not (self._newcomers and self._waiters):  # they came too late to be asked for
                     await self._rest()
-            # No await between this look and the leaving's start, so nobody can slip in unseen.
             self._slots = 0
-            await asyncio.to_thread(self._ledger.leave, self._scope, self._unused())
-            if self._waiters:
+            await asyncio.to_thread(self._ledger.leave, self._scope, self._unused(), self._holder)
+            if self._waiters:  # they came while it left
                 self._keeper = asyncio.get_running_loop().create_task(self._keep())
         except LedgerError as error:
             self._slots = 0
@@ -157,6 +161,7 @@ class RateShare:
         recent_requests, recent_tokens = self._taken_requests, self._taken_tokens
         self._taken_requests = self._taken_tokens = 0
         need = Need(
+            holder=self._holder,
             in_use=self._in_use,
             # Twice what is needed: a growing load then costs a logarithm of exchanges, not one a request.
             demand=2 * (self._in_use + waiting),
@@ -183,6 +188,8 @@ class RateShare:
 
     async def _rest(self) -> None:
         """Sleep until the next exchange may help; a new waiter ends it early."""
+        if self._closing:
+            return
         seconds = _BEAT_S
         if self._waiters:
             starved = self._in_use < self._slots or self._limits.max_concurrency is None

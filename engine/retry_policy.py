@@ -194,7 +194,9 @@ _NO_MODEL = re.compile(
 )
 _OPTIONAL = {
     "n": re.compile(r"['\"`]n['\"`]|\bn\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied):? n\b"),
-    "response_format": re.compile(r"response_format|json_schema|guided|structured[_ ]output", re.IGNORECASE),
+    "response_format": re.compile(
+        r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar", re.IGNORECASE
+    ),
     "seed": re.compile(r"\bseed\b"),
     "return_token_ids": re.compile(r"return_token_ids"),
     "logprobs": re.compile(r"logprob", re.IGNORECASE),

@@ -85,8 +85,12 @@ def bind_rule(
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """A name without case, spaces and underscores: ``Total Time`` and ``total_time`` are one name."""
-    return re.sub(r"[\s_\-]+", "", name).casefold()
+    """A name without case, spaces and underscores: ``Total Time`` and ``total_time`` are one name.
+
+    A single letter keeps its case: ``R`` and ``r``, ``G`` and ``g`` are different things.
+    """
+    bare = re.sub(r"[\s_\-]+", "", name)
+    return bare.casefold() if len(bare) > 1 else bare
 
 
 @lru_cache(maxsize=4096)
@@ -153,6 +157,8 @@ class _Binder:
     def _meaning(self, name: str) -> str | None:
         if name in self._declared or name == self._effect or name in self._variables:
             return name
+        if name in CONSTANTS:
+            return None
         found = self._by_fold.get(folded(name))
         if found is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
             return found

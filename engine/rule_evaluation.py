@@ -163,4 +163,4 @@ class _Evaluation:
         """``sin(30)`` and ``sin(theta)`` with theta = 30 are degrees to many: refused, not guessed."""
         turns = not isinstance(value, float) and not -6.2832 < value < 6.2832
         if turns and len(node.names) <= 1:
-            fail("ambiguous_angle", f"{node.function} of {value}: degrees or radians?")
+            fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")

@@ -169,6 +169,8 @@ class _Run:
             rule = "; ".join(edge.rule for edge in program.scaffold.causal_graph if edge.effect == target)
             self._fail(target, rule, "rests_on_no_known", "no known takes part in the target's value")
         answer = format_value(value) if sound and value is not None else None
+        if sound and answer is None:
+            self._fail(target, "", "too_large", "the target's value is too long to be written")
         return Execution(
             values=self._values,
             order=tuple(order),
@@ -223,12 +225,12 @@ class _Run:
         if not allowed(value, assumptions):
             self._contradicted.add(rule.effect)
             stated = ", ".join(sorted(assumptions))
-            self._fail(rule.effect, text, "outside_domain", f"{value} is not {stated}")
+            self._fail(rule.effect, text, "outside_domain", f"{_shown(value)} is not {stated}")
         if rule.effect in self._values:
             if not agree(self._values[rule.effect], value):
                 self._contradicted.add(rule.effect)
                 earlier = self._values[rule.effect]
-                self._fail(rule.effect, text, "conflict", f"{value} here, {earlier} elsewhere")
+                self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
             elif rule.effect not in self._reads:  # a known that a rule confirms
                 self._reads[rule.effect] = rule.reads
             return False
@@ -274,3 +276,8 @@ class _Run:
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))
+
+
+def _shown(value: Value) -> str:
+    """A value for a message; Python refuses to write the longest integers."""
+    return format_value(value) or "a very long number"

@@ -185,10 +185,11 @@ def normalised(world):
 
 
 def groups_of(world, number):
-    """A generator's cache as plain objects."""
-    return [
-        json.loads(line) for line in (world.cache / f"generator_{number}_rollouts.jsonl").read_text().splitlines()
-    ]
+    """A generator's cache as plain objects; empty where there is none."""
+    path = world.cache / f"generator_{number}_rollouts.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def fusions_of(world):

@@ -82,6 +82,8 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
     [
         ({"rpm": 0}, "rpm"),
         ({"base_url": "localhost:8129"}, "base_url"),
+        ({"base_url": "http://localhost:port/v1"}, "base_url"),
+        ({"base_url": "http:///v1"}, "base_url"),
         ({"price_in": "dear"}, "price_in"),
         ({"model": ""}, "model"),
         ({"api_key": f"{SECRET} typographic–dash"}, "api_key"),

@@ -70,6 +70,40 @@ async def test_the_hot_path_makes_no_transactions(ledger, world):
     await share.close()
 
 
+async def test_a_growing_load_costs_a_logarithm_of_exchanges(ledger, world):
+    exchanges = []
+    exchange = ledger.exchange
+    ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
+    share = RateShare(ledger, "s", Limits(max_concurrency=500), world.sleep)
+    for _ in range(300):
+        await share.take(0)
+    assert len(exchanges) <= 10  # 2, 4, 8, ... 512
+    await share.close()
+
+
+async def test_nothing_is_handed_out_while_the_books_are_open(ledger, world, monkeypatch):
+    """What is reported as in use must still be true when the answer comes, or two would use one slot."""
+    opened = asyncio.Event()
+    opened.set()
+
+    async def slowly(function, *args):
+        result = function(*args)
+        await opened.wait()
+        return result
+
+    monkeypatch.setattr(asyncio, "to_thread", slowly)
+    share = RateShare(ledger, "s", Limits(max_concurrency=2), world.sleep)
+    await asyncio.wait_for(share.take(0), 2)  # two are leased, one is in use
+    opened.clear()
+    await world.run(1.5)  # the keeper is at the ledger
+    second = asyncio.create_task(share.take(0))
+    await world.run(0.0)
+    assert not second.done()
+    opened.set()
+    await asyncio.wait_for(second, 2)
+    await share.close()
+
+
 async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_path):
     other = RateLedger(tmp_path / "rates.sqlite", world.clock)
     limits = Limits(max_concurrency=4)
@@ -94,6 +128,33 @@ async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_pat
     for share in shares:
         await share.close()
     other.close()
+
+
+async def test_two_shares_of_one_process_count_as_two(ledger, world):
+    limits = Limits(max_concurrency=3)
+    shares = [RateShare(ledger, "s", limits, world.sleep) for _ in range(2)]
+    first = [await asyncio.wait_for(shares[0].take(0), 2) for _ in range(3)]
+    other = asyncio.create_task(shares[1].take(0))
+    await world.run(3.0)
+    assert not other.done()
+    shares[0].give_back(first.pop(), 0)
+    await world.run(3.0)
+    assert other.done()
+    for share in shares:
+        await share.close()
+
+
+async def test_closing_cancels_whoever_waits_and_gives_the_slots_back(ledger, world):
+    limits = Limits(max_concurrency=1)
+    share, other = (RateShare(ledger, "s", limits, world.sleep) for _ in range(2))
+    await share.take(0)
+    waiting = asyncio.create_task(share.take(0))
+    await world.run(0.5)
+    await asyncio.wait_for(share.close(), 2)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.wait_for(other.take(0), 2)
+    await other.close()
 
 
 async def test_requests_per_minute_hold(ledger, world):

@@ -161,6 +161,7 @@ def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
         ("n", "[{'loc': ['body', 'n'], 'msg': 'Extra inputs are not permitted'}]", None),
         ("n", "whatever", "n"),
         ("response_format", "This response_format type is unavailable now", None),
+        ("response_format", "Grammar error: Unimplemented keys: [patternProperties]", None),
         ("response_format", "whatever", "response_format.json_schema"),
         ("seed", "Unrecognized request argument supplied: seed", None),
         ("return_token_ids", "Unrecognized request argument supplied: return_token_ids", None),

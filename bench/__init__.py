@@ -1,0 +1,1 @@
+"""Speed, as ratios and figures of one run; never asserted by the tests."""

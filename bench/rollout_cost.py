@@ -1,0 +1,91 @@
+"""CPU that the generator spends on a rollout beside the call itself: read, execute, reward, store.
+
+Over recorded replies of a real model on AIME 2024; worker processes are counted too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
+from engine.reward_evaluator import RewardEvaluator
+from engine.rollout_store import RolloutStore
+from engine.tasks.task import task_named
+from grpo_training.recorded_replies import reply_text
+from tests.conftest import SHARED_DATA
+
+MEDIAN_MS, P95_MS = 3.0, 50.0
+
+
+def main() -> bool:
+    """Measure, print a line; whether the bounds hold. Skips with a reason where the data is not there."""
+    from agents.chat import Answer
+    from engine.rollout_store import read
+    from grpo_training.session import now_text, rollout_from
+
+    files = [SHARED_DATA / "recorded" / f"generator_{n}_rollouts.jsonl" for n in (1, 2)]
+    if not all(file.exists() for file in files):
+        print(f"rollout cost: skipped, no recorded data in {SHARED_DATA} (set SHARED_DATA)")
+        return True
+    task, evaluator = task_named("math"), RewardEvaluator()
+    costs = []
+    with tempfile.TemporaryDirectory() as directory:
+        store = RolloutStore(Path(directory) / "rollouts.jsonl")
+        groups = [group for file in files for group in read(file, RolloutGroup).records]
+        _warm_up(task, evaluator, groups[-1])
+        with store.hold():
+            for group in groups:
+                problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth)
+                rollouts = []
+                for recorded in group.rollouts:
+                    text = reply_text(recorded.scaffold, recorded.answer)
+                    started = _cpu_s()
+                    candidate = task.parse(text, problem)
+                    scored = evaluator.score(task, problem, candidate)
+                    reply = Reply(sample_index=0, outcome=Outcome.OK, completion=Completion(text=text))
+                    rollout = rollout_from(recorded.rollout_id, Answer(reply, candidate), scored, [])
+                    costs.append(_cpu_s() - started)
+                    rollouts.append(rollout)
+                started = _cpu_s()
+                store.append(group.model_copy(update={"rollouts": rollouts, "timestamp": now_text()}))
+                share = (_cpu_s() - started) / len(rollouts)
+                costs[-len(rollouts) :] = [cost + share for cost in costs[-len(rollouts) :]]
+    milliseconds = sorted(1000 * cost for cost in costs)
+    median, p95 = statistics.median(milliseconds), milliseconds[int(0.95 * len(milliseconds))]
+    print(
+        f"rollout cost over {len(costs)} recorded replies: median {median:.2f} ms of CPU (bound {MEDIAN_MS:g}), "
+        f"p95 {p95:.1f} ms (bound {P95_MS:g}), worst {milliseconds[-1]:.1f} ms"
+    )
+    return median <= MEDIAN_MS and p95 <= P95_MS
+
+
+def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
+    """Imports and the workers' start are paid once a process, not once a rollout."""
+    from engine.verifiers.worker import shared_pool
+
+    problem = Problem(id="warm", text="", answer="1")
+    implicit = {
+        "target_variable": "x",
+        "knowns": {"a": 2},
+        "causal_graph": [{"cause": ["a"], "effect": "x", "rule": "x + sin(x) = a"}],
+        "final_answer": "sqrt(2)/3",
+    }
+    for text in (json.dumps(implicit), reply_text(group.rollouts[0].scaffold, "1")):
+        evaluator.score(task, problem, task.parse(text, problem))
+    shared_pool()
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of its living children."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = time.process_time()
+    # The pool spawns its workers from the thread that asks, here the main one.
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / ticks
+    return total

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.json_reading import read_json_object
-
 from agents.chat import ask
+from engine.json_reading import read_json_object
 from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from prompts import PromptTemplate
 

@@ -59,9 +59,7 @@ class Bare:
     def __init__(self, base_url: str, folder: Path) -> None:
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
-        self._sdk = AsyncOpenAI(
-            api_key="EMPTY", base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient()
-        )
+        self._sdk = AsyncOpenAI(api_key="EMPTY", base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
         self._slots = asyncio.Semaphore(IN_FLIGHT)
 
     async def ask(self, number: int) -> str:

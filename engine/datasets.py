@@ -38,9 +38,7 @@ class _Known:
 # Both hub copies hold the thirty problems of both papers of the year. A revision is named so that a problem's
 # number means the same problem for everyone, also after the copy is edited.
 _KNOWN: Mapping[str, _Known] = {
-    "aime2024": _Known(
-        aime=True, hub=("HuggingFaceH4/aime_2024", "train", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")
-    ),
+    "aime2024": _Known(aime=True, hub=("HuggingFaceH4/aime_2024", "train", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")),
     "aime2025": _Known(aime=True, hub=("math-ai/aime25", "test", "563bb8404243c5f09de6ec262f2db674fe5bce9b")),
     "physics": _Known(task="physics"),
 }

@@ -188,9 +188,7 @@ class EndpointLane:
         """
         import httpx2
 
-        response = await self._sdk.post(
-            self._url, cast_to=httpx2.Response, body=body, options={"headers": headers}
-        )
+        response = await self._sdk.post(self._url, cast_to=httpx2.Response, body=body, options={"headers": headers})
         return response.content
 
     async def close(self) -> None:

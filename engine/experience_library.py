@@ -258,9 +258,7 @@ class ExperienceLibrary:
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        disposal = dispose(
-            self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem
-        )
+        disposal = dispose(self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem)
         return StepEvent(
             at=self._now(),
             run=step.run,
@@ -323,9 +321,7 @@ class ExperienceLibrary:
                 why=f"{refusal.operation.id or 'A new experience'}: {refusal.message}",
                 fix="Mend the entry, or delete the JSON file: the log beside it holds the library.",
             )
-        return EditEvent(
-            at=self._now(), operations=list(disposal.applied), note=f"edited in {self.json_path.name}"
-        )
+        return EditEvent(at=self._now(), operations=list(disposal.applied), note=f"edited in {self.json_path.name}")
 
     def _look_at_json(self) -> None:
         """For who only looks: what the file without log holds, or a word about edits that wait."""

@@ -188,9 +188,7 @@ class LLMClient:
                 if not sample.reply.done():
                     sample.reply.set_result(None)
 
-    async def _draw(
-        self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
-    ) -> None:
+    async def _draw(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
         """Draw neighbouring samples: in one request where the endpoint can, what is left one by one."""
         if len(samples) > 1 and "n" not in lane.abilities.dropped:
             await self._sender.ask(lane, endpoint, request, samples)

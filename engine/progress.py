@@ -104,9 +104,7 @@ class Progress:
         else:
             from tqdm import tqdm
 
-            self._bar = tqdm(
-                total=self._total, desc=self._label, file=sys.stderr, dynamic_ncols=True, mininterval=1.0
-            )
+            self._bar = tqdm(total=self._total, desc=self._label, file=sys.stderr, dynamic_ncols=True, mininterval=1.0)
         return self
 
     def __exit__(

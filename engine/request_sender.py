@@ -112,9 +112,7 @@ class RequestSender:
         self._probe_patience_s = probe_patience_s
         self._clock, self._sleep, self._rng = clock, sleep, rng
 
-    async def ask(
-        self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
-    ) -> None:
+    async def ask(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
         """Send one request for neighbouring samples until it is answered or given up.
 
         The samples that it settled have their replies; those that the endpoint left out are still open.

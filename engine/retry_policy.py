@@ -257,12 +257,9 @@ def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
     resets = {
         name: wait
         for name in headers
-        if name.lower().startswith("x-ratelimit-reset")
-        and (wait := parse_wait(headers.get(name), now)) is not None
+        if name.lower().startswith("x-ratelimit-reset") and (wait := parse_wait(headers.get(name), now)) is not None
     }
-    used_up = [
-        wait for name, wait in resets.items() if headers.get(name.lower().replace("reset", "remaining")) == "0"
-    ]
+    used_up = [wait for name, wait in resets.items() if headers.get(name.lower().replace("reset", "remaining")) == "0"]
     return max(used_up or resets.values(), default=None)
 
 

@@ -125,7 +125,5 @@ def fusion_baseline(answers: Sequence[str | None], totals: Sequence[float]) -> B
     if not counts:
         return Baseline(best, sum(totals) / len(totals))
     majority, _ = counts.most_common(1)[0]
-    scores = [
-        total for answer, total in zip(answers, totals, strict=True) if answer and answer.strip() == majority
-    ]
+    scores = [total for answer, total in zip(answers, totals, strict=True) if answer and answer.strip() == majority]
     return Baseline(best, sum(scores) / len(scores))

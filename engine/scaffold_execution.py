@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.records import Scaffold
-from engine.rule_binding import BoundRule, bind_rule
-from engine.rule_evaluation import evaluate_rule
-from engine.rule_reading import parse_rule
-from engine.rule_solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
-from engine.rule_tree import RuleSyntaxError
-from engine.rule_values import RuleEvaluationError, Value, WorkBudget, agree, format_value
+from engine.rules.binding import BoundRule, bind_rule
+from engine.rules.evaluation import evaluate_rule
+from engine.rules.reading import parse_rule
+from engine.rules.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
+from engine.rules.tree import RuleSyntaxError
+from engine.rules.values import RuleEvaluationError, Value, WorkBudget, agree, format_value
 from engine.scaffold_knowns import numeric_knowns, stated_domains, states_lowest_terms
 
 MAX_RULES = 2000

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.records import Scaffold
-from engine.rule_solver import Equation, EquationError, Solver, solve_in_worker
-from engine.rule_values import Value, WorkBudget, agree, canonical
+from engine.rules.solver import Equation, EquationError, Solver, solve_in_worker
+from engine.rules.values import Value, WorkBudget, agree, canonical
 from engine.scaffold_execution import Execution, run
 
 MAX_KNOWNS = 8
@@ -51,9 +51,7 @@ class InterventionReport:
     unmeasured: tuple[str, ...] = ()
 
 
-def intervene(
-    scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker
-) -> InterventionReport:
+def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
     """Change each numeric known by itself and compare the movements with the graph's descendants.
 
     Args:

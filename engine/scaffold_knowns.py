@@ -10,11 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from engine.records import Scaffold
-from engine.rule_evaluation import CONSTANTS, evaluate
-from engine.rule_expressions import parse_expression
-from engine.rule_reading import domain_words
-from engine.rule_tree import RuleSyntaxError
-from engine.rule_values import MAX_ANSWER_BITS, RuleEvaluationError, Value, WorkBudget, bits_of, canonical
+from engine.rules.evaluation import CONSTANTS, evaluate
+from engine.rules.expressions import parse_expression
+from engine.rules.reading import domain_words
+from engine.rules.tree import RuleSyntaxError
+from engine.rules.values import MAX_ANSWER_BITS, RuleEvaluationError, Value, WorkBudget, bits_of, canonical
 
 _MAX_TEXT = 200
 _MAX_STATEMENTS = 100

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.rule_binding import BoundRule, folded
-from engine.rule_solver import Solver, solve_in_worker
-from engine.rule_tree import Apply, Name, Node, Number
-from engine.rule_values import Value, WorkBudget, agree, format_value
+from engine.rules.binding import BoundRule, folded
+from engine.rules.solver import Solver, solve_in_worker
+from engine.rules.tree import Apply, Name, Node, Number
+from engine.rules.values import Value, WorkBudget, agree, format_value
 from engine.scaffold_execution import Execution, compile_scaffold, run
 from engine.scaffold_knowns import read_known
 from engine.scaffolder import find_cycle

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.records import CausalEdge, Scaffold
-from engine.rule_reading import parse_rule
-from engine.rule_tree import RuleSyntaxError
+from engine.rules.reading import parse_rule
+from engine.rules.tree import RuleSyntaxError
 from engine.scaffold_execution import (
     MAX_RULE_CHARACTERS,
     MAX_RULES,
@@ -247,8 +247,7 @@ def plan_agreement(scaffold: Scaffold) -> float:
         in_order = all(name in available for name in inputs)
         if in_order and step.target in rules:
             total += max(
-                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0
-                for causes in rules[step.target]
+                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0 for causes in rules[step.target]
             )
         available.add(step.target)
         target_of[step.id] = step.target

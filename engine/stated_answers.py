@@ -43,18 +43,14 @@ def clean_answer(text: str) -> str | None:
     boxed = _boxed(text)
     if boxed is not None:
         return boxed
-    text = re.sub(
-        r"^(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", "", text.strip(_WRAPPING), flags=re.IGNORECASE
-    )
+    text = re.sub(r"^(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", "", text.strip(_WRAPPING), flags=re.IGNORECASE)
     text = text.strip(_WRAPPING).rstrip(",;}").strip(_WRAPPING)
     inner = _MATH.match(text)
     text = (inner[1] if inner else text).strip(_WRAPPING)
     text = text.removesuffix(".") if not text.endswith("..") else text
     if not re.search(r"\w", text) or len(text) > _MAX_ANSWER:
         return None
-    return (
-        None if re.fullmatch(r"python|json|latex|text|math|none|null|n/a|unknown", text, re.IGNORECASE) else text
-    )
+    return None if re.fullmatch(r"python|json|latex|text|math|none|null|n/a|unknown", text, re.IGNORECASE) else text
 
 
 def _boxed(text: str) -> str | None:

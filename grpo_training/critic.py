@@ -83,9 +83,7 @@ async def run_critic(settings: CriticSettings) -> int:
         settings = settings.model_copy(update=manifest.configuration["settings"])
         contents = read(store.path, Fusion, missing_ok=True)
         done = {
-            key: fusion
-            for key, fusion in latest_fusions(contents.records).items()
-            if fusion.outcome.carries_reward
+            key: fusion for key, fusion in latest_fusions(contents.records).items() if fusion.outcome.carries_reward
         }
         library = ExperienceLibrary(settings.experiences_dir / "critic_experiences.json", "C", settings.capacity)
         sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)

@@ -132,9 +132,7 @@ def _is_library(name: str) -> bool:
 def _open(args: argparse.Namespace, name: str, *, read_only: bool = True) -> ExperienceLibrary:
     from engine.experience_library import ExperienceLibrary, library_prefix
 
-    library = ExperienceLibrary(
-        args.experiences_dir / f"{name}{_SUFFIX}", library_prefix(name), read_only=read_only
-    )
+    library = ExperienceLibrary(args.experiences_dir / f"{name}{_SUFFIX}", library_prefix(name), read_only=read_only)
     for notice in library.notices:
         print(notice, file=sys.stderr)
     return library
@@ -248,9 +246,7 @@ def _pin(args: argparse.Namespace, view: View) -> None:
     name = _find(args, args.id, lambda library: library.state.get(args.id) is not None)
     library = _open(args, name, read_only=False)
     state = library.pin(args.id) if args.command == "pin" else library.unpin(args.id)
-    view.line(
-        f"{args.id} is {'pinned' if args.command == 'pin' else 'not pinned'}; {name} is version {state.version}"
-    )
+    view.line(f"{args.id} is {'pinned' if args.command == 'pin' else 'not pinned'}; {name} is version {state.version}")
 
 
 def _export(args: argparse.Namespace, view: View) -> None:
@@ -348,18 +344,14 @@ def _rollouts(args: argparse.Namespace, name: str, proofs: Sequence[Evidence]) -
         fusions = latest_fusions(read(args.cache_dir / "critic_results.jsonl", Fusion, missing_ok=True).records)
         told: dict[tuple[str, int], list[str]] = {}
         for fusion in fusions.values():
-            row = (
-                f"{fusion.generator_id}: {_answer(fusion.final_answer, fusion.is_correct, fusion.rewards.r_total)}"
-            )
+            row = f"{fusion.generator_id}: {_answer(fusion.final_answer, fusion.is_correct, fusion.rewards.r_total)}"
             told.setdefault((fusion.problem_id, fusion.epoch), []).append(row)
     else:
         groups = latest_by_problem(
             read(args.cache_dir / f"{name}_rollouts.jsonl", RolloutGroup, missing_ok=True).records
         )
         told = {
-            key: [
-                f"{one.rollout_id}: {_answer(one.answer, one.is_correct, one.r_total)}" for one in group.rollouts
-            ]
+            key: [f"{one.rollout_id}: {_answer(one.answer, one.is_correct, one.r_total)}" for one in group.rollouts]
             for key, group in groups.items()
         }
     return ["\n".join(told.get((proof.problem_id, proof.epoch), ["not in the cache"])) for proof in proofs]

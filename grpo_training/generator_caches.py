@@ -116,9 +116,7 @@ class GeneratorCaches:
                 if ended:
                     progress.set_total(number)
                     return
-                idle = [
-                    name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None
-                ]
+                idle = [name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None]
                 said = f"waiting for {', '.join(idle)}, which does not run" if idle else ""
                 if said and said != waiting_said:
                     progress.note(said)
@@ -133,9 +131,7 @@ class GeneratorCaches:
             await asyncio.gather(*readers, return_exceptions=True)
 
     async def _read_on(self, name: str, changed: asyncio.Event) -> None:
-        records = follow(
-            self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2
-        )
+        records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)
         async for group in records:
             if group.complete:
                 self._groups[name].setdefault((group.problem_id, group.epoch), group)

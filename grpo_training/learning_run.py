@@ -157,9 +157,7 @@ class LearningRun(Generic[RecordT]):
         self.committed.append(result.state)
         self._count(group)
         if turn.proposal is not None and turn.proposal.fault is not None:
-            self.progress.note(
-                f"{step.problem.id}: the analyst's reply gave no lesson ({turn.proposal.fault.kind})"
-            )
+            self.progress.note(f"{step.problem.id}: the analyst's reply gave no lesson ({turn.proposal.fault.kind})")
         line = GroupLine(
             problem_id=step.problem.id,
             mean=group.stats.mean,
@@ -181,7 +179,5 @@ class LearningRun(Generic[RecordT]):
         self.re_asked += group.re_asked
         self.repaired += group.repaired
         names = [name for name in Rewards.model_fields if name != "r_total"]
-        for alarm in self.watch.feed(
-            {name: [getattr(rewards, name) for rewards in group.rewards] for name in names}
-        ):
+        for alarm in self.watch.feed({name: [getattr(rewards, name) for rewards in group.rewards] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")

@@ -89,9 +89,7 @@ class RecordedReplies:
         index = self._indexes.get(model)
         if index is None:
             known = ", ".join(sorted(self._indexes))
-            raise NotRecordedError(
-                "model_not_found", f"The model {model[:100]!r} is not recorded. Recorded: {known}."
-            )
+            raise NotRecordedError("model_not_found", f"The model {model[:100]!r} is not recorded. Recorded: {known}.")
         text = index.last_in("\n".join(_plain(message) for message in messages))
         if text is None:
             start = " ".join(messages[-1].split()[:20])[:200] if messages else ""

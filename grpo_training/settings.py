@@ -82,9 +82,7 @@ class CriticSettings(RunSettings):
     weight_fusion: Weight = Field(0.25, description="weight of r_fusion")
 
 
-def parse_settings(
-    model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str
-) -> SettingsT:
+def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
     """Read a command's settings from its command line and its ``--config`` file.
 
     ``--help`` and ``--print-config`` print and end the process with status 0.

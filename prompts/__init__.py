@@ -60,9 +60,7 @@ class PromptTemplate:
     def render(self, **values: Any) -> tuple[Message, ...]:
         """The conversation, a system and a user message. ``values`` are exactly the declared variables."""
         if values.keys() != self.variables:
-            raise TemplateError(
-                f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}"
-            )
+            raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
         system = self._environment.get_template(f"{self.name}_system.j2").render(**values)
         user = self._environment.get_template(f"{self.name}_user.j2").render(**values)
         return Message(role="system", content=system), Message(role="user", content=user)

@@ -72,9 +72,7 @@ def teaching_middleware():
             {
                 "object": "chat.completion",
                 "model": body["model"],
-                "choices": [
-                    {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-                ],
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 50, "completion_tokens": 20},
             }
         )

@@ -191,7 +191,5 @@ def test_a_problem_is_not_named_by_its_task_outside_the_tasks():
     names = {"math", "physics"}
     for folder in ("agents", "grpo_training"):
         for file in (ROOT / folder).rglob("*.py"):
-            assert not re.search(rf"task(\.name)? ?(==|in) ?[\"'(\[{{]+({'|'.join(names)})", file.read_text()), (
-                file
-            )
+            assert not re.search(rf"task(\.name)? ?(==|in) ?[\"'(\[{{]+({'|'.join(names)})", file.read_text()), file
     assert task_named("physics").name == "physics"

@@ -37,9 +37,7 @@ def test_a_template_and_its_caller_must_agree_when_it_is_loaded(variables):
         PromptTemplate("generator", variables)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("", "empty"), ("{% if x %}", "does not parse"), (None, "not found")]
-)
+@pytest.mark.parametrize(("text", "message"), [("", "empty"), ("{% if x %}", "does not parse"), (None, "not found")])
 def test_broken_templates_are_refused(tmp_path, monkeypatch, text, message):
     monkeypatch.setattr(prompts, "_HERE", tmp_path)
     (tmp_path / "probe_user.j2").write_text("hello")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from engine.rule_dimensions import Dimension, dimension_checks
+from engine.rules.dimensions import Dimension, dimension_checks
 from engine.tasks.scaffold_task import REPLY_SCHEMA, ScaffoldTask
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | 
     """Share of the dimension checks that hold, as ``dimensions``; None where nothing could be judged."""
     known = {name: _dimension(value) for name, value in scaffold.knowns.items()}
     if any(known.values()):  # the scaffold writes units, so what has none is a pure number
-        known = {
-            name: {} if isinstance(scaffold.knowns[name], int | float) else found for name, found in known.items()
-        }
+        known = {name: {} if isinstance(scaffold.knowns[name], int | float) else found for name, found in known.items()}
     checks = dimension_checks(scaffold, known, _dimension(stated))
     return {"dimensions": sum(checks.values()) / len(checks) if checks else None}
 

@@ -125,9 +125,7 @@ class ScaffoldTask:
             [candidate.stated_answer for candidate in readable],
         )
         if merge.merged is None:
-            told = [
-                f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts
-            ]
+            told = [f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts]
             return TaskMerge(None, told[:_MOST_CONFLICTS])
         return TaskMerge(self._measured(merge.merged, [], merge.merged.final_answer), [])
 
@@ -173,9 +171,7 @@ class ScaffoldTask:
             stated_answer=stated,
             scaffold=scaffold,
             repairs=repairs,
-            fault=None
-            if structure.acyclic
-            else Fault(kind="cyclic_graph", message="a variable depends on itself"),
+            fault=None if structure.acyclic else Fault(kind="cyclic_graph", message="a variable depends on itself"),
             detail={"graph": graph, "logic": logic},
         )
 

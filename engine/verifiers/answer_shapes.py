@@ -60,9 +60,7 @@ _NAME = re.compile(
 )
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
 _LETTERS = re.compile(r"[A-Za-z]")
-_CONSTANTS = re.compile(
-    r"\\(?:pi|sqrt|frac|cdot|times|infty)(?![A-Za-z])|(?<![A-Za-z\\])(?:sqrt|pi|e)(?![A-Za-z])"
-)
+_CONSTANTS = re.compile(r"\\(?:pi|sqrt|frac|cdot|times|infty)(?![A-Za-z])|(?<![A-Za-z\\])(?:sqrt|pi|e)(?![A-Za-z])")
 _OPERATORS = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", "==": "=", r"\lt": "<", r"\gt": ">", r"\approx": "="}
 _FLIPPED = {">": "<", ">=": "<="}
 _ROWS = re.compile(r"\\begin\{[pbBvV]?matrix\}(.*)\\end\{[pbBvV]?matrix\}")
@@ -114,9 +112,7 @@ def _single(text: str) -> Shape:
             condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
             if len(condition) == 2 and _NAME.fullmatch(condition[0].strip()):
                 return read_shape(condition[1])
-            return (
-                _group("set", _split(inner)) if opening == r"\{" or len(_split(inner)) > 1 else read_shape(inner)
-            )
+            return _group("set", _split(inner)) if opening == r"\{" or len(_split(inner)) > 1 else read_shape(inner)
         pieces = _split(inner)
         if opening == "[" and len(pieces) == 2:
             return _interval(text) or Shape("value", text)
@@ -182,11 +178,7 @@ def _interval(text: str) -> Shape | None:
     if text[:1] not in ("(", "[") or text[-1:] not in (")", "]"):
         return None
     ends = _split(text[1:-1])
-    return (
-        Shape("interval", text[0] + text[-1], tuple(Shape("value", end) for end in ends))
-        if len(ends) == 2
-        else None
-    )
+    return Shape("interval", text[0] + text[-1], tuple(Shape("value", end) for end in ends)) if len(ends) == 2 else None
 
 
 def _relation(text: str) -> Shape | None:

@@ -180,9 +180,7 @@ class Evaluator:
         if op == "root":
             return self._root(first, args[1])
         if op == "log":
-            return (
-                context.log(first) if self._log_base is None else context.log(first) / context.log(self._log_base)
-            )
+            return context.log(first) if self._log_base is None else context.log(first) / context.log(self._log_base)
         if op in ("fact", "binom"):
             if any(abs(arg) > _MAX_FACTORIAL for arg in args):
                 raise TooLargeError("too large a factorial")

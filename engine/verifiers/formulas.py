@@ -376,9 +376,7 @@ class _Reader:
         r"""What \sin takes without brackets: factors side by side, up to a sign or the next function."""
         node = self.signed_power()
         while (
-            self.starts_factor(self.peek())
-            and self.peek() not in ("(", "[", "{")
-            and self.peek()[1:] not in FUNCTIONS
+            self.starts_factor(self.peek()) and self.peek() not in ("(", "[", "{") and self.peek()[1:] not in FUNCTIONS
         ):
             node = Node("mul", (node, self.power()))
         return node

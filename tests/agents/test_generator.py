@@ -10,9 +10,7 @@ SCAFFOLD = {
     "target_variable": "apples",
     "knowns": {"crates": 3, "each": 4},
     "causal_graph": [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates * each"}],
-    "computation_plan": [
-        {"id": "s1", "target": "apples", "inputs": ["crates", "each"], "description": "multiply"}
-    ],
+    "computation_plan": [{"id": "s1", "target": "apples", "inputs": ["crates", "each"], "description": "multiply"}],
     "final_answer": "12",
 }
 

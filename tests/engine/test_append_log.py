@@ -39,9 +39,7 @@ def test_a_last_line_cut_at_any_byte_is_mended(tmp_path):
         survived = cut >= len(last) - 1  # whole but for its newline is whole
         assert [line["n"] for line in lines(path)] == ([0, 1, 2, 9] if survived else [0, 1, 9])
         torn = path.with_name(path.name + ".torn")
-        assert (torn.read_bytes() if torn.exists() else b"") == (
-            b"" if survived or not cut else last[:cut] + b"\n"
-        )
+        assert (torn.read_bytes() if torn.exists() else b"") == (b"" if survived or not cut else last[:cut] + b"\n")
 
 
 def test_a_very_long_torn_line_is_moved_whole(tmp_path):

@@ -225,9 +225,5 @@ def test_halves_of_surrogate_pairs_are_replaced():
 
 def test_the_estimate_of_a_prompt_is_on_the_high_side():
     # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 for the message's frame.
-    assert (
-        estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
-    )
-    assert (
-        estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108
-    )
+    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
+    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108

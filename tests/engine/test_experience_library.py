@@ -228,9 +228,7 @@ def test_a_reformatted_file_is_no_edit(library, path):
         (lambda told: told + "\udcff", "not JSON"),
     ],
 )
-def test_a_file_that_cannot_be_taken_in_is_an_error_that_says_where_and_changes_nothing(
-    library, path, damage, message
-):
+def test_a_file_that_cannot_be_taken_in_is_an_error_that_says_where_and_changes_nothing(library, path, damage, message):
     damaged = damage(path.read_text()).encode(errors="surrogateescape")
     path.write_bytes(damaged)
     log = log_of(path).read_bytes()
@@ -420,15 +418,10 @@ def test_kill_9_of_two_writers_at_random_moments_loses_no_operation(path):
                         said[run, int(number)] = experience_id.decode()
         library = ExperienceLibrary(path)
         assert json.loads(path.read_bytes()) == [one.model_dump(mode="json") for one in library.state.experiences]
-        recorded = {
-            (entry.event.run, entry.event.step): entry.event.operations[-1].id for entry in library.history()
-        }
+        recorded = {(entry.event.run, entry.event.step): entry.event.operations[-1].id for entry in library.history()}
         assert said.items() <= recorded.items()
         ids = [
-            operation.id
-            for entry in library.history()
-            for operation in entry.event.operations
-            if operation.op == "add"
+            operation.id for entry in library.history() for operation in entry.event.operations if operation.op == "add"
         ]
         assert len(ids) == len(set(ids))
         begun = {run: 1 + max([step for name, step in recorded if name == run], default=-1) for run in begun}

@@ -15,9 +15,7 @@ from engine.experience_state import (
 )
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 
-PROBLEM = Problem(
-    id="p9", text="How many lattice points lie inside the given circle of radius nine?", answer="253"
-)
+PROBLEM = Problem(id="p9", text="How many lattice points lie inside the given circle of radius nine?", answer="253")
 PARITY = "Split by parity before counting solutions."
 UNITS = "Convert every quantity to SI units first."
 

@@ -48,9 +48,7 @@ def test_statistics_agree_with_numpy(rewards):
         assert np.std(stats.advantages) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "tau"), [([], 0.05), ([math.nan], 0.05), ([0.5, math.inf], 0.05), ([0.5], -1)]
-)
+@pytest.mark.parametrize(("rewards", "tau"), [([], 0.05), ([math.nan], 0.05), ([0.5, math.inf], 0.05), ([0.5], -1)])
 def test_what_has_no_statistics_is_an_error(rewards, tau):
     with pytest.raises(ValueError, match="reward|tau"):
         group_stats(rewards, tau)

@@ -469,9 +469,7 @@ async def test_patience_ends_by_count_and_by_time(journal):
 
 async def test_a_wait_longer_than_all_patience_is_not_begun(journal):
     time_ = VirtualTime()
-    plan = FaultPlan(
-        seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=99, retry_after_s=3600
-    )
+    plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=99, retry_after_s=3600)
     async with client_of(
         chat_app(answer, faults=plan), journal, retry=RetryPolicy(), clock=time_.clock, sleep=time_.sleep
     ) as client:

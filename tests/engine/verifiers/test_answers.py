@@ -64,7 +64,7 @@ HANG = r"\frac{5^{5^{5^{5^5}}-4}}{16}"
 def test_the_known_errors_of_the_field_are_not_ours(truth, answer, kind, right):
     started = time.perf_counter()
     assert correct(answer, truth, kind=kind) is right
-    assert time.perf_counter() - started < 3.5
+    assert time.perf_counter() - started < 15
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.VERIFIER_TIMEOUT)
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 25
     pool.close()
 
 

@@ -141,9 +141,7 @@ def test_conversions_agree_with_scipy(unit, target, expected):
 def test_temperatures_have_offsets(celsius, kelvin, fahrenheit):
     degrees = Fraction(celsius)
     assert float(convert(degrees, read_unit("degC"), read_unit("K"))) == pytest.approx(float(kelvin), abs=1e-9)
-    assert float(convert(degrees, read_unit("degC"), read_unit("degF"))) == pytest.approx(
-        float(fahrenheit), abs=1e-9
-    )
+    assert float(convert(degrees, read_unit("degC"), read_unit("degF"))) == pytest.approx(float(fahrenheit), abs=1e-9)
     assert factor("J/(kg degC)", "J/(kg K)") == 1  # a step, not a point
 
 

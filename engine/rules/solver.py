@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from engine.records import Outcome
-from engine.rule_evaluation import evaluate
-from engine.rule_tree import Apply, Name, Node, apply
-from engine.rule_values import RuleEvaluationError, Value, WorkBudget, agree, canonical, checked
+from engine.rules.evaluation import evaluate
+from engine.rules.tree import Apply, Name, Node, apply
+from engine.rules.values import RuleEvaluationError, Value, WorkBudget, agree, canonical, checked
 
 _MAX_DEGREE = 8
 _CPU_LIMIT_S = 2.0
@@ -236,7 +236,7 @@ def solve_in_worker(equation: Equation) -> list[Value]:
 
     left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
     payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
-    result = shared_pool().run("engine.rule_solver:solve_for", payload, _WALL_LIMIT_S)
+    result = shared_pool().run("engine.rules.solver:solve_for", payload, _WALL_LIMIT_S)
     if result.outcome is not Outcome.OK or result.value is None:
         late = result.outcome is Outcome.VERIFIER_TIMEOUT or "SolverTimeoutError" in result.error
         kind = "solver_timeout" if late else "unsolved"

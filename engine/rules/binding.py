@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.rule_evaluation import CONSTANTS
-from engine.rule_functions import FUNCTION_NAMES, OPERATIONS
-from engine.rule_reading import Rule
-from engine.rule_tokens import COMPARISONS, FUNCTIONS
-from engine.rule_tree import Apply, Name, Node, Number, Series, apply, series
+from engine.rules.evaluation import CONSTANTS
+from engine.rules.functions import FUNCTION_NAMES, OPERATIONS
+from engine.rules.reading import Rule
+from engine.rules.tokens import COMPARISONS, FUNCTIONS
+from engine.rules.tree import Apply, Name, Node, Number, Series, apply, series
 
 _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "pow": "".join,

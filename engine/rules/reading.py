@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.rule_expressions import parse_expression, parse_sides
-from engine.rule_tokens import MAX_CHARACTERS
-from engine.rule_tree import Apply, Node, RuleSyntaxError, substitute
+from engine.rules.expressions import parse_expression, parse_sides
+from engine.rules.tokens import MAX_CHARACTERS
+from engine.rules.tree import Apply, Node, RuleSyntaxError, substitute
 
 _MAX_SPOKEN_DEPTH = 3
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -167,9 +167,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 _LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
-_SPEAKS = re.compile(
-    r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE
-)
+_SPEAKS = re.compile(r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE)
 
 
 def _spoken(text: str, only_cause: str, depth: int = 0) -> str:

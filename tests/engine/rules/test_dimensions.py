@@ -3,8 +3,8 @@ from fractions import Fraction
 import pytest
 
 from engine.records import CausalEdge, Scaffold
-from engine.rule_dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
-from engine.rule_expressions import parse_expression
+from engine.rules.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
+from engine.rules.expressions import parse_expression
 
 M, S, KG = {"[length]": 1}, {"[time]": 1}, {"[mass]": 1}
 SPEED = {"[length]": 1, "[time]": -1}

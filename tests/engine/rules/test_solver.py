@@ -7,10 +7,10 @@ import sympy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from engine import rule_solver
-from engine.rule_expressions import parse_sides
-from engine.rule_solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
-from engine.rule_values import RuleEvaluationError, WorkBudget
+from engine.rules import solver as rule_solver
+from engine.rules.expressions import parse_sides
+from engine.rules.solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
+from engine.rules.values import RuleEvaluationError, WorkBudget
 
 
 def equation(text, *stated, **values):
@@ -123,9 +123,7 @@ def test_endless_work_ends(monkeypatch):
     monkeypatch.setattr(rule_solver, "_WALL_LIMIT_S", 0.05)
     start = time.monotonic()
     with pytest.raises(EquationError) as caught:
-        solve(
-            equation("x^x + sin(x^x) + gamma*tan(x)^x + x^(x^x) + exp(x^3)*cos(x^5) = 1", gamma=3), solve_in_worker
-        )
+        solve(equation("x^x + sin(x^x) + gamma*tan(x)^x + x^(x^x) + exp(x^3)*cos(x^5) = 1", gamma=3), solve_in_worker)
     assert caught.value.kind in ("solver_timeout", "unsolved")
     assert time.monotonic() - start < 10
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.rule_tree import RuleSyntaxError
+from engine.rules.tree import RuleSyntaxError
 
 MAX_CHARACTERS = 1000
 MAX_TOKENS = 400

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from engine.records import Scaffold
-from engine.rule_reading import parse_rule
-from engine.rule_tree import Apply, Name, Node, Number, RuleSyntaxError
+from engine.rules.reading import parse_rule
+from engine.rules.tree import Apply, Name, Node, Number, RuleSyntaxError
 
 Dimension = Mapping[str, Fraction]
 
@@ -120,9 +120,7 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
         _same([parts[1], _PURE])
         exponent = tree.arguments[1]
         return (
-            _scale(parts[0], Fraction(exponent.value))
-            if isinstance(exponent, Number)
-            else _pure_or_unknown(parts[0])
+            _scale(parts[0], Fraction(exponent.value)) if isinstance(exponent, Number) else _pure_or_unknown(parts[0])
         )
     return None
 

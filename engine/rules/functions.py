@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from engine.rule_values import (
+from engine.rules.values import (
     MAX_FRACTION_BITS,
     MAX_INTEGER_BITS,
     Value,

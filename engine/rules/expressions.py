@@ -9,8 +9,8 @@ import re
 from fractions import Fraction
 from typing import NoReturn
 
-from engine.rule_tokens import COMPARISONS, FRACTIONS, FUNCTIONS, GREEK, SERIES, SQUARABLE, Token, tokens
-from engine.rule_tree import MAX_NESTING, Apply, Name, Node, Number, RuleSyntaxError, apply, series
+from engine.rules.tokens import COMPARISONS, FRACTIONS, FUNCTIONS, GREEK, SERIES, SQUARABLE, Token, tokens
+from engine.rules.tree import MAX_NESTING, Apply, Name, Node, Number, RuleSyntaxError, apply, series
 
 _MAX_EXPONENT_DIGITS = 3
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from engine.rule_functions import OPERATIONS, positive
-from engine.rule_tree import Apply, Name, Node, Number, Series
-from engine.rule_values import Value, WorkBudget, agree, as_whole, bits_of, canonical, checked, fail
+from engine.rules.functions import OPERATIONS, positive
+from engine.rules.tree import Apply, Name, Node, Number, Series
+from engine.rules.values import Value, WorkBudget, agree, as_whole, bits_of, canonical, checked, fail
 
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
 _MODULAR_BITS = 4096
@@ -64,9 +64,7 @@ def _has_bare_log(node: Node) -> bool:
 
 
 class _Evaluation:
-    def __init__(
-        self, values: Mapping[str, Value], budget: WorkBudget, logarithm: Callable[[float], float]
-    ) -> None:
+    def __init__(self, values: Mapping[str, Value], budget: WorkBudget, logarithm: Callable[[float], float]) -> None:
         self._values = dict(values)
         self._budget = budget
         self._logarithm = logarithm

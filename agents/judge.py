@@ -34,9 +34,17 @@ class Opinion:
 class Judge:
     """Gives opinions that join ``r_logic`` with their own weight."""
 
-    def __init__(self, client: ChatClient, role: str = "reward_evaluator", style: str = "full") -> None:
+    def __init__(
+        self,
+        client: ChatClient,
+        role: str = "reward_evaluator",
+        *,
+        max_tokens: int | None = None,
+        style: str = "full",
+    ) -> None:
         self._client = client
         self._role = role
+        self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens)
         self._template = PromptTemplate("judge", {"problem", "scaffold"}, style)
 
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
@@ -44,7 +52,7 @@ class Judge:
         request = ChatRequest(
             role=self._role,
             messages=self._template.render(problem=problem.text, scaffold=task.show(candidate)),
-            sampling=Sampling(temperature=0.0),
+            sampling=self._sampling,
             json_schema=_SCHEMA,
             purpose="judge",
         )

@@ -18,6 +18,7 @@ from engine.chat_protocol import (
     Drawn,
     completions,
     estimate_prompt_tokens,
+    most_prompt_tokens,
     optional_names,
     read_reply,
     request_body,
@@ -198,7 +199,8 @@ class RequestSender:
         hold = None
         if self._budget.limited:
             most = count * lane.greatest_completion(request.sampling.max_tokens)
-            hold = await self._budget.hold(prompt + most, endpoint.cost_usd(prompt, most))
+            bound = most_prompt_tokens(request)
+            hold = await self._budget.hold(bound + most, endpoint.cost_usd(bound, most))
         try:
             ticket = await lane.enter(likely)
             try:

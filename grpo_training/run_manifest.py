@@ -86,7 +86,8 @@ def settle_run(
     """
     wanted = _as_json({"settings": dict(settings), "facts": dict(facts)})
     existing = load_manifest(path)
-    if existing is not None:
+    has_results = any(file.exists() and file.stat().st_size for file in results)
+    if existing is not None and (has_results or existing.configuration == wanted):
         differences = _differences(existing.configuration, wanted, ("facts",) if resume else ("settings", "facts"))
         if not differences:
             existing.save(path)  # an earlier start may have come to its end; this one has not
@@ -98,7 +99,7 @@ def settle_run(
             if resume
             else "Choose --resume (go on with the settings there) or --fresh (set those results aside).",
         )
-    if not resume and any(file.exists() and file.stat().st_size for file in results):
+    if has_results and not resume:
         raise InputError(
             f"{path.parent} holds results whose configuration is not known",
             fix="Choose --resume (add to them) or --fresh (set them aside).",

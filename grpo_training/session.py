@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,12 @@ async def open_session(
         role: the learner's api role; the analyst's too where no ``analyst`` is configured.
         weights: reward weights.
     """
+    if settings.max_tokens is None and (settings.budget_usd, settings.budget_tokens) != (None, None):
+        raise InputError(
+            "A budget needs --max-tokens",
+            why="Without it a reply may be of any length, so no request could be known to fit.",
+            fix="Give the most tokens that one reply may have, such as --max-tokens 4096.",
+        )
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     journal = RequestJournal(settings.cache_dir / "requests.sqlite")
     ledger = RateLedger(settings.api_config.with_suffix(".ledger.sqlite"))
@@ -81,20 +87,24 @@ async def open_session(
         retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
         budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
     )
-    async with client:
-        yield Session(
-            manager,
-            client,
-            ExperienceAnalyst(
+    with closing(journal), closing(ledger):
+        async with client:
+            yield Session(
+                manager,
                 client,
-                "analyst" if manager.has("analyst") else role,
-                learner,
-                seed=settings.seed,
-                style=settings.prompts,
-            ),
-            Judge(client, style=settings.prompts) if manager.has("reward_evaluator") else None,
-            RewardEvaluator(weights, settings.weight_judge),
-        )
+                ExperienceAnalyst(
+                    client,
+                    "analyst" if manager.has("analyst") else role,
+                    learner,
+                    max_tokens=settings.max_tokens,
+                    seed=settings.seed,
+                    style=settings.prompts,
+                ),
+                Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
+                if manager.has("reward_evaluator")
+                else None,
+                RewardEvaluator(weights, settings.weight_judge),
+            )
 
 
 def shaping_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:

@@ -487,7 +487,7 @@ async def test_concurrency_grows_from_its_start_and_keeps_the_endpoints_maximum(
         nonlocal running
         running += 1
         most.append(running)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         running -= 1
         return await handler(request)
 

@@ -58,11 +58,11 @@ def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, 
 def test_failing_calls_change_nothing(files, aime2024, tmp_path, seed):
     clean, faulty = tmp_path / "clean", tmp_path / "faulty"
     with World(clean, files) as undisturbed:
-        run_all(undisturbed, aime2024, "--max-problems", 16)
+        run_all(undisturbed, aime2024, "--max-problems", 20)
     plan = FaultPlan(seed=seed, rate=0.3, stall_s=1.5)
     with World(faulty, files, plan=plan) as world:
         world.write_config(world.base_url, timeout_s=1)
-        run_all(world, aime2024, "--max-problems", 16)
+        run_all(world, aime2024, "--max-problems", 20)
     assert sum(plan.injected.values()) >= 30
     assert len(plan.injected) >= 8
     assert normalised(world) == normalised(undisturbed)
@@ -198,6 +198,8 @@ def test_a_budget_stops_the_run_before_it_is_passed(files, aime2024, tmp_path):
     from engine.errors import BudgetExceededError
 
     with World(tmp_path, files) as world:
+        with pytest.raises(InputError, match="needs --max-tokens"):
+            world.generate(1, aime2024, "--budget-tokens", 30_000)
         with pytest.raises(BudgetExceededError):
             world.generate(1, aime2024, "--budget-tokens", 30_000, "--max-tokens", 2000)
         spent = 0

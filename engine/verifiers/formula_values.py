@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
-from mpmath.libmp import NoConvergence  # type: ignore[import-untyped]
+import mpmath
+from mpmath.libmp import NoConvergence
 
 from engine.verifiers.formulas import Node
 

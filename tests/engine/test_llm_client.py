@@ -220,19 +220,19 @@ async def test_the_first_request_to_an_endpoint_goes_alone(journal):
         arrivals.append(time.monotonic())
         return answer(body, index)
 
-    app = chat_app(timed, latency_s=0.1)
+    app = chat_app(timed, latency_s=0.5)
     async with client_of(app, journal) as client:
         await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(10)))
-    assert arrivals[1] - arrivals[0] >= 0.09
-    assert arrivals[-1] - arrivals[1] < 0.09
+    assert arrivals[1] - arrivals[0] >= 0.45
+    assert arrivals[-1] - arrivals[1] < 0.45
 
 
 async def test_a_slow_first_request_does_not_hold_the_others_for_long(journal):
-    app = chat_app(answer, latency_s=0.5)
+    app = chat_app(answer, latency_s=1.5)
     async with client_of(app, journal, probe_patience_s=0.05) as client:
         began = time.monotonic()
         await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(5)))
-        assert time.monotonic() - began < 0.95
+        assert time.monotonic() - began < 2.8
 
 
 # ------------------------------------------------------------------ bad weather
@@ -291,8 +291,8 @@ async def test_a_refusal_stops_all_calls_at_once(kind, mid_run, journal):
     async with client_of(app, journal, **options) as client:
         plan.rate = 0.0 if mid_run else 1.0
         calls = [asyncio.create_task(client.sample(ask(f"q{n}"), [0, 1])) for n in range(190)]
-        await asyncio.sleep(0.3 if mid_run else 0.0)
-        assert client.counters.in_flight == 190 or not mid_run
+        while mid_run and client.counters.in_flight < 190:  # the test's own time limit bounds this
+            await asyncio.sleep(0.01)
         plan.rate = 1.0
         began = time.monotonic()
         calls += [asyncio.create_task(client.sample(ask(f"p{n}", role="twin"), [0])) for n in range(100)]
@@ -388,7 +388,7 @@ async def test_a_reply_that_drips_is_given_up_in_time():
     async with LLMClient(manager(url, timeout_s=0.15), retry=RetryPolicy(attempts=1)) as client:
         began = time.monotonic()
         (reply,) = await client.sample(ask("q"), [0])
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 3.0
     assert (reply.outcome, reply.fault.kind) == (Outcome.INFRA_FAULT, "timeout")
     server.close()
 

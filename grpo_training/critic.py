@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from engine.experience_state import LibraryState
     from engine.records import Candidate, Fault, Fusion, Problem, RolloutGroup
     from engine.reward_evaluator import Baseline
+    from grpo_training.experience_extractor import ScoredGroup, Step
     from grpo_training.generator_caches import GeneratorCaches
-    from grpo_training.learning_run import ScoredGroup, Step
     from grpo_training.session import Session
 
 _WEIGHTS = {
@@ -60,6 +60,7 @@ async def run_critic(settings: CriticSettings) -> int:
     from engine.progress import Progress
     from engine.records import Fusion, Sampling
     from engine.rollout_store import RolloutStore, latest_fusions, read
+    from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.generator_caches import GeneratorCaches
     from grpo_training.learning_run import LearningRun
     from grpo_training.run_manifest import set_aside, settle_run
@@ -98,10 +99,8 @@ async def run_critic(settings: CriticSettings) -> int:
             producer = _Producer(settings, session, agent, caches, done)
             progress = Progress("critic", None, lambda: session.client.counters)
             run = LearningRun(
-                manifest.run,
                 settings.window,
-                library,
-                session.analyst,
+                ExperienceExtractor(manifest.run, session.analyst, library),
                 producer.produce,
                 keep,
                 progress,
@@ -144,7 +143,7 @@ class _Producer:
         """The step's group, or the fault that leaves it open."""
         from engine.group_statistics import group_stats
         from engine.records import Fault
-        from grpo_training.learning_run import ScoredGroup
+        from grpo_training.experience_extractor import ScoredGroup
         from grpo_training.session import attempt_from_fusion, total_of
 
         groups = self._caches.groups(step.problem.id, step.epoch)

@@ -9,7 +9,7 @@ from engine.append_log import writer_of
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem, RolloutGroup
 from engine.rollout_store import BrokenLine, follow, latest_by_problem, read
-from grpo_training.learning_run import Step
+from grpo_training.experience_extractor import Step
 from grpo_training.run_manifest import load_manifest
 
 if TYPE_CHECKING:

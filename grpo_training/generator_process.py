@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agents.generator import GeneratorAgent
     from engine.experience_state import LibraryState
     from engine.records import Fault, Rollout, RolloutGroup
-    from grpo_training.learning_run import ScoredGroup, Step
+    from grpo_training.experience_extractor import ScoredGroup, Step
     from grpo_training.session import Session
 
 _WEIGHTS = {"r_ans": "weight_ans", "r_logic": "weight_logic", "r_graph": "weight_graph"}
@@ -51,6 +51,7 @@ async def run_generator(number: int, settings: GeneratorSettings) -> int:
     from engine.progress import Progress
     from engine.records import RolloutGroup, Sampling
     from engine.rollout_store import RolloutStore, latest_by_problem, read
+    from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.learning_run import LearningRun
     from grpo_training.run_manifest import set_aside, settle_run
     from grpo_training.session import open_session, shaping_facts
@@ -93,10 +94,8 @@ async def run_generator(number: int, settings: GeneratorSettings) -> int:
             )
             progress = Progress(role, len(steps), lambda: session.client.counters)
             run = LearningRun(
-                manifest.run,
                 settings.window,
-                library,
-                session.analyst,
+                ExperienceExtractor(manifest.run, session.analyst, library),
                 producer.produce,
                 store.append,
                 progress,
@@ -117,7 +116,7 @@ def _steps(settings: GeneratorSettings) -> list[Step]:
     """The run's steps in order: epoch 0 as the dataset has it, later epochs shuffled by the seed."""
     from engine.datasets import load_problems
     from engine.tasks.task import task_named
-    from grpo_training.learning_run import Step
+    from grpo_training.experience_extractor import Step
 
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
     for problem in problems:
@@ -205,7 +204,7 @@ def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[Ro
     """A complete group as the loop takes it. All from the record, so that a resumed run sees the same."""
     from engine.group_statistics import group_stats
     from engine.records import Rewards
-    from grpo_training.learning_run import ScoredGroup
+    from grpo_training.experience_extractor import ScoredGroup
     from grpo_training.session import attempt_from_rollout, total_of
 
     rollouts = group.rollouts

@@ -277,3 +277,51 @@ def test_help_teaches_without_heavy_imports(command):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "usage: python -m grpo_training." in done.stdout, done.stderr
     assert "HEAVY []" in done.stdout
+
+
+def opinions(body, index):
+    """A judge: gives a score, or words where the scaffold has many rules."""
+    return "it depends" if body["messages"][1]["content"].count('"effect"') > 4 else '{"score": 0.25, "reason": "thin"}'
+
+
+def test_a_configured_judge_joins_the_logic_reward_and_an_unreadable_opinion_is_absent(files, aime2024, tmp_path):
+    with World(tmp_path / "without", files) as world:
+        world.generate(2, aime2024, "--max-problems", 6)
+    with World(tmp_path / "with", files) as judged, serve_in_thread(chat_app(opinions)) as judge_url:
+        roles = json.loads(judged.config.read_text())
+        roles["reward_evaluator"] = {"api_key": "EMPTY", "base_url": judge_url, "model": "judge"}
+        judged.config.write_text(json.dumps(roles))
+        judged.generate(2, aime2024, "--max-problems", 6)
+    pairs = [
+        (plain, with_judge)
+        for before, after in zip(groups_of(world, 2), groups_of(judged, 2), strict=True)
+        for plain, with_judge in zip(before["rollouts"], after["rollouts"], strict=True)
+    ]
+    heard = [(plain, other) for plain, other in pairs if "judge" in other["reward_detail"]]
+    unheard = [(plain, other) for plain, other in pairs if "judge" not in other["reward_detail"]]
+    assert heard
+    assert unheard
+    for plain, other in heard:
+        assert other["r_logic"] == pytest.approx(0.7 * plain["r_logic"] + 0.3 * 0.25)
+    assert all(other["r_logic"] == plain["r_logic"] for plain, other in unheard)
+
+
+def test_a_judge_out_of_reach_leaves_the_group_open(files, aime2024, tmp_path):
+    plan = FaultPlan(seed=1, rate=1.0, kinds=("503",), max_consecutive_per_request=10**6)
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(opinions, faults=plan)) as judge_url:
+        roles = json.loads(world.config.read_text())
+        roles["reward_evaluator"] = {"api_key": "EMPTY", "base_url": judge_url, "model": "judge"}
+        world.config.write_text(json.dumps(roles))
+        with pytest.raises(IncompleteRunError, match="http_503"):
+            world.generate(2, aime2024, "--max-problems", 3, "--attempts", 1)
+        assert groups_of(world, 2) == []
+
+
+def test_prices_are_added_up(files, aime2024, tmp_path, capsys):
+    with World(tmp_path, files) as world:
+        world.write_config(world.base_url, price_in=1.0, price_out=10.0)
+        world.generate(1, aime2024, "--max-problems", 2)
+    usages = [rollout["completion"]["usage"] for group in groups_of(world, 1) for rollout in group["rollouts"]]
+    cost = sum(usage["prompt_tokens"] * 1e-6 + usage["completion_tokens"] * 1e-5 for usage in usages)
+    assert sum(usage["cost_usd"] for usage in usages) == pytest.approx(cost)
+    assert f"${cost:.4f}" in capsys.readouterr().out

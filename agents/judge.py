@@ -68,14 +68,22 @@ def _read(reply: Reply) -> Opinion:
     reading = read_json_object(reply.completion.text, required="score")
     if reading.value is None:
         return Opinion(None, Outcome.JUDGE_FAULT, reading.fault)
-    score = reading.value["score"]
-    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+    score = _number(reading.value["score"])
+    if score is None or not 0 <= score <= 1:
         return Opinion(
             None,
             Outcome.JUDGE_FAULT,
-            Fault(kind="schema", message=f"score {score!r} is no number from 0 to 1"),
+            Fault(kind="schema", message=f"score {reading.value['score']!r} is no number from 0 to 1"),
         )
-    return Opinion(float(score))
+    return Opinion(score)
+
+
+def _number(value: Any) -> float | None:
+    """A number, also one that is written as text."""
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _unreadable(opinion: Opinion) -> str | None:

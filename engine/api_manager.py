@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -36,6 +36,8 @@ class Endpoint(BaseModel):
         price_out: USD per million completion tokens; None: unknown.
         extra_body: further fields of the request's body, sent as they are.
         timeout_s: seconds after which one attempt is given up.
+        never_send: optional parameters that this endpoint mistreats without saying so: ``n``, ``seed``,
+            ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, str_strip_whitespace=True)
@@ -51,6 +53,7 @@ class Endpoint(BaseModel):
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0)
+    never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")
     @classmethod
@@ -141,6 +144,19 @@ class ApiManager:
     def has(self, role: str) -> bool:
         """Whether the role stands in the file."""
         return role in self._entries
+
+    def local_models(self) -> dict[str, str]:
+        """Role -> model, for the roles whose ``base_url`` is ``local``: a model of this machine, not yet served."""
+        return {
+            role: str(entry.get("model", ""))
+            for role, entry in self._entries.items()
+            if entry.get("base_url") == "local"
+        }
+
+    def with_entries(self, entries: Mapping[str, Mapping[str, Any]]) -> ApiManager:
+        """These endpoints with some roles' fields replaced."""
+        merged = {role: {**entry, **entries.get(role, {})} for role, entry in self._entries.items()}
+        return ApiManager(self.path, merged, self._environ)
 
     def roles(self) -> list[str]:
         """The roles of the file, in its order."""

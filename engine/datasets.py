@@ -19,6 +19,9 @@ from engine.records import Problem
 MAX_LINE_BYTES = 1 << 20
 """A longer line is refused before it is read to its end."""
 
+QUICKSTART_PROBLEMS = 240
+"""Problems of ``quickstart`` where no number is asked for; it makes as many as one likes."""
+
 _SHIPPED = Path(__file__).resolve().parents[1] / "data" / "datasets"
 _TEXT_FIELDS = ("problem", "question", "prompt", "text")
 _ANSWER_FIELDS = ("answer", "ground_truth")
@@ -51,7 +54,8 @@ def load_problems(
 
     A name is looked for as ``<name>.jsonl`` in the folders of ``search``, then on the Hugging Face hub where
     the name has a place there and the ``datasets`` package is installed. A text with a slash or that ends in
-    ``.jsonl`` or ``.json`` is a path; the file's stem is then its name. A line is one JSON object in UTF-8:
+    ``.jsonl`` or ``.json`` is a path; the file's stem is then its name. ``quickstart`` is made, not read: its
+    training split, or another one as ``quickstart:test``. A line is one JSON object in UTF-8:
 
     * ``problem`` (or ``question``, ``prompt``, ``text``): the text;
     * ``answer`` (or ``ground_truth``): a text or a number;
@@ -74,6 +78,8 @@ def load_problems(
     """
     if max_problems is not None and max_problems < 1:
         raise InputError(f"max_problems is {max_problems}", fix="Give 1 or more, or leave it out for all.")
+    if name_or_path.partition(":")[0] == "quickstart":
+        return _quickstart(name_or_path.partition(":")[2] or "train", max_problems)
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
         return _problems(_file_rows(path), path.stem, str(path), max_problems)
@@ -85,6 +91,12 @@ def load_problems(
         raise _unknown_name(name_or_path, folders)
     source, rows = _hub_rows(name_or_path, folders)
     return _problems(rows, name_or_path, source, max_problems)
+
+
+def _quickstart(split: str, max_problems: int | None) -> list[Problem]:
+    from engine.quickstart import problems
+
+    return problems(split, max_problems or QUICKSTART_PROBLEMS)
 
 
 # ------------------------------------------------------------------ where a dataset lies
@@ -106,7 +118,7 @@ def _find(name: str, folders: Iterable[Path]) -> Path | None:
 
 
 def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
-    names = sorted({*_KNOWN, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
+    names = sorted({"quickstart", *_KNOWN, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]!r}? " if near else ""
     return InputError(

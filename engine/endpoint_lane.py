@@ -66,6 +66,8 @@ class EndpointLane:
         self._share = RateShare(ledger, scope, limits, sleep) if ledger and limits.any else None
         facts = journal.abilities(endpoint.base_url, endpoint.model, _ABILITIES_AGE_S) if journal else {}
         self.abilities = Abilities.from_facts(facts)
+        for parameter in endpoint.never_send:
+            self.abilities = self.abilities.without(parameter)
         self._sdk = _open_sdk(endpoint, rule.maximum)
         # In full: the SDK takes a relative address apart and joins it to its base anew for every request.
         self._url = f"{endpoint.base_url}/chat/completions"

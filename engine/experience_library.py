@@ -70,6 +70,8 @@ class StepOutcome:
 class StepResult:
     """The library right after a step, and what became of the step's proposals."""
 
+    problem_id: str
+    epoch: int
     state: LibraryState
     applied: tuple[Operation, ...]
     refused: tuple[Refusal, ...]
@@ -143,6 +145,10 @@ class ExperienceLibrary:
         Events of other runs and of people are in it as they came.
         """
         return MappingProxyType(self._states.setdefault(run, {}))
+
+    def recorded(self, run: str, step: int) -> StepResult | None:
+        """What a step of a run came to; None where it is not recorded yet."""
+        return self._results.get((run, step))
 
     def at_version(self, version: str) -> LibraryState:
         """The last state of that version.
@@ -242,7 +248,9 @@ class ExperienceLibrary:
         entry = HistoryEntry(len(self._history) + 1, event, before, reduce(before, event))
         self._history.append(entry)
         if isinstance(event, StepEvent):
-            result = StepResult(entry.after, tuple(event.operations), tuple(event.refused))
+            result = StepResult(
+                event.problem_id, event.epoch, entry.after, tuple(event.operations), tuple(event.refused)
+            )
             self._results.setdefault((event.run, event.step), result)
             self._states.setdefault(event.run, {}).setdefault(event.step, entry.after)
         elif isinstance(event, BeginEvent):

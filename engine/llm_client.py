@@ -77,7 +77,7 @@ class LLMClient:
         self._rule = concurrency or ConcurrencyRule()
         self._clock, self._sleep = clock, sleep
         self._salt = os.urandom(16)
-        self._lanes: dict[tuple[str, Limits, float], EndpointLane] = {}
+        self._lanes: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointLane] = {}
         self._by_role: dict[str, tuple[Endpoint, EndpointLane]] = {}
         self._flying: dict[str, asyncio.Future[Reply | None]] = {}
         self._switch = StopSwitch()
@@ -205,7 +205,7 @@ class LLMClient:
             return self._by_role[role]
         endpoint = self._manager.endpoint(role)
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
-        name = (scope, Limits.of(endpoint), endpoint.timeout_s)
+        name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
         if name not in self._lanes:
             rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
             self._lanes[name] = EndpointLane(

@@ -8,6 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from engine.terminal_text import LastingStream, harmless
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
@@ -83,7 +85,7 @@ class Progress:
         live: bool | None = None,
     ) -> None:
         self._label, self._total, self._traffic = label, total, traffic
-        self._stream = stream or sys.stdout
+        self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_live = self._stream.isatty() if live is None else live
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
         self._notes: deque[str] = deque(maxlen=4)
@@ -104,7 +106,9 @@ class Progress:
         else:
             from tqdm import tqdm
 
-            self._bar = tqdm(total=self._total, desc=self._label, file=sys.stderr, dynamic_ncols=True, mininterval=1.0)
+            self._bar = tqdm(
+                total=self._total, desc=self._label, file=LastingStream(sys.stderr), dynamic_ncols=True, mininterval=1.0
+            )
         return self
 
     def __exit__(
@@ -114,6 +118,11 @@ class Progress:
             self._live.__exit__(kind, error, trace)
         if self._bar is not None:
             self._bar.close()
+
+    @property
+    def groups(self) -> int:
+        """Groups done in this start."""
+        return self._done
 
     def restored(self, count: int) -> None:
         """Groups that an earlier start had finished."""
@@ -164,6 +173,7 @@ class Progress:
         """The table at the end; call it after the panel is closed."""
         from rich import box
         from rich.table import Table
+        from rich.text import Text
 
         traffic = self._traffic()
         table = Table(title=self._label, box=box.SIMPLE, show_header=False)
@@ -184,7 +194,7 @@ class Progress:
             ("time", f"{time.monotonic() - self._started:.0f} s"),
         ]
         for name, value in shown:
-            table.add_row(name, value)
+            table.add_row(Text(name), Text(harmless(value, keep="\n")))
         _console(self._stream).print(table)
 
     def _shown_lessons(self) -> list[str]:
@@ -199,7 +209,7 @@ class Progress:
             return
         from tqdm import tqdm
 
-        tqdm.write(text, file=self._stream)
+        tqdm.write(harmless(text), file=self._stream)
         self._stream.flush()
 
     def _panel(self) -> RenderableType:
@@ -236,13 +246,13 @@ class Progress:
         for line in self._recent:
             learned = _learned(line)
             rows.add_row(
-                line.problem_id,
+                Text(harmless(line.problem_id)),
                 f"{line.correct}/{line.size}",
                 f"{line.mean:.3f}",
                 f"{line.std:.3f}",
-                Text(learned, overflow="ellipsis", no_wrap=True),
+                Text(harmless(learned), overflow="ellipsis", no_wrap=True),
             )
-        notes = [Text(note, style="yellow") for note in self._notes]
+        notes = [Text(harmless(note), style="yellow") for note in self._notes]
         return Panel(Group(head, flow, rows, *notes), title=self._label, title_align="left")
 
 

@@ -282,6 +282,7 @@ class Fusion(Record):
     answer_source: AnswerSource | None = None
     stated_answer: str | None = None
     merged: Literal["structural", "model"] | None = None
+    inputs_hash: str = ""
     repairs: list[str] = Field(default_factory=list)
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)

@@ -263,3 +263,4 @@ def _resolve(entries: list[_Entry], error: JournalError | None) -> None:
             entry.future.set_result(entry.completion)
         else:
             entry.future.set_exception(error)
+            entry.future.exception()  # whoever waits raises it; nobody else need hear of it

@@ -74,10 +74,10 @@ class RewardEvaluator:
         """
         measurement = task.measure(candidate, problem)
         components = dict(measurement.components)
-        components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self.judge_weight)
-        if baseline is not None:
+        if baseline is not None:  # without the opinion, as the inputs were scored
             own = combine_rewards(components, GENERATOR_WEIGHTS)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
+        components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self.judge_weight)
         total = combine_rewards(components, self.weights)
         outcome = candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome
         detail = dict(measurement.detail)

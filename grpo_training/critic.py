@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.errors import InputError
 from grpo_training.command import run_command
 from grpo_training.settings import CriticSettings, parse_settings
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.critic import CriticAgent
+    from engine.api_manager import ApiManager
     from engine.experience_state import LibraryState
     from engine.records import Candidate, Fault, Fusion, Problem, RolloutGroup
     from engine.reward_evaluator import Baseline
@@ -45,17 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             "where it stopped."
         ),
     )
-    return asyncio.run(run_critic(settings))
+    from grpo_training.session import open_endpoints
+
+    with open_endpoints(settings) as manager:
+        return asyncio.run(run_critic(settings, manager))
 
 
-async def run_critic(settings: CriticSettings) -> int:
+async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     """Run the critic to its end; the exit code.
 
     Raises:
         ScaffoldError: a missing cache, bad input, a refusing endpoint, an exhausted budget, an open group.
     """
     from agents.critic import CriticAgent
-    from engine.api_manager import ApiManager
     from engine.experience_library import ExperienceLibrary
     from engine.progress import Progress
     from engine.records import Fusion, Sampling
@@ -66,18 +72,19 @@ async def run_critic(settings: CriticSettings) -> int:
     from grpo_training.run_manifest import set_aside, settle_run
     from grpo_training.session import open_session, shaping_facts
 
-    manager = ApiManager.load(settings.api_config)
     manager.endpoint("critic")
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
     manifest_path = settings.cache_dir / "critic_run.json"
+    prompt_hash = CriticAgent.template(settings.prompts).hash
     if settings.fresh:
+        GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         set_aside(store, manifest_path)
     with store.hold():
         caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         manifest = settle_run(
             manifest_path,
             {name: getattr(settings, name) for name in _SHAPING},
-            shaping_facts(manager, "critic", CriticAgent.template(settings.prompts).hash),
+            shaping_facts(manager, "critic", prompt_hash),
             [store.path],
             resume=settings.resume,
         )
@@ -147,7 +154,7 @@ class _Producer:
         from grpo_training.session import attempt_from_fusion, total_of
 
         groups = self._caches.groups(step.problem.id, step.epoch)
-        kept = {name: self._done.get((step.problem.id, step.epoch, name)) for name in groups}
+        kept = {name: self._kept(step, name, group) for name, group in groups.items()}
         made = await asyncio.gather(
             *(self._fuse(step, name, group, state) for name, group in groups.items() if kept[name] is None)
         )
@@ -169,6 +176,17 @@ class _Producer:
             re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
             repaired=sum(bool(fusion.repairs) for fusion in fusions),
         )
+
+    def _kept(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
+        """The fusion that an earlier start stored; refused where it is not one of this group."""
+        fusion = self._done.get((step.problem.id, step.epoch, generator))
+        if fusion is not None and fusion.inputs_hash not in ("", _inputs_hash(group)):
+            raise InputError(
+                f"critic_results.jsonl holds fusions of other rollouts of {generator} than there are now",
+                why=f"{step.problem.id} was answered anew since.",
+                fix="Choose --fresh (set those fusions aside).",
+            )
+        return fusion
 
     async def _fuse(self, step: Step, generator: str, group: RolloutGroup, state: LibraryState) -> Fusion | Fault:
         from engine.records import Fault, Fusion, Policy
@@ -205,6 +223,7 @@ class _Producer:
             answer_source=candidate.answer_source,
             stated_answer=candidate.stated_answer,
             merged=fused.merged,
+            inputs_hash=_inputs_hash(group),
             repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
             reward_detail=score.detail,
             experience_ids=[experience.id for experience in state.experiences],
@@ -215,6 +234,13 @@ class _Producer:
                 sampling=self._agent.sampling,
             ),
         )
+
+
+def _inputs_hash(group: RolloutGroup) -> str:
+    """Names a group by what is fused of it."""
+    parts = [(rollout.scaffold, rollout.answer, rollout.stated_answer) for rollout in group.rollouts]
+    text = json.dumps([group.problem_text, group.ground_truth, parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from engine.errors import InputError
 from engine.experience_library import ExperienceLibrary, StepOutcome, StepResult
 from engine.records import Problem, Rewards
 
@@ -72,12 +73,27 @@ class ExperienceExtractor:
         """The library that the run's first prompts know, also after a restart."""
         return self.library.begin_run(self._run)
 
+    def is_recorded(self, step: Step) -> bool:
+        """Whether an earlier start has recorded the step.
+
+        Raises:
+            InputError: what is recorded under its number is of another problem.
+        """
+        recorded = self.library.recorded(self._run, step.number)
+        if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
+            raise InputError(
+                f"The run's step {step.number} was {recorded.problem_id} and is {step.problem.id} now",
+                why="What the run works on was replaced since it began.",
+                fix="Choose --fresh (set its results aside).",
+            )
+        return recorded is not None
+
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """What a group teaches; None where sigma <= tau, or where an earlier start has recorded the step.
 
         A proposal of outcome ``infra_fault`` says that the analyst could not be reached: the step stays open.
         """
-        if not group.stats.triggered or step.number in self.library.states_by_step(self._run):
+        if not group.stats.triggered or self.is_recorded(step):
             return None
         return await self._analyst.propose(step.problem, group.attempts, state.experiences)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_training.command import run_command
+from grpo_training.command import CommandParser, run_command
 
 if TYPE_CHECKING:  # imported when a command runs, so that --help answers at once
     from engine.experience_library import ExperienceLibrary, HistoryEntry
@@ -56,11 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    where = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    where = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
     where.add_argument("--library", metavar="NAME", help="generator_1, generator_2, generator_3 or critic")
     where.add_argument("--experiences-dir", type=Path, metavar="DIR", help="default: data/grpo_experiences")
     where.add_argument("--cache-dir", type=Path, metavar="DIR", help="default: grpo_training/cache")
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m grpo_training.experiences",
         description=_DESCRIPTION,
         epilog=_EPILOG,

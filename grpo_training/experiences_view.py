@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
+from engine.terminal_text import harmless
+
 _WIDEST = 60
 """Columns; a longer cell pushes its own row only."""
 
@@ -23,7 +25,7 @@ class View:
 
     def raw(self, text: str) -> None:
         """Write lines for another program."""
-        self._stream.write(_harmless(text, keep="\n") + "\n")
+        self._stream.write(harmless(text, keep="\n") + "\n")
 
     def line(self, text: str, style: str = "") -> None:
         """Write a line for a person."""
@@ -31,7 +33,7 @@ class View:
             from rich.console import Console
             from rich.text import Text
 
-            Console(file=self._stream).print(Text(_harmless(text), style=style))
+            Console(file=self._stream).print(Text(harmless(text), style=style))
         else:
             self.raw(text)
 
@@ -41,7 +43,7 @@ class View:
             self._rich_table(title, head, rows)
             return
         self.raw(title)
-        cells = [[_harmless(cell, keep="\n").replace("\n", " | ") for cell in row] for row in (head, *rows)]
+        cells = [[harmless(cell, keep="\n").replace("\n", " | ") for cell in row] for row in (head, *rows)]
         widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*cells, strict=True)]
         for row in cells if rows else ():
             padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
@@ -54,24 +56,15 @@ class View:
         from rich.text import Text
 
         table = Table(
-            title=Text(_harmless(title)), title_justify="left", show_lines=any("\n" in c for r in rows for c in r)
+            title=Text(harmless(title)), title_justify="left", show_lines=any("\n" in c for r in rows for c in r)
         )
         for name in head:
             table.add_column(name, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(_harmless(cell, keep="\n")) for cell in row))
+            table.add_row(*(Text(harmless(cell, keep="\n")) for cell in row))
         Console(file=self._stream).print(table)
 
 
 def _width(text: str) -> int:
     """The columns of a text on a terminal: Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def _harmless(text: str, keep: str = "") -> str:
-    return "".join(
-        f"\\x{ord(character):02x}"
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs") and character not in keep
-        else character
-        for character in text
-    )

@@ -1,7 +1,14 @@
 """Generator 2: ``python -m grpo_training.generator2``."""
 
 from grpo_training.command import run_command
-from grpo_training.generator_process import main
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    from grpo_training import generator_process
+
+    return generator_process.main(2, argv)
+
 
 if __name__ == "__main__":
-    run_command(lambda: main(2))
+    run_command(main)

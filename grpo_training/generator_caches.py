@@ -41,6 +41,8 @@ class GeneratorCaches:
         self.names = [f"generator_{number}" for number in _numbers(generators)]
         self._directory = directory
         self._groups: dict[str, dict[Key, RolloutGroup]] = {name: {} for name in self.names}
+        self._used: set[Key] = set()
+        self._runs: dict[str, str] = {}
         self.broken: list[BrokenLine] = []
         missing = [name for name in self.names if not self.path(name).exists()]
         if missing and must_exist:
@@ -79,6 +81,12 @@ class GeneratorCaches:
             for number, key in enumerate(self._groups[self.names[0]])
             if all(key in self._groups[name] for name in self.names)
         ]
+        if not ready:
+            raise InputError(
+                f"There is no problem that {', '.join(self.names)} have all answered",
+                why="; ".join(self.notes()) or "Their caches are empty.",
+                fix="Run the generators on the same dataset, or fuse fewer of them with --generators.",
+            )
         progress.set_total(len(ready))
         for number, key in ready:
             yield self._step(number, key)
@@ -134,16 +142,36 @@ class GeneratorCaches:
         records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)
         async for group in records:
             if group.complete:
-                self._groups[name].setdefault((group.problem_id, group.epoch), group)
+                self._take(name, group)
             changed.set()
         changed.set()
+
+    def _take(self, name: str, group: RolloutGroup) -> None:
+        """Of repeated groups the last counts, as in a whole reading, as long as none was used."""
+        key = (group.problem_id, group.epoch)
+        if key in self._used and self._groups[name].get(key) != group:
+            raise self._started_anew(name)
+        self._groups[name][key] = group
+
+    def _started_anew(self, name: str) -> InputError:
+        return InputError(
+            f"{name} was started anew while its rollouts were being fused",
+            fix="Start the critic again with --fresh (sets the fusions of the old rollouts aside).",
+        )
 
     def _ended(self, name: str) -> bool:
         """Whether the generator came to its end: its manifest says so and nobody writes."""
         manifest = load_manifest(self._directory / f"{name}_run.json")
+        run = manifest.run if manifest else ""
+        if self._runs.setdefault(name, run) != run:
+            if self._runs[name] and self._used:
+                raise self._started_anew(name)
+            self._runs[name] = run
+            self._groups[name].clear()
         return manifest is not None and manifest.finished and writer_of(self.path(name)) is None
 
     def _step(self, number: int, key: Key) -> Step:
+        self._used.add(key)
         first = self._groups[self.names[0]][key]
         for name in self.names[1:]:
             other = self._groups[name][key]

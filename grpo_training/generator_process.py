@@ -6,12 +6,13 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from grpo_training.settings import GeneratorSettings, parse_settings
+from grpo_training.settings import MAX_EPOCHS, GeneratorSettings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from agents.generator import GeneratorAgent
+    from engine.api_manager import ApiManager
     from engine.experience_state import LibraryState
     from engine.records import Fault, Rollout, RolloutGroup
     from grpo_training.experience_extractor import ScoredGroup, Step
@@ -36,17 +37,19 @@ def main(number: int, argv: Sequence[str] | None = None) -> int:
             "fine-tune. The same command again goes on where it stopped."
         ),
     )
-    return asyncio.run(run_generator(number, settings))
+    from grpo_training.session import open_endpoints
+
+    with open_endpoints(settings) as manager:
+        return asyncio.run(run_generator(number, settings, manager))
 
 
-async def run_generator(number: int, settings: GeneratorSettings) -> int:
+async def run_generator(number: int, settings: GeneratorSettings, manager: ApiManager) -> int:
     """Run one generator to its end; the exit code.
 
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a group left open.
     """
     from agents.generator import GeneratorAgent
-    from engine.api_manager import ApiManager
     from engine.experience_library import ExperienceLibrary
     from engine.progress import Progress
     from engine.records import RolloutGroup, Sampling
@@ -57,11 +60,12 @@ async def run_generator(number: int, settings: GeneratorSettings) -> int:
     from grpo_training.session import open_session, shaping_facts
 
     role = f"generator_{number}"
-    manager = ApiManager.load(settings.api_config)
     manager.endpoint(role)
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
     manifest_path = settings.cache_dir / f"{role}_run.json"
+    prompt_hash = GeneratorAgent.template(settings.prompts).hash
     if settings.fresh:
+        _steps(settings)  # what cannot be read is refused before anything is set aside
         set_aside(store, manifest_path)
     with store.hold():
         shaping = {name: getattr(settings, name) for name in _SHAPING}
@@ -70,7 +74,7 @@ async def run_generator(number: int, settings: GeneratorSettings) -> int:
         manifest = settle_run(
             manifest_path,
             shaping,
-            shaping_facts(manager, role, GeneratorAgent.template(settings.prompts).hash),
+            shaping_facts(manager, role, prompt_hash),
             [store.path],
             resume=settings.resume,
         )
@@ -165,7 +169,8 @@ class _Producer:
 
         problem, count = step.problem, self._settings.rollouts
         task = task_named(problem.task)
-        first = step.epoch * count  # a later epoch draws new samples, also where its prompt is the same
+        # Other epochs and other generators draw other samples, also where prompt and model are the same.
+        first = ((int(self._role[-1]) - 1) * MAX_EPOCHS + step.epoch) * count
         answers = await self._agent.answer(task, problem, state.experiences, range(first, first + count))
         candidates = [answer.read for answer in answers]
         for answer in answers:

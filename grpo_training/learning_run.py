@@ -85,6 +85,7 @@ class LearningRun(Generic[RecordT]):
 
     async def _work(self, k: int, step: Step) -> _Turn[RecordT]:
         state = self._committed[k - self.window] if k >= self.window else self._start
+        self.extractor.is_recorded(step)  # refuses a step that is not what it was, before anything is paid for
         group = await self.produce(step, state)
         if isinstance(group, Fault):
             return _Turn(None, fault=group)

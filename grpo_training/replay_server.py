@@ -17,7 +17,6 @@ Token counts are counts of words and signs: the same everywhere, but no tokenize
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -30,10 +29,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.errors import InputError
-from grpo_training.command import run_command
+from grpo_training.command import CommandParser, run_command
 from grpo_training.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
 
 if TYPE_CHECKING:
@@ -277,23 +276,15 @@ def _refusal(status: int, code: str, message: str, param: str | None = None) -> 
 # ------------------------------------------------------------------ the command
 
 
-class _Parser(argparse.ArgumentParser):
-    """Mistakes on the command line are bad input (exit 1) like any other."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(message, fix=f"See {self.prog} --help.")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server until it is interrupted; returns 128 + the signal's number (130 for Ctrl-C).
 
     Raises:
         InputError, MissingInputError: wrong flags or files, or an address that cannot be used.
     """
-    parser = _Parser(
+    parser = CommandParser(
         prog="python -m grpo_training.replay_server",
         description="Serve recorded rollouts and fusions over the OpenAI chat protocol.",
-        allow_abbrev=False,
     )
     parser.add_argument("--recorded", nargs="+", type=Path, required=True, metavar="FILE",
                         help="generator_X_rollouts.jsonl and critic_results.jsonl files")  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ class RunManifest:
     """The configuration that a cache belongs to.
 
     Args:
-        run: the name of this run in the library's log: a hash of the configuration and a counter.
+        run: the name of this run in the library's log, used once.
         configuration: what shapes the results, as JSON values.
         finished: whether the run came to its end.
     """
@@ -104,8 +104,7 @@ def settle_run(
             f"{path.parent} holds results whose configuration is not known",
             fix="Choose --resume (add to them) or --fresh (set them aside).",
         )
-    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:8]
-    manifest = RunManifest(f"{digest}-{_first_free([path]) - 1}", wanted)
+    manifest = RunManifest(uuid.uuid4().hex[:12], wanted)
     manifest.save(path)
     return manifest
 

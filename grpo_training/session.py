@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, closing
+import hashlib
+import os
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.analyst import Attempt, ExperienceAnalyst
 from agents.judge import Judge
 from engine.api_manager import ApiManager
 from engine.budget import Budget
-from engine.errors import InputError
+from engine.errors import ConfigurationError, InputError
 from engine.llm_client import LLMClient
 from engine.rate_ledger import RateLedger
 from engine.records import Candidate, Fault, Fusion, Outcome, Problem, Rewards, Rollout
@@ -21,12 +24,13 @@ from engine.retry_policy import RetryPolicy
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from agents.chat import Answer
     from engine.tasks.task import Task
     from grpo_training.settings import RunSettings
 
+_LOCAL_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
 _SHOWN = 6000  # characters of one attempt that the analyst sees
 
 
@@ -77,9 +81,17 @@ async def open_session(
             why="Without it a reply may be of any length, so no request could be known to fit.",
             fix="Give the most tokens that one reply may have, such as --max-tokens 4096.",
         )
+    asked = [name for name in (role, "analyst", "reward_evaluator") if manager.has(name)]
+    if settings.budget_usd is not None:
+        for name in asked:
+            if manager.endpoint(name).cost_usd(1, 1) is None:
+                raise ConfigurationError(
+                    f"--budget-usd needs prices, and {name} has none",
+                    fix=f"Give {name} price_in and price_out in {settings.api_config}, or use --budget-tokens.",
+                )
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     journal = RequestJournal(settings.cache_dir / "requests.sqlite")
-    ledger = RateLedger(settings.api_config.with_suffix(".ledger.sqlite"))
+    ledger = RateLedger(_ledger_path(settings.api_config))
     client = LLMClient(
         manager,
         journal=journal,
@@ -105,6 +117,38 @@ async def open_session(
                 else None,
                 RewardEvaluator(weights, settings.weight_judge),
             )
+
+
+def _ledger_path(api_config: Path) -> Path:
+    """Beside the file whose limits it keeps; where that folder is read-only, among this user's shared files."""
+    if os.access(api_config.parent, os.W_OK):
+        return api_config.with_suffix(".ledger.sqlite")
+    from grpo_training.local_server import user_folder
+
+    name = hashlib.sha256(str(api_config.resolve()).encode()).hexdigest()[:16]
+    return user_folder() / f"{name}.ledger.sqlite"
+
+
+@contextmanager
+def open_endpoints(settings: RunSettings) -> Iterator[ApiManager]:
+    """The endpoints of a run; local models are served as long as the block lasts.
+
+    Raises:
+        ScaffoldError: the api config, or what a local model needs, is missing or wrong.
+    """
+    from grpo_training.shared_server import shared_server
+
+    with ExitStack() as stack:
+        if settings.endpoint == "local":
+            server = stack.enter_context(shared_server(settings.model))
+            yield ApiManager(settings.api_config, {role: server.endpoint() for role in _LOCAL_ROLES})
+            return
+        manager = ApiManager.load(settings.api_config)
+        local = manager.local_models()
+        served = {
+            model: stack.enter_context(shared_server(Path(model))).endpoint() for model in dict.fromkeys(local.values())
+        }
+        yield manager.with_entries({role: served[model] for role, model in local.items()})
 
 
 def shaping_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:

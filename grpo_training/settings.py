@@ -11,11 +11,12 @@ import json
 import re
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from engine.errors import InputError, MissingInputError
+from grpo_training.command import CommandParser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +27,18 @@ Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 
 
+MAX_EPOCHS = 1000
+
+
 class Settings(BaseModel):
     """Base of all commands' settings: unknown keys and wrong types are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _expand_user(cls, value: Any) -> Any:
+        return value.expanduser() if isinstance(value, Path) else value
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -54,22 +63,34 @@ class RunSettings(Settings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic")
     weight_graph: Weight = Field(0.25, description="weight of r_graph")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of a configured judge in r_logic")
+    endpoint: Literal["config", "local"] = Field(
+        "config", description="local: all roles on a model of this machine, served for the length of the run"
+    )
+    model: Path = Field(ROOT / "data/models/pocket", description="the model of --endpoint local")
     api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
     cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
     experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the libraries are kept")
     resume: bool = Field(False, description="go on with the cache's own configuration, whatever the flags say")
-    fresh: bool = Field(False, description="set the cache's results aside and start anew")
+    fresh: bool = Field(
+        False, description="set the cache's results aside and start anew; the libraries stay, and paid replies serve"
+    )
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> Self:
+        if not self.weight_ans + self.weight_logic + self.weight_graph > 0:
+            raise ValueError("the weights of r_ans, r_logic and r_graph are all 0")
+        return self
 
 
 class GeneratorSettings(RunSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
-    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, or the path of a JSONL file")
+    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, or the path of a JSONL file")
     max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling; the server's default if unset")
-    epochs: Positive = Field(1, description="passes over the problems")
+    epochs: Positive = Field(1, le=MAX_EPOCHS, description="passes over the problems")
 
 
 class CriticSettings(RunSettings):
@@ -91,7 +112,7 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
         InputError: an unknown key (with the nearest valid name), a wrong type, a value out of range; it names
             the file and the key, or the flag.
     """
-    parser = _Parser(prog=prog, description=description, formatter_class=_Formatter)
+    parser = CommandParser(prog=prog, description=description, formatter_class=_Formatter)
     for name, field in model.model_fields.items():
         dashed, plain = "--" + name.replace("_", "-"), "--" + name
         flags = [dashed] if dashed == plain else [dashed, plain]
@@ -148,23 +169,6 @@ class _Formatter(argparse.HelpFormatter):
         return super()._format_action_invocation(action)
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors leave with status 1 (bad input) and name the nearest flag."""
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(allow_abbrev=False, **arguments)
-
-    def error(self, message: str) -> Any:
-        unknown = re.search(r"unrecognized arguments: (\S+)", message)
-        fix = f"See {self.prog} --help."
-        if unknown:
-            flag = unknown.group(1).split("=")[0]
-            near = difflib.get_close_matches(flag, [*self._option_string_actions], 1)
-            if near:
-                fix = f"Did you mean {near[0]}? {fix}"
-        raise InputError(message, fix=fix)
-
-
 def _read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
     import yaml
 
@@ -190,8 +194,10 @@ def _read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
                 f"{path}: unknown key {key!r}",
                 fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
             )
-        if isinstance(values[key], bool) and model.model_fields[key].annotation is not bool:
-            raise InputError(f"{path}: {key}: {values[key]} is not a value of this key")
+        wanted = _plain_type(model.model_fields[key].annotation)
+        given = values[key]
+        if isinstance(given, bool) != (wanted is bool) or (isinstance(given, str) and wanted in (int, float)):
+            raise InputError(f"{path}: {key}: {given!r} is no {wanted.__name__}")
     return values
 
 
@@ -202,6 +208,14 @@ def _yaml_loader() -> Any:
     class Loader(yaml.SafeLoader):
         pass
 
+    def mapping(loader: Loader, node: Any) -> Any:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"the key {key!r} stands there twice")
+        return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
+
+    Loader.add_constructor("tag:yaml.org,2002:map", mapping)
     Loader.add_implicit_resolver(
         "tag:yaml.org,2002:float",
         re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
@@ -214,12 +228,17 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
 
 
-def _metavar(annotation: Any) -> str:
+def _plain_type(annotation: Any) -> type:
+    """The type inside of ``Annotated`` and ``| None``; ``str`` for choices."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
-    return {int: "N", float: "X", Path: "PATH"}.get(annotation, "TEXT")
+    return annotation if isinstance(annotation, type) else str
+
+
+def _metavar(annotation: Any) -> str:
+    return {int: "N", float: "X", Path: "PATH"}.get(_plain_type(annotation), "TEXT")
 
 
 def _relative(value: Any) -> Any:

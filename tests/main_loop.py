@@ -142,16 +142,23 @@ class World:
         """Run the critic in this process."""
         return critic.main(self.arguments(*more))
 
-    def start(self, command, *more):
-        """Start a command in a process of its own."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    def start(self, command, *more, **variables):
+        """Start a command in a process of its own, with some environment variables."""
+        return self._start(["-m", f"grpo_training.{command}"], more, variables)
+
+    def start_script(self, script, *more):
+        """Start a script that takes a command's arguments."""
+        return self._start([str(script)], more, {})
+
+    def _start(self, program, more, variables):
         return subprocess.Popen(
-            [sys.executable, "-m", f"grpo_training.{command}", *self.arguments(*more)],
+            [sys.executable, *program, *self.arguments(*more)],
             cwd=ROOT,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
         )
 
 
@@ -173,11 +180,11 @@ def with_third_generator(files, directory):
     return [file for file in files if file is not results] + [third, fused]
 
 
-_VOLATILE = re.compile(r'"(timestamp|at|created_at)": ?"[^"]*"|"latency_s": ?[-0-9.e]+|"usage": ?\{[^{}]*\}')
+_VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": ?[-0-9.e]+|"usage": ?\{[^{}]*\}')
 
 
 def normalised(world):
-    """The caches and libraries as text, without timestamps, latencies and usage."""
+    """The caches and libraries as text, without times, usage and the run's name."""
     files = sorted(world.cache.glob("*.jsonl")) + sorted(world.experiences.glob("*.json*"))
     return {file.name: _VOLATILE.sub("", file.read_text()) for file in files if not file.name.endswith(".lock")}
 
@@ -192,4 +199,5 @@ def groups_of(world, number):
 
 def fusions_of(world):
     """The critic's cache as plain objects."""
-    return [json.loads(line) for line in (world.cache / "critic_results.jsonl").read_text().splitlines()]
+    path = world.cache / "critic_results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

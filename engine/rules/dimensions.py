@@ -90,14 +90,31 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
     """
     match tree:
         case Number():
-            value = Fraction(tree.value)
-            pure = abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
-            return _PURE if pure else None
+            return _PURE if is_pure_constant(Fraction(tree.value)) else None
         case Name():
             return _PURE if tree.name in _CONSTANTS else dimension(tree.name)
         case Apply():
             return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
     return None  # a series: its index runs over pure numbers, its body is not followed
+
+
+def is_pure_constant(value: Fraction) -> bool:
+    """Whether a written number is surely without a unit: 2, 1/2 or 3/4, but not 9.8 or 10."""
+    return abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
+
+
+def _constant(tree: Node) -> Fraction | None:
+    """The value of a number, of its negative, or of a quotient of numbers; None for anything else."""
+    match tree:
+        case Number():
+            return Fraction(tree.value)
+        case Apply(function="neg", arguments=(inner,)):
+            value = _constant(inner)
+            return None if value is None else -value
+        case Apply(function="div", arguments=(top, bottom)):
+            over, under = _constant(top), _constant(bottom)
+            return over / under if over is not None and under else None
+    return None
 
 
 def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
@@ -118,10 +135,8 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
         return _scale(parts[0], Fraction(1, 2 if name == "sqrt" else 3))
     if name == "pow":
         _same([parts[1], _PURE])
-        exponent = tree.arguments[1]
-        return (
-            _scale(parts[0], Fraction(exponent.value)) if isinstance(exponent, Number) else _pure_or_unknown(parts[0])
-        )
+        exponent = _constant(tree.arguments[1])
+        return _pure_or_unknown(parts[0]) if exponent is None else _scale(parts[0], exponent)
     return None
 
 

@@ -291,7 +291,7 @@ async def test_a_refusal_stops_all_calls_at_once(kind, mid_run, journal):
     async with client_of(app, journal, **options) as client:
         plan.rate = 0.0 if mid_run else 1.0
         calls = [asyncio.create_task(client.sample(ask(f"q{n}"), [0, 1])) for n in range(190)]
-        while mid_run and client.counters.in_flight < 190:  # the test's own time limit bounds this
+        while mid_run and client.counters.in_flight < 190:  # noqa: ASYNC110 - bounded by the test's time limit
             await asyncio.sleep(0.01)
         plan.rate = 1.0
         began = time.monotonic()

@@ -48,3 +48,35 @@ def test_without_prices_no_cost_is_claimed():
     Progress("critic", None, lambda: Traffic(cost_usd=None), stream=stream, live=False).summary([])
     assert "no prices configured" in stream.getvalue()
     assert "$" not in stream.getvalue()
+
+
+def test_model_text_is_shown_as_it_is_and_steers_no_terminal():
+    stream = io.StringIO()
+    progress = Progress("critic", 2, Traffic, stream=stream, live=True)
+    with progress:
+        line = GroupLine("[/x]", 0.5, 0.2, True, 1, 3, saved=["When x lies in [/a,b], check [b]."])
+        progress.group_done(line)
+        progress.note("[/INST] \x1b[2J")
+        progress.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, refused=["control: \x1b]0;x\x07"]))
+    progress.summary([("open", "aime: [/INST]"), ("kept in", "/tmp/[run1]/c")])
+    whole = stream.getvalue()
+    for text in ("When x lies in [/a,b], check [b].", "aime: [/INST]", "/tmp/[run1]/c"):
+        assert text in whole
+    plain = io.StringIO()
+    with Progress("critic", 1, Traffic, stream=plain, live=False) as shown:
+        shown.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, refused=["control: \x1b]0;x\x07"]))
+    assert "\\x1b]0;x\\x07" in plain.getvalue()
+    assert "\x1b" not in plain.getvalue()
+
+
+def test_the_work_goes_on_when_nobody_reads_any_more():
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    progress = Progress("critic", 3, Traffic, stream=Gone(), live=False)
+    with progress:
+        for _ in range(3):
+            progress.group_done(GroupLine("p", 0.5, 0.0, False, 1, 3))
+    progress.summary([])
+    assert progress.groups == 3

@@ -137,6 +137,32 @@ def test_a_unit_is_part_of_a_physics_answer():
     assert not score(fall(answer="14.0"), FALL, PHYSICS).is_correct
 
 
+@pytest.mark.parametrize("value", ["10^400", "10^(-400)", "7^500 / 3^400"])
+def test_an_executed_value_of_any_size_is_written(value):
+    problem = Problem(id="f", text="?", answer="14 m", task="physics")
+    reply = fall(f"v = h * {value}", "14 m", knowns={"g": "9.8 m/s^2", "h": "10 m"})
+    scored = score(reply, problem, PHYSICS)
+    assert scored.candidate.answer_source == "executed"
+    assert not scored.is_correct
+    assert not scored.candidate.answer.startswith("0 ")
+
+
+def test_an_answer_without_its_unit_is_no_length():
+    problem = Problem(id="f", text="?", answer="30 m", task="physics")
+    for stated, expected in (("30 m", 1.0), ("30", 0.5), ("30 degrees", 0.5)):
+        reply = fall("v = 3 * h", stated, knowns={"h": "10 m", "g": "2"})
+        assert score(reply, problem, PHYSICS).detail["logic"]["dimensions"] == expected
+
+
+def test_a_copy_adds_nothing_whatever_a_judge_thinks():
+    evaluator = RewardEvaluator(CRITIC_WEIGHTS)
+    candidate = MATH.parse(json.dumps(scaffold(computation_plan=[])), APPLES)
+    plain = RewardEvaluator().score(MATH, APPLES, candidate).rewards.r_total
+    for opinion in (None, 0.0, 1.0):
+        rewards = evaluator.score(MATH, APPLES, candidate, opinion=opinion, baseline=Baseline(plain, plain)).rewards
+        assert rewards.r_fusion == pytest.approx(0.5)
+
+
 # ------------------------------------------------------------------ hostile replies
 
 
@@ -174,6 +200,12 @@ def test_hostile_replies_end_soon_and_hurt_nothing(name):
     assert scored.rewards.r_ans == 0
     assert scored.rewards.r_total <= 0.5
     assert scored.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_physics_meets_the_same_replies(name):
+    problem = Problem(id="p", text="?", answer="999 m", task="physics")
+    assert score(HOSTILE[name], problem, PHYSICS).rewards.r_ans == 0
 
 
 @pytest.mark.parametrize("closed", [False, True])

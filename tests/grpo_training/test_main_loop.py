@@ -269,7 +269,7 @@ def test_help_teaches_without_heavy_imports(command):
 
     code = (
         f"import sys; sys.argv = ['x', '--help']; import grpo_training.{command} as m\n"
-        "try:\n    m.main(*([1] if 'generator1' in m.__name__ else []))\nexcept SystemExit: pass\n"
+        "try:\n    m.main()\nexcept SystemExit: pass\n"
         "heavy = {'openai', 'sympy', 'networkx', 'pint', 'rich', 'aiohttp', 'math_verify', 'torch'}\n"
         "heavy &= set(sys.modules)\n"
         "print('HEAVY', sorted(heavy))"
@@ -325,3 +325,161 @@ def test_prices_are_added_up(files, aime2024, tmp_path, capsys):
     cost = sum(usage["prompt_tokens"] * 1e-6 + usage["completion_tokens"] * 1e-5 for usage in usages)
     assert sum(usage["cost_usd"] for usage in usages) == pytest.approx(cost)
     assert f"${cost:.4f}" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ runs beside and after each other
+
+
+def test_three_generators_on_one_model_draw_their_own_samples(aime2024, tmp_path, files):
+    def answer(body, index):
+        return json.dumps({"final_answer": str(index)})
+
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(answer)) as base_url:
+        world.write_config(base_url)
+        roles = json.loads(world.config.read_text())
+        for role in roles:
+            roles[role]["model"] = "the same"
+        world.config.write_text(json.dumps(roles))
+        for number in (1, 2, 3):
+            world.generate(number, aime2024, "--max-problems", 2, "--epochs", 2)
+    keys = [
+        rollout["completion"]["request_key"]
+        for number in (1, 2, 3)
+        for group in groups_of(world, number)
+        for rollout in group["rollouts"]
+    ]
+    assert len(keys) == len(set(keys)) == 3 * 2 * 2 * 3
+
+
+def test_a_second_cache_learns_anew_into_the_same_library(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(2, aime2024, "--max-problems", 10)
+        first = (world.experiences / "generator_2_experiences.ops.jsonl").read_text().count('"event":"step"')
+        world.cache = tmp_path / "another"
+        world.generate(2, aime2024, "--max-problems", 10)
+        both = (world.experiences / "generator_2_experiences.ops.jsonl").read_text().count('"event":"step"')
+    assert (first, both) == (10, 20)
+    assert groups_of(world, 2)[0]["rollouts"][0]["experience_ids"]  # the lessons of the first cache's run
+
+
+def test_fusions_of_other_rollouts_are_never_taken_for_these(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        for number in (1, 2):
+            world.generate(number, aime2024, "--max-problems", 3)
+        assert world.criticise("--generators", "1,2") == 0
+        world.generate(2, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        with pytest.raises(InputError, match="other rollouts of generator_2"):
+            world.criticise("--generators", "1,2")
+        before = len(fusions_of(world))
+        assert world.criticise("--generators", "1,2", "--fresh") == 0
+        assert len(fusions_of(world)) == before == 6
+
+
+def test_a_run_whose_problems_were_replaced_is_refused(files, aime2024, tmp_path):
+    lines = aime2024.read_text().splitlines()
+    dataset = tmp_path / "mine.jsonl"
+    with World(tmp_path / "run", files) as world:
+        dataset.write_text("\n".join(lines[:4]))
+        assert world.generate(1, dataset) == 0
+        dataset.write_text("\n".join(lines[4:8]))
+        with pytest.raises(InputError, match="was aime2024_001 and is aime2024_005 now"):
+            world.generate(1, dataset)
+        assert world.generate(1, dataset, "--fresh") == 0
+
+
+def test_generators_without_a_common_problem_cannot_be_fused(files, aime2024, tmp_path):
+    lines = aime2024.read_text().splitlines()
+    with World(tmp_path, files) as world:
+        for number in (1, 2):
+            dataset = tmp_path / f"part{number}.jsonl"
+            dataset.write_text("\n".join(lines[4 * number : 4 * number + 4]))
+            world.generate(number, dataset)
+        with pytest.raises(InputError, match="no problem that generator_1, generator_2 have all answered"):
+            world.criticise("--generators", "1,2")
+
+
+def test_a_follower_notices_that_a_generator_was_started_anew(files, aime2024, tmp_path):
+    with World(tmp_path, files, latency_s=0.2) as world:
+        world.generate(1, aime2024, "--max-problems", 3)
+        world.generate(2, aime2024, "--max-problems", 1)
+        manifest = world.cache / "generator_2_run.json"  # as if it still worked on
+        manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
+        critic = world.start("critic", "--follow", "--generators", "1,2")
+        deadline = time.monotonic() + 60
+        while len(fusions_of(world)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        world.generate(1, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        output, _ = critic.communicate(timeout=60)
+    assert critic.returncode == 1, output
+    assert "generator_1 was started anew" in output
+
+
+def test_fresh_sets_nothing_aside_before_its_input_is_read(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 2)
+        with pytest.raises(InputError, match="Unknown dataset"):
+            world.generate(1, "aime2042", "--fresh")
+        assert len(groups_of(world, 1)) == 2
+
+
+def test_every_role_that_will_be_asked_needs_its_price(files, aime2024, tmp_path):
+    from engine.errors import ConfigurationError
+
+    with World(tmp_path, files) as world:
+        world.write_config(world.base_url, price_in=1.0, price_out=1.0)
+        roles = json.loads(world.config.read_text())
+        roles["analyst"] = {"api_key": "EMPTY", "base_url": world.base_url, "model": "analyst"}
+        world.config.write_text(json.dumps(roles))
+        with pytest.raises(ConfigurationError, match="analyst has none"):
+            world.generate(1, aime2024, "--budget-usd", 1, "--max-tokens", 100)
+        assert world.traffic.requests == []
+
+
+# ------------------------------------------------------------------ the process's surroundings
+
+
+def blocked(world, kind):
+    """Put something in the way of a run."""
+    if kind == "cache below a file":
+        world.cache = world.directory / "file" / "cache"
+        (world.directory / "file").write_text("")
+    elif kind == "rollouts are a folder":
+        (world.cache / "generator_1_rollouts.jsonl").mkdir(parents=True)
+    elif kind == "manifest is a folder":
+        (world.cache / "generator_1_run.json").mkdir(parents=True)
+    elif kind == "library is a folder":
+        (world.experiences / "generator_1_experiences.json").mkdir(parents=True)
+    elif kind == "config is a folder":
+        world.config.unlink()
+        world.config.mkdir()
+    elif kind == "config below a file":
+        world.config = world.directory / "keys" / "api_config.json" / "x.json"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("cache below a file", "rollouts are a folder", "manifest is a folder"),
+        *("library is a folder", "config is a folder", "config below a file"),
+    ],
+)
+def test_what_stands_in_the_way_is_told_in_words(files, aime2024, tmp_path, kind):
+    with World(tmp_path, files) as world:
+        blocked(world, kind)
+        process = world.start("generator1", "--dataset", aime2024)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode in (1, 2)
+    assert "Traceback" not in output
+    assert "✗ " in output
+
+
+def test_a_reader_that_leaves_and_a_stream_that_cannot_show_a_sigma_stop_nothing(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        process = world.start("generator1", "--dataset", aime2024, "--max-problems", 12)
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert len(groups_of(world, 1)) == 12
+        process = world.start("generator2", "--dataset", aime2024, "--max-problems", 2, PYTHONIOENCODING="latin-1")
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output

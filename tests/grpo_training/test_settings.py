@@ -31,8 +31,13 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
     ("text", "message"),
     [
         ("rolouts: 3", r"run.yaml: unknown key 'rolouts'\nDid you mean 'rollouts'\?"),
-        ("rollouts: many", "run.yaml: rollouts: .*integer.*'many'"),
-        ("rollouts: true", "run.yaml: rollouts: True"),
+        ("rollouts: many", "run.yaml: rollouts: 'many' is no int"),
+        ('rollouts: "3"', "run.yaml: rollouts: '3' is no int"),
+        ("rollouts: true", "run.yaml: rollouts: True is no int"),
+        ('resume: "yes"', "run.yaml: resume: 'yes' is no bool"),
+        ("rollouts: 2.5", "run.yaml: rollouts: .*2.5"),
+        ("tau: .inf", "run.yaml: tau: .*finite"),
+        ("seed: 1\nseed: 2", "the key 'seed' stands there twice"),
         ("rollouts: 0", "run.yaml: rollouts: .*greater than 0"),
         ("a: [", "not YAML"),
         ("- a", "key: value"),
@@ -79,3 +84,16 @@ def test_help_teaches(capsys):
     assert "rollouts per problem (default: 3)" in text
     assert "--max-problems" in text
     assert "--max_problems" not in text
+
+
+def test_weights_that_score_nothing_are_refused_before_anything_is_paid_for():
+    with pytest.raises(InputError, match="are all 0"):
+        parse("--weight-ans", "0", "--weight-logic", "0", "--weight-graph", "0")
+    with pytest.raises(InputError, match="--weight-ans: .*finite"):
+        parse("--weight-ans", "inf")
+
+
+def test_a_home_folder_is_found(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("cache_dir: ~/there")
+    assert parse("--config", str(config)).cache_dir == Path.home() / "there"

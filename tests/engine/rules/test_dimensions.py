@@ -27,6 +27,9 @@ KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
         ("max(d, h)", M),
         ("pi * d^2", {"[length]": 2}),
         ("exp(n)", {}),
+        ("t^(-2)", {"[time]": -2}),
+        ("(d * h)^(1/2)", M),
+        ("d^(1/0)", None),
     ],
 )
 def test_dimensions_of_expressions(text, expected):

@@ -1,0 +1,191 @@
+"""The life of a local server, with a small stand-in for the engine's program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigurationError, MissingInputError
+from grpo_training import local_server as module
+from grpo_training.local_server import choose_engine, is_up, local_server
+from grpo_training.shared_server import shared_server
+from tests.conftest import ROOT
+
+STAND_IN = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+port, behaviour = int(sys.argv[1]), sys.argv[2]
+if behaviour == "dies":
+    sys.exit("no such architecture")
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *args): pass
+    def answer(self, status, value):
+        body = json.dumps(value).encode()
+        self.send_response(status); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self): self.answer(200, {"status": "ok"})
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        print("asked", body["temperature"], flush=True)
+        self.answer(400 if behaviour == "refuses" else 200, {"model": body["model"]})
+HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    name: str = "stand-in"
+    never_send: tuple = ("n",)
+    behaviour: str = "serves"
+
+    def command(self, model, adapter, port):
+        return [sys.executable, "-c", STAND_IN, str(port), self.behaviour]
+
+    def model_name(self, model, adapter):
+        return str(model)
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(module.tempfile, "tempdir", None)
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    yield folder
+    module.tempfile.tempdir = None
+
+
+def use(monkeypatch, **options):
+    monkeypatch.setattr(module, "choose_engine", lambda name="auto": StandIn(**options))
+
+
+def test_it_is_warmed_with_the_temperature_and_ends_with_the_block(model, monkeypatch, tmp_path):
+    use(monkeypatch)
+    log = tmp_path / "log"
+    with local_server(model, temperature=0.7, log=log) as server:
+        assert is_up(server.base_url)
+        assert server.endpoint()["never_send"] == ["n"]
+        assert log.read_text() == "asked 0.7\n"
+    assert not is_up(server.base_url)
+    assert server.ended()
+
+
+def test_other_weights_have_another_name(model, monkeypatch):
+    use(monkeypatch)
+    with local_server(model) as first:
+        pass
+    with local_server(model) as again:
+        pass
+    (model / "model.safetensors").write_bytes(b"WEIGHTS")
+    with local_server(model) as second:
+        assert Path(second.model).resolve() == model
+    assert first.model == again.model != second.model
+
+
+@pytest.mark.parametrize(("behaviour", "message"), [("dies", "no such architecture"), ("refuses", "refuses")])
+def test_a_server_that_does_not_come_up_says_why(model, monkeypatch, tmp_path, behaviour, message):
+    use(monkeypatch, behaviour=behaviour)
+    with pytest.raises(ConfigurationError, match=message), local_server(model, log=tmp_path / "log"):
+        pass
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    with pytest.raises(MissingInputError, match="No model in"), local_server(tmp_path):
+        pass
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(module.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(ConfigurationError, match=r"Not installed: torch, transformers.*\n.*\[local\]"):
+        choose_engine("transformers")
+    with pytest.raises(ConfigurationError, match="vLLM is not installed"):
+        choose_engine("vllm")
+
+
+def test_auto_takes_vllm_only_where_it_and_a_gpu_are(monkeypatch):
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: object())
+    there = {"vllm"}
+    monkeypatch.setattr(module.shutil, "which", lambda name, **_: name if name in there else None)
+    assert choose_engine().name == "transformers"
+    there.add("nvidia-smi")
+    assert choose_engine().name == "vllm"
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from grpo_training import local_server, shared_server
+from tests.grpo_training.test_local_server import StandIn
+stand_in = lambda name="auto": StandIn()
+local_server.choose_engine = shared_server.choose_engine = stand_in
+if sys.argv[1] == "keep":
+    sys.exit(shared_server.keep(Path(sys.argv[2]), float(sys.argv[3])))
+with shared_server.shared_server(Path(sys.argv[2])) as server:
+    print(server.base_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_processes_share_one_server_and_the_last_one_turns_it_off(model, monkeypatch, tmp_path):
+    """The keeper is started with the stand-in engine, by a program that stands for ``shared_server``."""
+    script = tmp_path / "child.py"
+    script.write_text(CHILD.format(root=str(ROOT)))
+    popen = subprocess.Popen
+
+    def start(*mode):
+        return popen(
+            [sys.executable, str(script), *mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    def keeper_instead(command, **options):
+        if "grpo_training.shared_server" in command:
+            command = [sys.executable, str(script), "keep", *command[3:]]
+        return popen(command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", keeper_instead)
+    monkeypatch.setattr("grpo_training.shared_server.choose_engine", lambda name="auto": StandIn())
+    with shared_server(model) as mine:
+        other = start("use", str(model))
+        assert other.stdout.readline().strip() == mine.base_url
+    time.sleep(1.0)
+    assert is_up(mine.base_url)  # the other still uses it
+    other.communicate("")
+    deadline = time.monotonic() + 30
+    while is_up(mine.base_url) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_up(mine.base_url)
+
+
+def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_path):
+    script = tmp_path / "serve.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from grpo_training import local_server, serve\nfrom grpo_training.command import run_command\n"
+        "from tests.grpo_training.test_local_server import StandIn\n"
+        "local_server.choose_engine = lambda name='auto': StandIn()\n"
+        f"run_command(lambda: serve.main(['--model', {str(model)!r}, '--port', '0']))\n"
+    )
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    said = ""
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    while " serves " not in said:
+        said = process.stdout.readline()
+        assert said
+    base_url = said.split()[0]
+    with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=5) as answer:
+        assert json.loads(answer.read()) == {"status": "ok"}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 143
+    watchdog.cancel()
+    assert not is_up(base_url)

@@ -3,7 +3,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install test lint bench clean
+LOCAL := $(VENV)/.installed-local
+
+.PHONY: help install local demo test lint bench clean
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -15,6 +17,15 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+local: $(LOCAL)  ## add what a model on this machine needs (torch, transformers)
+
+$(LOCAL): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[local]'
+	@touch $@
+
+demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU, about five minutes
+	$(BIN)/python -m grpo_training.demo
 
 test: $(STAMP)  ## run all tests that this machine can
 	$(BIN)/python -m pytest -n auto -q

@@ -27,7 +27,7 @@ $(LOCAL): $(STAMP)
 demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU, about five minutes
 	$(BIN)/python -m grpo_training.demo
 
-test: $(STAMP)  ## run all tests that this machine can
+test: $(LOCAL)  ## run all tests that this machine can
 	$(BIN)/python -m pytest -n auto -q
 
 lint: $(STAMP)  ## style, types, floors

@@ -69,12 +69,13 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.generator_caches import GeneratorCaches
     from grpo_training.learning_run import LearningRun
-    from grpo_training.run_manifest import set_aside, settle_run
+    from grpo_training.run_manifest import resumed_settings, set_aside, settle_run
     from grpo_training.session import open_session, shaping_facts
 
     manager.endpoint("critic")
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
     manifest_path = settings.cache_dir / "critic_run.json"
+    settings = resumed_settings(settings, manifest_path)
     prompt_hash = CriticAgent.template(settings.prompts).hash
     if settings.fresh:
         GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
@@ -88,7 +89,6 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
             [store.path],
             resume=settings.resume,
         )
-        settings = settings.model_copy(update=manifest.configuration["settings"])
         contents = read(store.path, Fusion, missing_ok=True)
         done = {
             key: fusion for key, fusion in latest_fusions(contents.records).items() if fusion.outcome.carries_reward

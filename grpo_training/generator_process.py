@@ -56,13 +56,14 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
     from engine.rollout_store import RolloutStore, latest_by_problem, read
     from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.learning_run import LearningRun
-    from grpo_training.run_manifest import set_aside, settle_run
+    from grpo_training.run_manifest import resumed_settings, set_aside, settle_run
     from grpo_training.session import open_session, shaping_facts
 
     role = f"generator_{number}"
     manager.endpoint(role)
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
     manifest_path = settings.cache_dir / f"{role}_run.json"
+    settings = resumed_settings(settings, manifest_path)
     prompt_hash = GeneratorAgent.template(settings.prompts).hash
     if settings.fresh:
         _steps(settings)  # what cannot be read is refused before anything is set aside
@@ -78,7 +79,6 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
             [store.path],
             resume=settings.resume,
         )
-        settings = settings.model_copy(update=manifest.configuration["settings"])
         steps = _steps(settings)
         contents = read(store.path, RolloutGroup, missing_ok=True)
         done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}

@@ -63,6 +63,8 @@ class LearningRun(Generic[RecordT]):
             IncompleteRunError: a step stayed open after all attempts; later steps wait for its lesson.
         """
         self._start = self.extractor.begin()
+        for notice in self.extractor.library.notices:
+            self.progress.note(notice)
         await run_in_window(steps, self.window, self._work, self._commit)
         if self.open:
             raise IncompleteRunError(

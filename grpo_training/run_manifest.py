@@ -6,7 +6,7 @@ import json
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.append_log import replace_file
 from engine.errors import InputError
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine.rollout_store import RolloutStore
+    from grpo_training.settings import RunSettings
+
+
+SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ def load_manifest(path: Path) -> RunManifest | None:
         ) from None
 
 
+def resumed_settings(settings: SettingsT, path: Path) -> SettingsT:
+    """The settings of the manifest at ``path`` in place of the given ones, where ``--resume`` asks for them."""
+    manifest = load_manifest(path) if settings.resume else None
+    return settings if manifest is None else settings.model_copy(update=manifest.configuration["settings"])
+
+
 def settle_run(
     path: Path,
     settings: Mapping[str, Any],
@@ -75,7 +85,7 @@ def settle_run(
 
     Args:
         path: the manifest's place.
-        settings: the settings that shape results; with ``resume`` the caller takes those of the manifest.
+        settings: the settings that shape results, after :func:`resumed_settings`.
         facts: what shapes results and no setting of this start can restore: model, prompt hash.
         results: the result files that the manifest speaks for.
         resume: go on with the settings there.
@@ -88,7 +98,7 @@ def settle_run(
     existing = load_manifest(path)
     has_results = any(file.exists() and file.stat().st_size for file in results)
     if existing is not None and (has_results or existing.configuration == wanted):
-        differences = _differences(existing.configuration, wanted, ("facts",) if resume else ("settings", "facts"))
+        differences = _differences(existing.configuration, wanted)
         if not differences:
             existing.save(path)  # an earlier start may have come to its end; this one has not
             return existing
@@ -109,9 +119,9 @@ def settle_run(
     return manifest
 
 
-def _differences(there: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> list[str]:
+def _differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found = []
-    for part in parts:
+    for part in ("settings", "facts"):
         old, new = there.get(part, {}), now[part]
         found += [
             f"{key}: {old.get(key)!r} there, {new.get(key)!r} now"

@@ -112,7 +112,7 @@ def test_another_configuration_is_refused_with_the_choice(files, aime2024, tmp_p
         world.generate(1, aime2024, "--max-problems", 3)
         with pytest.raises(InputError, match="tau: 0.05 there, 0.2 now\n.*--resume.*--fresh"):
             world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2)
-        assert world.generate(1, aime2024, "--max-problems", 4, "--tau", 0.2, "--resume") == 0
+        assert world.generate(1, "physics", "--max-problems", 4, "--prompts", "compact", "--resume") == 0
         assert len(groups_of(world, 1)) == 4
         assert world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2, "--fresh") == 0
         assert len(groups_of(world, 1)) == 3

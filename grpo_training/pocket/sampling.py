@@ -1,0 +1,60 @@
+"""Replies of a model in this process, many at once: for evaluation, where no server runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+    from engine.records import Message
+
+MAX_REPLY_TOKENS = 160
+
+
+def sample_replies(
+    model: Qwen3ForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    prompts: Sequence[tuple[Message, ...]],
+    *,
+    temperature: float = 1.0,
+    seed: int = 0,
+    batch: int = 64,
+) -> list[str]:
+    """One reply to each prompt, in their order; at temperature 0 the likeliest."""
+    import torch
+
+    texts = [
+        tokenizer.apply_chat_template(
+            [message.model_dump() for message in prompt], tokenize=False, add_generation_prompt=True
+        )
+        for prompt in prompts
+    ]
+    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    replies = [""] * len(texts)
+    was_training = model.training
+    model.eval()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            inputs = tokenizer([texts[index] for index in chosen], return_tensors="pt", padding=True)
+            how = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
+            with torch.no_grad():
+                output = model.generate(
+                    input_ids=inputs["input_ids"].to(model.device),
+                    attention_mask=inputs["attention_mask"].to(model.device),
+                    max_new_tokens=MAX_REPLY_TOKENS,
+                    top_k=0,
+                    top_p=1.0,
+                    eos_token_id=tokenizer.eos_token_id,
+                    pad_token_id=tokenizer.pad_token_id,
+                    **how,
+                )
+            fresh = output[:, inputs["input_ids"].shape[1] :]
+            for index, text in zip(chosen, tokenizer.batch_decode(fresh, skip_special_tokens=True), strict=True):
+                replies[index] = text
+    model.train(was_training)
+    return replies

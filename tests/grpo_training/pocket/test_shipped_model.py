@@ -1,0 +1,46 @@
+"""What lies in ``data/models/pocket``: its size, its recorded figures, and that prompts and model still fit."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.quickstart import FAMILIES
+from grpo_training.pocket.corpus import prompt_hashes
+
+FOLDER = Path(__file__).resolve().parents[3] / "data/models/pocket"
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return json.loads((FOLDER / "evaluation.json").read_text())
+
+
+def test_the_folder_is_whole_and_small():
+    files = {path.name: path.stat().st_size for path in FOLDER.iterdir()}
+    needed = {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "README.md"}
+    assert needed | {"tokenizer_config.json", "chat_template.jinja", "evaluation.json"} <= files.keys()
+    assert sum(files.values()) < 24 * 2**20
+    assert json.loads((FOLDER / "config.json").read_text())["model_type"] == "qwen3"
+
+
+def test_the_prompts_are_those_that_the_model_was_trained_on(figures):
+    assert figures["prompts"] == prompt_hashes(), "prompts/compact changed: train the pocket model again"
+
+
+def test_habits_without_a_lesson_and_nearly_always_right_with_one(figures):
+    assert figures["settings"]["split"] == "test"
+    assert figures["settings"]["temperature"] == 1.0
+    assert figures["families"].keys() == FAMILIES.keys()
+    assert len(FAMILIES) >= 24
+    assert all(row["json"] >= 0.98 for row in figures.values() if "json" in row)
+    assert 0.4 <= figures["generator, no lesson"]["right"] <= 0.6
+    assert figures["generator, fitting lesson"]["right"] >= 0.85
+    critic = figures["critic, no lesson"]
+    assert critic["right"] > critic["majority"]
+
+
+def test_the_card_says_what_it_is():
+    card = (FOLDER / "README.md").read_text()
+    assert "an\nhonest miniature of what large models do" in card
+    assert "python -m grpo_training.pocket.train" in card

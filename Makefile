@@ -24,7 +24,7 @@ $(LOCAL): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[local]'
 	@touch $@
 
-demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU, about five minutes
+demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU
 	$(BIN)/python -m grpo_training.demo
 
 test: $(LOCAL)  ## run all tests that this machine can

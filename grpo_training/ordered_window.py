@@ -47,7 +47,8 @@ async def run_in_window(
             if halted:
                 await asyncio.gather(*(task for _, task in running.values()))
                 return committed
-            waiting: set[asyncio.Future[Any]] = {task for _, task in running.values()}
+            # What is done waits for its turn behind a straggler: to wait on it too would never pause.
+            waiting: set[asyncio.Future[Any]] = {task for _, task in running.values() if not task.done()}
             if arrival is not None:
                 waiting.add(arrival)
             if not waiting:

@@ -63,6 +63,25 @@ async def test_a_straggler_holds_back_nobody_inside_the_window():
     assert done[:4] == [1, 2, 3, 0]
 
 
+async def test_waiting_for_a_straggler_costs_no_processor(monkeypatch):
+    """Steps that are done and wait for their turn must not keep the loop awake."""
+    rounds = 0
+    wait = asyncio.wait
+
+    async def counted(*arguments, **options):
+        nonlocal rounds
+        rounds += 1
+        return await wait(*arguments, **options)
+
+    monkeypatch.setattr(asyncio, "wait", counted)
+
+    async def work(k, step):
+        await asyncio.sleep(0.05 if k == 0 else 0)
+
+    assert await run_in_window(arriving(8), 8, work, lambda *_: True) == 8
+    assert rounds <= 2 * 8 + 1  # an arrival or an end each, and the end of the arrivals
+
+
 async def test_the_first_failure_ends_all_at_once():
     cancelled = []
 

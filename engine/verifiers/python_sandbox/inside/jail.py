@@ -1,0 +1,193 @@
+"""Namespaces, limits and dropped rights, by direct system calls: how a zygote and its children lock themselves in."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import struct
+from collections.abc import Sequence
+
+from . import seccomp
+
+BOX = "/box"
+"""Where a program may write: a small file system in memory, on the levels with namespaces."""
+
+_BOX_OPTIONS = b"size=16m,nr_inodes=256,mode=0777"
+_MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - a place for the new root, in this process's own view
+_FILE_BYTES = 8 << 20
+_STACK_BYTES = 64 << 20
+_OPEN_FILES = 64
+_THREADS = 64
+
+_NEW_MOUNTS, _NEW_UTS, _NEW_IPC = 0x00020000, 0x04000000, 0x08000000
+_NEW_USERS, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+_READ_ONLY, _NO_SETUID, _NO_DEVICES, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+_DETACH = 2
+_SIGCHLD, _SIGKILL = 17, 9
+_CLONE_NUMBER = {"x86_64": 56, "aarch64": 220}
+_PIVOT_NUMBER = {"x86_64": 155, "aarch64": 41}
+_CAPSET_NUMBER = {"x86_64": 126, "aarch64": 91}
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
+
+_machine = os.uname().machine
+_libc = ctypes.CDLL(None, use_errno=True)
+_this_thread = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: clone must not come back without
+
+
+def _check(result: int, what: str) -> None:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> None:
+    """Leave the machine's file system, network and IPC for new ones; only ``paths`` stay, read-only.
+
+    Args:
+        paths: files and directories, absolute.
+        links: symbolic links to make, as (target, path).
+
+    Raises:
+        OSError: where the kernel does not permit it.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    flags = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_NETWORK | (_NEW_USERS if uid else 0)
+    _check(_libc.unshare(flags), "unshare")
+    if uid:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{uid} {uid} 1")
+        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+    root = next(place for place in _MOUNT_POINTS if not any(path.startswith(place + "/") for path in paths))
+    _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, b"size=1m,mode=0755")
+    devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
+    for path in [*paths, *devices]:
+        _bind(path, root + path, read_only=path not in devices)
+    for target, path in links:
+        os.symlink(target, root + path)
+    os.mkdir(root + BOX)
+    os.chdir(root)
+    _check(_libc.syscall(_PIVOT_NUMBER[_machine], b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", _DETACH), "umount")
+    os.chdir("/")
+    _mount(None, "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | _NO_DEVICES)
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w"):
+            pass
+    _mount(source, target, None, _BIND | _RECURSIVE)
+    if read_only:  # flags that the source has are locked in a user namespace, so they are repeated
+        kept = os.statvfs(source).f_flag & 0x40E
+        _mount(None, target, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: bytes | None = None) -> None:
+    def raw(text: str | None) -> bytes | None:
+        return None if text is None else os.fsencode(text)
+
+    what = f"mount {source or ''} on {target}"
+    _check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), what)
+
+
+def fresh_box(*, first: bool = False) -> None:
+    """Put an empty file system at ``BOX`` in the place of the one that a program may have filled."""
+    if not first:
+        _check(_libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
+    _mount("tmpfs", BOX, "tmpfs", _NO_SETUID | _NO_DEVICES, _BOX_OPTIONS)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of all descendants whose own parent has gone."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def fork(*, own_processes: bool) -> int:
+    """``os.fork``; the child is the first process of a PID namespace of its own where asked for.
+
+    When that first process ends, the kernel kills all others in its namespace, however they hid.
+    """
+    if not own_processes:
+        return os.fork()
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    pid = int(_this_thread.syscall(_CLONE_NUMBER[_machine], _NEW_PROCESSES | _SIGCHLD, 0, 0, 0, 0))
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+        return 0
+    number = ctypes.get_errno()
+    python.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError(number, f"clone: {os.strerror(number)}")
+    return pid
+
+
+def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool) -> None:
+    """Give up, for good, all that a program does not need. Called by the child before it reads the program.
+
+    Args:
+        uid: the user to become, when this process is root; None stays who it is.
+        memory_bytes: of address space.
+        cpu_s: seconds of processor time, after which the kernel kills it.
+        own_processes: this process is in a PID namespace of its own.
+        read_only: files can be read, not changed.
+    """
+    for what, limit in (
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0 if read_only else _FILE_BYTES),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_STACK, _STACK_BYTES),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_AS, memory_bytes),
+    ):
+        _limit(what, limit)
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    if uid is not None or own_processes:  # else the count would include all of this user's other processes
+        _limit(resource.RLIMIT_NPROC, _THREADS)
+    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
+    _check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    if seccomp.supported():
+        seccomp.install(read_only=read_only)
+
+
+def _limit(what: int, limit: int) -> None:
+    _, hard = resource.getrlimit(what)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(what, (limit, limit))
+
+
+def kill_descendants() -> None:
+    """Kill and reap all that still descends from this process, which must adopt orphans. Needs ``/proc``."""
+    while children := _children(os.getpid()):
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, _SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+def _children(parent: int) -> list[int]:
+    try:
+        with open(f"/proc/self/task/{parent}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:  # a kernel built without this file
+        return []

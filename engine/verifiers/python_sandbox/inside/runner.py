@@ -1,0 +1,249 @@
+"""Runs one program in a process made for it, and writes down what it gives. It judges nothing and knows no answer.
+
+Talks in frames over one socket: four bytes of length, then JSON. The first frame is the job; for a job of calls
+each further frame asks for one value. All that is written back may be forged by the program, so its reader trusts
+none of it and the expected values are never sent here.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import builtins
+import gc
+import json
+import os
+import random
+import struct
+import sys
+import threading
+import types
+from typing import Any, NoReturn
+
+from . import wire
+
+_LENGTH = struct.Struct(">I")
+_INT_DIGITS = 50_000
+_TEXT = 300
+
+
+def run(channel: int) -> None:
+    """Do the job that comes through the file descriptor ``channel``, then end this process."""
+    _write_frame(channel, {"started": True})  # no program has run yet, so this one is no forgery
+    job = json.loads(_read_frame(channel))
+    gc.enable()
+    random.seed(0)
+    sys.set_int_max_str_digits(_INT_DIGITS)
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False)  # noqa: SIM115
+    builtins.exit = builtins.quit = _leave  # type: ignore[assignment]
+    code = {"calls": _calls, "main": _main, "asserts": _asserts}[job["kind"]](channel, job)
+    os._exit(code & 0xFF)
+
+
+def _leave(code: Any = None) -> NoReturn:
+    """``exit`` and ``quit``, which an interpreter without ``site`` lacks."""
+    raise SystemExit(code)
+
+
+def _module(name: str) -> dict[str, Any]:
+    module = types.ModuleType(name)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    return module.__dict__
+
+
+def _execute(source: str, name: str, namespace: dict[str, Any]) -> None:
+    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 - this is what the box is for
+
+
+# ------------------------------------------------------------------ a program that is called
+
+
+def _calls(channel: int, job: dict[str, Any]) -> int:
+    namespace = _module("solution")
+    try:
+        _load(job["setup"], job["program"], namespace)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises, SystemExit too, is reported
+        _write_frame(channel, _failure(error))
+        return 0
+    if job["entry_point"] and job["entry_point"] not in namespace:
+        _write_frame(channel, _missing(job["entry_point"]))
+        return 0
+    _write_frame(channel, {"value": None})
+    max_items = job["max_items"]
+    while request := _read_frame(channel):
+        ask = json.loads(request)
+        try:
+            reply = _answer(ask, namespace, max_items)
+        except BaseException as error:  # noqa: BLE001
+            reply = json.dumps(_failure(error)).encode()
+        _write_bytes(channel, reply)
+    return 0
+
+
+def _load(setup: str, program: str, namespace: dict[str, Any]) -> None:
+    """Setup, then the program; a setup that uses what the program defines runs after it instead."""
+    late = False
+    if setup:
+        try:
+            _execute(setup, "setup", namespace)
+        except NameError:
+            late = True
+    _execute(program, "program", namespace)
+    if late:
+        _execute(setup, "setup", namespace)
+
+
+def _answer(ask: dict[str, Any], namespace: dict[str, Any], max_items: int) -> bytes:
+    if "expression" in ask:
+        if ask["setup"]:
+            _execute(ask["setup"], "setup", namespace)
+        value = eval(compile(ask["expression"], "<test>", "eval", dont_inherit=True), namespace)  # noqa: S307
+        return b'{"value":' + wire.encode(value, max_items) + b"}"
+    path = ask["fn"].split(".")
+    if path[0] not in namespace:
+        return json.dumps(_missing(path[0])).encode()
+    function = namespace[path[0]]
+    for part in path[1:]:
+        function = getattr(function() if isinstance(function, type) else function, part)
+    args = wire.from_form(ask["args"])
+    kwargs = wire.from_form(ask["kwargs"])
+    value = function(*args, **kwargs)
+    reply = b'{"value":' + wire.encode(value, max_items)
+    if ask.get("changed"):
+        reply += b',"args":' + wire.encode(args, max_items)
+    return reply + b"}"
+
+
+# ------------------------------------------------------------------ a program that reads and prints
+
+
+def _main(channel: int, job: dict[str, Any]) -> int:
+    namespace = _module("__main__")
+    code, failure = 0, None
+    try:
+        if job["setup"]:
+            _execute(job["setup"], "setup", namespace)
+        _execute(job["program"], "program", namespace)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:  # noqa: BLE001
+        failure = error
+    try:  # what an interpreter does at its end: threads, exit functions, buffers
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001
+        failure = failure or error
+    _write_frame(channel, {"value": code} if failure is None else _failure(failure))
+    return code
+
+
+# ------------------------------------------------------------------ a test that calls a program elsewhere
+
+
+def _asserts(channel: int, job: dict[str, Any]) -> int:
+    """Run a test's own code. The program is in another process; its functions are asked for over the channel."""
+    namespace = _module("test")
+    try:
+        if job["setup"]:
+            _execute(job["setup"], "setup", namespace)
+        names = {node.id for node in ast.walk(ast.parse(job["program"])) if isinstance(node, ast.Name)}
+        for name in names - namespace.keys() - vars(builtins).keys() | set(job["remote"]):
+            namespace[name] = _Remote(channel, name)
+        _execute(job["program"], "test", namespace)
+    except AssertionError as error:
+        _write_frame(channel, {"verdict": "wrong_answer", "text": str(error)[:_TEXT]})
+    except _RemoteError as error:
+        _write_frame(channel, {"verdict": error.kind, "text": str(error)[:_TEXT]})
+    except BaseException as error:  # noqa: BLE001
+        _write_frame(channel, {"verdict": "runtime_error", "text": _failure(error)["text"]})
+    else:
+        _write_frame(channel, {"verdict": "pass"})
+    return 0
+
+
+class _RemoteError(Exception):
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class _Remote:
+    """A function of the program, which runs in the program's process; plain values go there and come back."""
+
+    def __init__(self, channel: int, name: str) -> None:
+        self._channel, self._name = channel, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = {
+            "fn": self._name,
+            "args": wire.to_form(list(args)),
+            "kwargs": wire.to_form(kwargs),
+            "changed": True,
+        }
+        _write_frame(self._channel, {"call": call})
+        reply = wire.loads(_read_frame(self._channel))
+        if "error" in reply:
+            raise _RemoteError(reply["error"], f"{self._name}: {reply.get('text', '')}")
+        for mine, theirs in zip(args, wire.from_form(reply["args"]), strict=True):
+            _take_over(mine, theirs)
+        return wire.from_form(reply["value"])
+
+
+def _take_over(mine: Any, theirs: Any) -> None:
+    """Show in a test's own argument what the call did to it."""
+    if type(mine) is not type(theirs):
+        return
+    if isinstance(mine, list):
+        mine[:] = theirs
+    elif isinstance(mine, dict | set):
+        mine.clear()
+        mine.update(theirs)
+
+
+# ------------------------------------------------------------------ frames
+
+
+def _missing(name: str) -> dict[str, str]:
+    return {"error": "no_entry_point", "text": f"the program does not define {name}"}
+
+
+def _failure(error: BaseException) -> dict[str, str]:
+    kind = "runtime_error"
+    if isinstance(error, MemoryError):
+        kind = "memory"
+    elif isinstance(error, PermissionError):
+        kind = "forbidden"
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - an exception whose own text raises
+        text = type(error).__name__
+    return {"error": kind, "text": text[:_TEXT]}
+
+
+def _write_frame(channel: int, message: dict[str, Any]) -> None:
+    _write_bytes(channel, json.dumps(message).encode())
+
+
+def _write_bytes(channel: int, data: bytes) -> None:
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(channel, view) :]
+
+
+def _read_frame(channel: int) -> bytes:
+    """The next frame; empty when there will be no more."""
+    head = _read_exactly(channel, _LENGTH.size)
+    return _read_exactly(channel, _LENGTH.unpack(head)[0]) if head else b""
+
+
+def _read_exactly(channel: int, count: int) -> bytes:
+    parts = []
+    while count:
+        part = os.read(channel, min(count, 1 << 20))
+        if not part:
+            return b""
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

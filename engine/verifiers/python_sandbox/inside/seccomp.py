@@ -1,0 +1,171 @@
+"""The system calls that a program is refused: a classic BPF filter, written out here and installed by ``prctl``.
+
+A list of refusals, not of permissions: it narrows what namespaces, limits and user ids already hold, and on the
+weakest level it is what keeps a program from starting processes, signalling others and changing files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCH, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_PR_SET_SECCOMP, _FILTER_MODE = 22, 2
+_CLONE_THREAD = 0x00010000
+_PR_SET_PDEATHSIG = 1
+_SIGABRT = 6
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_FIRST_X32 = 0x40000000
+
+# name: (x86_64, aarch64); None where the machine does not have the call
+_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "clone": (56, 220), "clone3": (435, 435), "prctl": (157, 167), "prlimit64": (302, 261), "setrlimit": (160, 164),
+    "tgkill": (234, 131), "openat": (257, 56), "open": (2, None),
+}  # fmt: skip
+
+_REFUSED: tuple[tuple[str, int | None, int | None], ...] = (
+    # processes, and signals to others
+    ("fork", 57, None), ("vfork", 58, None), ("execve", 59, 221), ("execveat", 322, 281),
+    ("kill", 62, 129), ("tkill", 200, 130), ("rt_sigqueueinfo", 129, 138), ("rt_tgsigqueueinfo", 297, 240),
+    ("pidfd_send_signal", 424, 424), ("pidfd_open", 434, 434), ("pidfd_getfd", 438, 438),
+    # other processes' memory and the machinery of debuggers
+    ("ptrace", 101, 117), ("process_vm_readv", 310, 270), ("process_vm_writev", 311, 271),
+    ("process_madvise", 440, 440), ("kcmp", 312, 272), ("perf_event_open", 298, 241), ("bpf", 321, 280),
+    ("userfaultfd", 323, 282),
+    # the network
+    ("socket", 41, 198), ("connect", 42, 203), ("bind", 49, 200), ("listen", 50, 201), ("accept", 43, 202),
+    ("accept4", 288, 242),
+    # namespaces, mounts, other roots
+    ("unshare", 272, 97), ("setns", 308, 268), ("mount", 165, 40), ("umount2", 166, 39), ("pivot_root", 155, 41),
+    ("chroot", 161, 51), ("move_mount", 429, 429), ("open_tree", 428, 428), ("fsopen", 430, 430),
+    ("fsmount", 432, 432), ("mount_setattr", 442, 442), ("name_to_handle_at", 303, 264),
+    ("open_by_handle_at", 304, 265),
+    # what outlives a process, or is counted by no limit
+    ("shmget", 29, 194), ("shmat", 30, 196), ("semget", 64, 190), ("msgget", 68, 186), ("mq_open", 240, 180),
+    ("memfd_create", 319, 279), ("memfd_secret", 447, 447), ("add_key", 248, 217), ("request_key", 249, 218),
+    ("keyctl", 250, 219), ("io_uring_setup", 425, 425), ("io_uring_enter", 426, 426),
+    ("io_uring_register", 427, 427), ("mlock", 149, 228), ("mlock2", 325, 284), ("mlockall", 151, 230),
+    # the machine
+    ("init_module", 175, 105), ("finit_module", 313, 273), ("delete_module", 176, 106), ("kexec_load", 246, 104),
+    ("reboot", 169, 142), ("swapon", 167, 224), ("swapoff", 168, 225), ("syslog", 103, 116), ("acct", 163, 89),
+    ("quotactl", 179, 60), ("personality", 135, 92), ("settimeofday", 164, 170), ("clock_settime", 227, 112),
+    ("adjtimex", 159, 171), ("clock_adjtime", 305, 266), ("sethostname", 170, 161), ("setdomainname", 171, 162),
+)  # fmt: skip
+
+_CHANGES_FILES: tuple[tuple[str, int | None, int | None], ...] = (
+    ("creat", 85, None), ("openat2", 437, 437), ("truncate", 76, 45), ("ftruncate", 77, 46), ("fallocate", 285, 47),
+    ("unlink", 87, None), ("unlinkat", 263, 35), ("rmdir", 84, None), ("mkdir", 83, None), ("mkdirat", 258, 34),
+    ("rename", 82, None), ("renameat", 264, 38), ("renameat2", 316, 276), ("link", 86, None), ("linkat", 265, 37),
+    ("symlink", 88, None), ("symlinkat", 266, 36), ("mknod", 133, None), ("mknodat", 259, 33), ("chmod", 90, None),
+    ("fchmod", 91, 52), ("fchmodat", 268, 53), ("fchmodat2", 452, 452), ("chown", 92, None), ("lchown", 94, None),
+    ("fchown", 93, 55), ("fchownat", 260, 54), ("utime", 132, None), ("utimes", 235, None), ("utimensat", 280, 88),
+    ("futimesat", 261, None), ("setxattr", 188, 5), ("lsetxattr", 189, 6), ("fsetxattr", 190, 7),
+    ("removexattr", 197, 14), ("lremovexattr", 198, 15), ("fremovexattr", 199, 16),
+)  # fmt: skip
+
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+
+def supported() -> bool:
+    """Whether this machine's call numbers are known."""
+    return os.uname().machine in _MACHINES
+
+
+def require() -> None:
+    """Raise ``OSError`` where there are no filters, for those who have nothing else."""
+    if not supported():
+        raise OSError(errno.ENOSYS, f"no system-call filter for {os.uname().machine}")
+
+
+def install(*, read_only: bool) -> None:
+    """Put the filter on this thread and all it will start; it can never be taken off.
+
+    Args:
+        read_only: also refuse to create, change or remove files.
+
+    Raises:
+        OSError: where the kernel has no filters.
+    """
+    program = _program(os.uname().machine, read_only)
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    if libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.c_char_p(header), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no system-call filter")
+
+
+def _program(machine: str, read_only: bool) -> bytes:
+    column, arch = _MACHINES[machine]
+
+    def numbers(table: tuple[tuple[str, int | None, int | None], ...]) -> list[int]:
+        return [row[1 + column] for row in table if row[1 + column] is not None]  # type: ignore[misc]
+
+    def number(name: str) -> int | None:
+        return _NUMBERS[name][column]
+
+    lines = [_do(_LOAD, _ARCH), _do(_EQUAL, arch, 1, 0), _do(_RETURN, _KILL), _do(_LOAD, _NUMBER)]
+    lines += [_do(_AT_LEAST, _FIRST_X32, 0, 1), _do(_RETURN, _ERRNO | errno.ENOSYS)] if machine == "x86_64" else []
+    # glibc falls back to clone, whose flags a filter can read, where clone3 does not exist
+    lines += _when(number("clone3"), [_do(_RETURN, _ERRNO | errno.ENOSYS)])
+    lines += _when(number("clone"), _unless_bit(0, _CLONE_THREAD))
+    lines += _when(number("tgkill"), _unless_equal(2, _SIGABRT))
+    lines += _when(number("prctl"), _if_equal(0, _PR_SET_PDEATHSIG))
+    # Limits stay as they are; that a program asked for others is no reason to fail it, so the call "succeeds".
+    lines += _when(number("setrlimit"), [_do(_RETURN, _ERRNO)])
+    lines += _when(number("prlimit64"), _unless_null(2))
+    for refused in numbers(_REFUSED + (_CHANGES_FILES if read_only else ())):
+        lines += _when(refused, [_do(_RETURN, _ERRNO | errno.EPERM)])
+    if read_only:
+        lines += _when(number("openat"), _if_bit(2, _WRITING))
+        lines += _when(number("open"), _if_bit(1, _WRITING))
+    lines.append(_do(_RETURN, _ALLOW))
+    return b"".join(lines)
+
+
+def _do(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, if_true, if_false, value)
+
+
+def _when(number: int | None, then: list[bytes]) -> list[bytes]:
+    """``then`` for one call number; it must end the filter, as it may have loaded something else."""
+    return [] if number is None else [_do(_EQUAL, number, 0, len(then)), *then]
+
+
+def _low(argument: int) -> bytes:
+    return _do(_LOAD, _ARGUMENT + 8 * argument)
+
+
+def _high(argument: int) -> bytes:
+    return _do(_LOAD, _ARGUMENT + 8 * argument + 4)
+
+
+def _refuse_or_allow() -> list[bytes]:
+    return [_do(_RETURN, _ERRNO | errno.EPERM), _do(_RETURN, _ALLOW)]
+
+
+def _unless_bit(argument: int, bit: int) -> list[bytes]:
+    return [_low(argument), _do(_ANY_BIT, bit, 1, 0), *_refuse_or_allow()]
+
+
+def _if_bit(argument: int, bit: int) -> list[bytes]:
+    return [_low(argument), _do(_ANY_BIT, bit, 0, 1), *_refuse_or_allow()]
+
+
+def _unless_equal(argument: int, value: int) -> list[bytes]:
+    return [_low(argument), _do(_EQUAL, value, 1, 0), *_refuse_or_allow()]
+
+
+def _if_equal(argument: int, value: int) -> list[bytes]:
+    return [_low(argument), _do(_EQUAL, value, 0, 1), *_refuse_or_allow()]
+
+
+def _unless_null(argument: int) -> list[bytes]:
+    """Allow a null pointer; else answer "done" without doing it."""
+    return [
+        _low(argument), _do(_EQUAL, 0, 0, 2), _high(argument), _do(_EQUAL, 0, 1, 0),
+        _do(_RETURN, _ERRNO), _do(_RETURN, _ALLOW),
+    ]  # fmt: skip

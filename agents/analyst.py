@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from agents.chat import ask
 from engine.json_reading import read_json_object
 from engine.records import ChatRequest, Experience, Fault, Operation, Outcome, Problem, Reply, Sampling
-from prompts import PromptTemplate
+from engine.tasks.task import known_tasks, task_named
+from prompts import PromptTemplate, task_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
+    from engine.tasks.task import Task
 
 MAX_WORDS = 32
 _MOST_READ = 16
@@ -39,10 +41,13 @@ _SCHEMA: dict[str, Any] = {
     "required": ["operations"],
 }
 
-_LEARNERS = {
-    "generator": "The attempts are causal scaffolds that a solver wrote; the lessons steer that solver.",
-    "critic": "The attempts are fusions of several solvers' scaffolds; the lessons steer the critic that fuses.",
-}
+_LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
+_VARIABLES = frozenset({"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"})
+
+
+def analyst_template(task: Task, style: str = "full") -> PromptTemplate:
+    """A task's prompt for lessons, checked."""
+    return task_template("analyst", task.prompts, _VARIABLES, style)
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class ExperienceAnalyst:
         role: the api role that is asked: ``analyst``, or the learner's own where that is not configured.
         learner: ``generator`` or ``critic``.
         max_operations: operations asked for; what goes beyond is named ``surplus``, so the library refuses it.
-        style: prompt style.
+        style: prompt style; the prompts of all tasks are checked here.
     """
 
     def __init__(
@@ -89,28 +94,27 @@ class ExperienceAnalyst:
     ) -> None:
         self._client = client
         self._role = role
-        self._learner = _LEARNERS[learner]
+        self._learner = learner
         self._max_operations = max_operations
         self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens, seed=seed)
-        self._template = PromptTemplate(
-            "analyst",
-            {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"},
-            style,
-        )
+        self._style = style
+        for task in known_tasks():
+            analyst_template(task, style)
 
     async def propose(
         self, problem: Problem, attempts: Sequence[Attempt], experiences: Sequence[Experience]
     ) -> Proposal:
         """Ask what the group teaches, given the library as it stands."""
+        task, learner = task_named(problem.task), self._learner
         request = ChatRequest(
             role=self._role,
-            messages=self._template.render(
-                learner=self._learner,
+            messages=analyst_template(task, self._style).render(
+                learner=f"The attempts are {task.attempts[learner]}; the lessons steer {_LEARNERS[learner]}.",
                 max_words=MAX_WORDS,
                 max_operations=self._max_operations,
                 experiences=list(experiences),
                 problem=problem.text,
-                ground_truth=problem.answer,
+                ground_truth=task.truth(problem),
                 attempts=list(attempts),
             ),
             sampling=self._sampling,

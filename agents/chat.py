@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from engine.records import ChatRequest, Message, Outcome, Reply
+from engine.tasks.task import JSON_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ReadT = TypeVar("ReadT")
 
-_RE_ASK = (
-    "This reply could not be read: {reason}. Send the same content once more as one JSON object "
-    "in the format that was asked for, and nothing else."
-)
+_RE_ASK = "This reply could not be read: {reason}. Send the same content once more as {form}, and nothing else."
 _SHOWN = 8000  # characters of an unreadable reply that are sent back; the format is what matters
 
 
@@ -43,6 +41,8 @@ async def ask(
     sample_indices: Sequence[int],
     read: Callable[[Reply], ReadT],
     unreadable: Callable[[ReadT], str | None],
+    *,
+    form: str = JSON_OBJECT,
 ) -> list[Answer[ReadT]]:
     """Draw samples and read them; a reply with text that cannot be read is re-asked once.
 
@@ -52,6 +52,7 @@ async def ask(
         sample_indices: one reply each.
         read: turns a reply that is no infrastructure fault into a value; never raises for its text.
         unreadable: the reason why a value deserves a re-ask, or None.
+        form: what the re-ask asks for.
 
     Returns:
         one answer per index, in their order. Where the re-ask is unreadable too, or fails for good, the first
@@ -73,7 +74,7 @@ async def ask(
                 "messages": (
                     *request.messages,
                     Message(role="assistant", content=text[:_SHOWN]),
-                    Message(role="user", content=_RE_ASK.format(reason=reason)),
+                    Message(role="user", content=_RE_ASK.format(reason=reason, form=form)),
                 )
             }
         )

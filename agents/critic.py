@@ -6,15 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents.chat import ask
-from agents.generator import re_ask_reason, read_candidate
+from agents.generator import read_candidate
 from engine.records import Candidate, ChatRequest, Experience, Problem, Reply, Sampling
-from prompts import PromptTemplate
+from engine.tasks.task import known_tasks
+from prompts import PromptTemplate, task_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
     from engine.tasks.task import Task
+
+_VARIABLES = frozenset({"problem", "experiences", "generator_id", "proposals", "conflicts"})
+
+
+def critic_template(task: Task, style: str = "full") -> PromptTemplate:
+    """A task's prompt for fusions, checked."""
+    return task_template("critic", task.prompts, _VARIABLES | task.prompt_variables, style)
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class CriticAgent:
     Args:
         client: draws the samples.
         sampling: how replies are drawn.
-        style: prompt style.
+        style: prompt style; the prompts of all tasks are checked here, before anything is paid for.
         role: the api role.
     """
 
@@ -41,17 +49,9 @@ class CriticAgent:
         self.role = role
         self._client = client
         self.sampling = sampling
-        self._template = self.template(style)
-        self.prompt_hash = self._template.hash
-
-    @staticmethod
-    def template(style: str) -> PromptTemplate:
-        """The prompt, checked."""
-        return PromptTemplate(
-            "critic",
-            {"problem", "experiences", "answer_form", "generator_id", "proposals", "conflicts"},
-            style,
-        )
+        self.style = style
+        for task in known_tasks():
+            critic_template(task, style)
 
     async def fuse(
         self,
@@ -75,19 +75,24 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=self._template.render(
+            messages=critic_template(task, self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
-                answer_form=task.answer_form,
                 generator_id=generator_id,
                 proposals=proposals,
                 conflicts=merge.conflicts,
+                **task.prompt_values(problem),
             ),
             sampling=self.sampling,
             json_schema=task.reply_schema,
             purpose="fusion",
         )
         [answer] = await ask(
-            self._client, request, [0], lambda reply: read_candidate(task, problem, reply), re_ask_reason
+            self._client,
+            request,
+            [0],
+            lambda reply: read_candidate(task, problem, reply),
+            task.re_ask_reason,
+            form=task.reply_form,
         )
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked)

@@ -7,17 +7,22 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from engine.code_datasets import CODE_SETS, code_part
+from engine.code_problems import UnusableRowError, code_problem
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is refused before it is read to its end."""
+
+MAX_CODE_LINE_BYTES = 64 << 20
+"""The same for the files of MBPP and APPS by name, and for a file that is one JSON array."""
 
 QUICKSTART_PROBLEMS = 240
 """Problems of ``quickstart`` where no number is asked for; it makes as many as one likes."""
@@ -55,13 +60,18 @@ def load_problems(
     A name is looked for as ``<name>.jsonl`` in the folders of ``search``, then on the Hugging Face hub where
     the name has a place there and the ``datasets`` package is installed. A text with a slash or that ends in
     ``.jsonl`` or ``.json`` is a path; the file's stem is then its name. ``quickstart`` is made, not read: its
-    training split, or another one as ``quickstart:test``. A line is one JSON object in UTF-8:
+    training split, or another one as ``quickstart:test``. Code is ``mbpp``, ``mbpp:test``, ``apps:introductory``
+    and so on (:mod:`engine.code_datasets`). A line is one JSON object in UTF-8:
 
     * ``problem`` (or ``question``, ``prompt``, ``text``): the text;
     * ``answer`` (or ``ground_truth``): a text or a number;
     * ``id``: optional; without it the n-th problem is ``<name>_00n``;
     * ``task``: optional, ``math`` where it is absent (``physics`` in the dataset ``physics``);
-    * what else is there goes to ``meta``.
+    * what else is there goes to ``meta``;
+    * a row with ``tests``, ``test_list`` or ``input_output`` is a programming problem, see
+      :func:`engine.code_problems.code_problem`.
+
+    A file may also be one JSON array of such objects.
 
     Args:
         name_or_path: ``aime2024``, ``aime2025``, ``physics``, another file's stem, or a path.
@@ -84,6 +94,8 @@ def load_problems(
         path = Path(name_or_path).expanduser()
         return _problems(_file_rows(path), path.stem, str(path), max_problems)
     folders = _default_folders() if search is None else search
+    if name_or_path.partition(":")[0] in CODE_SETS:
+        return load_code_set(name_or_path, max_problems=max_problems, search=folders).problems
     found = _find(name_or_path, folders)
     if found is not None:
         return _problems(_file_rows(found), name_or_path, str(found), max_problems)
@@ -118,7 +130,9 @@ def _find(name: str, folders: Iterable[Path]) -> Path | None:
 
 
 def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
-    names = sorted({"quickstart", *_KNOWN, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
+    names = sorted(
+        {"quickstart", *CODE_SETS, *_KNOWN, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))}
+    )
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]!r}? " if near else ""
     return InputError(
@@ -140,6 +154,12 @@ def _hub_rows(name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:
     if hub is None:
         raise MissingInputError(what, fix=fix)
     repository, split, revision = hub
+    rows = _from_hub(repository, what, fix, repository, split=split, revision=revision)
+    return f"{repository} (Hugging Face hub)", (_without_id(row) for row in rows)
+
+
+def _from_hub(repository: str, what: str, fix: str, *args: Any, **kwargs: Any) -> Iterable[Any]:
+    """``datasets.load_dataset(*args, **kwargs)``, with its errors as ours."""
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -147,12 +167,75 @@ def _hub_rows(name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:
         fix = f"{fix} Or: pip install 'scaffold-grpo[datasets]'."
         raise MissingInputError(what, why=why, fix=fix) from error
     try:
-        rows = load_dataset(repository, split=split, revision=revision)
+        rows: Iterable[Any] = load_dataset(*args, **kwargs)
     except Exception as error:  # the package raises its own, the hub's and the HTTP client's errors
         reason = str(error).strip().splitlines() or [""]
         why = f"The Hugging Face hub did not give {repository}: {type(error).__name__}: {reason[0][:300]}"
         raise MissingInputError(what, why=why, fix=fix) from error
-    return f"{repository} (Hugging Face hub)", (_without_id(row) for row in rows)
+    return rows
+
+
+@dataclass(frozen=True)
+class CodeSet:
+    """The problems of a part of MBPP or APPS; ``dropped`` has (row's id, reason code, why) of the others."""
+
+    problems: list[Problem]
+    dropped: list[tuple[str, str, str]]
+
+
+def load_code_set(
+    name: str,
+    *,
+    max_problems: int | None = None,
+    search: Sequence[Path] | None = None,
+    public_tests: int = 1,
+    row_read: Callable[[], Any] = lambda: None,
+) -> CodeSet:
+    """Load a part of MBPP or APPS, and say which rows could not be used.
+
+    Args:
+        name: such as ``mbpp``, ``mbpp:sanitized-test``, ``apps:introductory``.
+        max_problems: as :func:`load_problems`.
+        search: as :func:`load_problems`.
+        public_tests: tests of an MBPP problem that its prompt shows.
+        row_read: called for each row.
+
+    Raises:
+        MissingInputError: there is no file, and the hub cannot give it.
+        InputError: no such part, or a file without any problem of it.
+    """
+    part = code_part(name)
+    folders = _default_folders() if search is None else search
+    path = next((folder / file for folder in folders for file in part.files if (folder / file).is_file()), None)
+    if path is not None:
+        source, rows = str(path), _file_rows(path, MAX_CODE_LINE_BYTES)
+    else:
+        what = f"Dataset {name} is not on this machine"
+        fix = f"Put it at {folders[0] / part.files[0] if folders else part.files[0]}, one JSON object a line."
+        source = f"{part.repository} (Hugging Face hub)"
+        rows = iter(_from_hub(part.repository, what, fix, *part.hub_arguments, **part.hub_options))
+    problems: dict[str, Problem] = {}
+    dropped = []
+    for number, row in enumerate(rows, 1):
+        row_read()
+        if not isinstance(row, Mapping) or not part.holds(row):
+            continue
+        row_id = f"{part.prefix}_{row.get('task_id', row.get('problem_id', number))}"
+        try:
+            problem = code_problem(row, row_id, prefix=part.prefix, public_tests=public_tests)
+            if problem is None:
+                raise UnusableRowError("malformed", "it has neither test_list nor input_output")
+            if problem.id in problems:
+                raise UnusableRowError("repeated_id", "an earlier row has the same id")
+        except UnusableRowError as error:
+            dropped.append((row_id, error.reason, error.what))
+            continue
+        problems[problem.id] = problem
+        if len(problems) == max_problems:
+            break
+    if not problems:
+        raise InputError(f"{source} holds no problem of {name}", fix=f"It needs rows of {part.described}.")
+    return CodeSet(list(problems.values()), dropped)
 
 
 def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,21 +246,34 @@ def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------------------ lines of a file
 
 
-def _file_rows(path: Path) -> Iterator[Any]:
-    """The JSON values of a file, None for a blank line; never more than one line in memory."""
+def _file_rows(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[Any]:
+    """The JSON values of a file, None for a blank line; never more than one line in memory.
+
+    A file whose first sign is ``[`` is one JSON array, read as a whole.
+    """
     try:
         with path.open("rb") as handle:
+            if handle.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
+                yield from _array(handle.read(MAX_CODE_LINE_BYTES + 1), path)
+                return
             for number in count(1):
-                line = handle.readline(MAX_LINE_BYTES + 1)
+                line = handle.readline(longest + 1)
                 if not line:
                     return
-                if len(line) > MAX_LINE_BYTES:
-                    raise _bad(path, number, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+                if len(line) > longest:
+                    raise _bad(path, number, f"the line is longer than {longest:,} bytes")
                 yield _parse(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, path, number)
     except FileNotFoundError as error:
         raise MissingInputError(f"Dataset file not found: {path}", fix=_needed_fields()) from error
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}", fix="Give a readable file.") from error
+
+
+def _array(content: bytes, path: Path) -> list[Any]:
+    if len(content) > MAX_CODE_LINE_BYTES:
+        raise InputError(f"{path} is one JSON array of more than {MAX_CODE_LINE_BYTES:,} bytes", fix="Write JSONL.")
+    value = _parse(content.removeprefix(b"\xef\xbb\xbf"), path, 1)
+    return value if isinstance(value, list) else [value]
 
 
 def _parse(line: bytes, path: Path, number: int) -> Any:
@@ -238,6 +334,12 @@ def _problem(row: Any, default_id: str, known: _Known, source: str, number: int)
     if not isinstance(row, dict):
         kind = type(row).__name__
         raise _bad(source, number, f"a JSON object is needed, this is a {kind}", fix=_needed_fields())
+    try:
+        code = code_problem(row, default_id)
+    except UnusableRowError as error:
+        raise _bad(source, number, error.what, fix="Mend the row, or take it out.") from None
+    if code is not None:
+        return code
 
     def field_of(names: Sequence[str]) -> str:
         present = next((name for name in names if row.get(name) is not None), None)

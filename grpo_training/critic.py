@@ -61,11 +61,12 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     Raises:
         ScaffoldError: a missing cache, bad input, a refusing endpoint, an exhausted budget, an open group.
     """
-    from agents.critic import CriticAgent
+    from agents.critic import CriticAgent, critic_template
     from engine.experience_library import ExperienceLibrary
     from engine.progress import Progress
-    from engine.records import Fusion, Sampling
+    from engine.records import Fusion, RolloutGroup, Sampling
     from engine.rollout_store import RolloutStore, latest_fusions, read
+    from engine.tasks.task import task_named
     from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.generator_caches import GeneratorCaches
     from grpo_training.learning_run import LearningRun
@@ -76,7 +77,10 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
     manifest_path = settings.cache_dir / "critic_run.json"
     settings = resumed_settings(settings, manifest_path)
-    prompt_hash = CriticAgent.template(settings.prompts).hash
+    # The caches' tasks are not known yet (--follow), so this names the prompt of the format's default task; a
+    # fusion of any task is held to the prompt on its own record, in _kept.
+    default_task = task_named(RolloutGroup.model_fields["task"].default)
+    prompt_hash = critic_template(default_task, settings.prompts).hash
     if settings.fresh:
         GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         set_aside(store, manifest_path)
@@ -178,7 +182,10 @@ class _Producer:
         )
 
     def _kept(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
-        """The fusion that an earlier start stored; refused where it is not one of this group."""
+        """The fusion that an earlier start stored; refused where it is not one of this group, or of another prompt."""
+        from agents.critic import critic_template
+        from engine.tasks.task import task_named
+
         fusion = self._done.get((step.problem.id, step.epoch, generator))
         if fusion is not None and fusion.inputs_hash not in ("", _inputs_hash(group)):
             raise InputError(
@@ -186,12 +193,21 @@ class _Producer:
                 why=f"{step.problem.id} was answered anew since.",
                 fix="Choose --fresh (set those fusions aside).",
             )
+        asked_with = fusion.policy.prompt_hash if fusion is not None and fusion.policy is not None else ""
+        prompt_hash = critic_template(task_named(step.problem.task), self._settings.prompts).hash
+        if asked_with not in ("", prompt_hash):
+            raise InputError(
+                f"critic_results.jsonl holds a fusion of {step.problem.id} that was asked for with another prompt",
+                why=f"prompt_hash: {asked_with} there, {prompt_hash} now.",
+                fix="Choose --fresh (set those fusions aside).",
+            )
         return fusion
 
     async def _fuse(self, step: Step, generator: str, group: RolloutGroup, state: LibraryState) -> Fusion | Fault:
+        from agents.critic import critic_template
         from engine.records import Fault, Fusion, Policy
         from engine.tasks.task import task_named
-        from grpo_training.session import now_text, scaffold_text
+        from grpo_training.session import now_text
 
         problem, session = step.problem, self._session
         task = task_named(problem.task)
@@ -210,7 +226,7 @@ class _Producer:
             problem_text=problem.text,
             ground_truth=problem.answer,
             generator_id=generator,
-            fused_scaffold=scaffold_text(candidate),
+            fused_scaffold=task.to_record(candidate),
             final_answer=candidate.answer,
             is_correct=score.is_correct,
             rewards=score.rewards,
@@ -230,7 +246,7 @@ class _Producer:
             policy=Policy(
                 model=session.manager.endpoint(self._agent.role).model,
                 library_version=state.version,
-                prompt_hash=self._agent.prompt_hash,
+                prompt_hash=critic_template(task, self._settings.prompts).hash,
                 sampling=self._agent.sampling,
             ),
         )

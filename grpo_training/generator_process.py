@@ -49,11 +49,12 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a group left open.
     """
-    from agents.generator import GeneratorAgent
+    from agents.generator import GeneratorAgent, prompt_hash
     from engine.experience_library import ExperienceLibrary
     from engine.progress import Progress
     from engine.records import RolloutGroup, Sampling
     from engine.rollout_store import RolloutStore, latest_by_problem, read
+    from engine.tasks.task import task_named
     from grpo_training.experience_extractor import ExperienceExtractor
     from grpo_training.learning_run import LearningRun
     from grpo_training.run_manifest import resumed_settings, set_aside, settle_run
@@ -64,9 +65,10 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
     manifest_path = settings.cache_dir / f"{role}_run.json"
     settings = resumed_settings(settings, manifest_path)
-    prompt_hash = GeneratorAgent.template(settings.prompts).hash
+    steps = _steps(settings)  # what cannot be read is refused before anything is set aside
+    tasks = {step.problem.task: task_named(step.problem.task) for step in steps}
+    hashes = sorted({prompt_hash(task, settings.prompts) for task in tasks.values()})
     if settings.fresh:
-        _steps(settings)  # what cannot be read is refused before anything is set aside
         set_aside(store, manifest_path)
     with store.hold():
         shaping = {name: getattr(settings, name) for name in _SHAPING}
@@ -75,11 +77,10 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
         manifest = settle_run(
             manifest_path,
             shaping,
-            shaping_facts(manager, role, prompt_hash),
+            shaping_facts(manager, role, "+".join(hashes)),
             [store.path],
             resume=settings.resume,
         )
-        steps = _steps(settings)
         contents = read(store.path, RolloutGroup, missing_ok=True)
         done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}
         library = ExperienceLibrary(
@@ -162,6 +163,7 @@ class _Producer:
         return _scored(kept, self._settings.tau, is_kept=True)
 
     async def _ask(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
+        from agents.generator import prompt_hash
         from engine.group_statistics import group_stats
         from engine.records import Fault, Policy, RolloutGroup
         from engine.tasks.task import task_named
@@ -184,7 +186,7 @@ class _Producer:
         for number, (answer, score) in enumerate(zip(answers, scored, strict=True), 1):
             if isinstance(score, Fault):
                 return score
-            rollouts.append(rollout_from(number, answer, score, ids))
+            rollouts.append(rollout_from(task, number, answer, score, ids))
         group = RolloutGroup(
             problem_id=problem.id,
             problem_text=problem.text,
@@ -197,7 +199,7 @@ class _Producer:
             policy=Policy(
                 model=self._session.manager.endpoint(self._role).model,
                 library_version=state.version,
-                prompt_hash=self._agent.prompt_hash,
+                prompt_hash=prompt_hash(task, self._settings.prompts),
                 sampling=self._agent.sampling,
             ),
             stats=group_stats([total_of(rollout) for rollout in rollouts], self._settings.tau),

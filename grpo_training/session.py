@@ -49,7 +49,7 @@ class Session:
     ) -> Scored | Fault:
         """Score a candidate; a fault (no judge in reach, no checker to start) leaves the group open."""
         opinion = None
-        if self.judge is not None and candidate.scaffold is not None:
+        if self.judge is not None and task.wants_opinion(candidate):
             verdict = await self.judge.opinion(task, problem, candidate)
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")
@@ -91,7 +91,7 @@ async def open_session(
                 )
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     journal = RequestJournal(settings.cache_dir / "requests.sqlite")
-    ledger = RateLedger(_ledger_path(settings.api_config))
+    ledger = RateLedger(ledger_path(settings.api_config))
     client = LLMClient(
         manager,
         journal=journal,
@@ -119,7 +119,7 @@ async def open_session(
             )
 
 
-def _ledger_path(api_config: Path) -> Path:
+def ledger_path(api_config: Path) -> Path:
     """Beside the file whose limits it keeps; where that folder is read-only, among this user's shared files."""
     if os.access(api_config.parent, os.W_OK):
         return api_config.with_suffix(".ledger.sqlite")
@@ -160,12 +160,14 @@ def shaping_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str,
     return facts
 
 
-def rollout_from(rollout_id: int, answer: Answer[Candidate], score: Scored, experience_ids: list[str]) -> Rollout:
+def rollout_from(
+    task: Task, rollout_id: int, answer: Answer[Candidate], score: Scored, experience_ids: list[str]
+) -> Rollout:
     """The record of one scored answer."""
     candidate, rewards = score.candidate, score.rewards
     return Rollout(
         rollout_id=rollout_id,
-        scaffold=scaffold_text(candidate),
+        scaffold=task.to_record(candidate),
         answer=candidate.answer,
         is_correct=score.is_correct,
         r_ans=rewards.r_ans,
@@ -183,15 +185,17 @@ def rollout_from(rollout_id: int, answer: Answer[Candidate], score: Scored, expe
     )
 
 
-def scaffold_text(candidate: Candidate) -> str | None:
-    """The scaffold as JSON text, the form of the files; None where there is none."""
-    return None if candidate.scaffold is None else candidate.scaffold.model_dump_json()
-
-
 def total_of(rewards: Rewards | Rollout) -> float:
-    """``r_total`` of a scored candidate; a task that measures nothing at all is a mistake of ours."""
+    """``r_total`` of a scored candidate.
+
+    Raises:
+        ConfigurationError: every component that the task measures has weight 0.
+    """
     if rewards.r_total is None:
-        raise ValueError("no component was measured, so there is no total reward")
+        raise ConfigurationError(
+            "There is no reward: every component that this kind of task measures has weight 0",
+            fix="Give --weight-ans more than 0.",
+        )
     return rewards.r_total
 
 
@@ -212,6 +216,7 @@ def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_tota
     remarks = [] if record.fault is None else [record.fault.kind]
     if record.answer_source == "executed" and record.stated_answer not in (None, answer):
         remarks.append(f"its graph gives {answer}, its text says {record.stated_answer}")
+    remarks += record.reward_detail.get("remarks", [])
     return Attempt(
         text=(text or "(no text)")[:_SHOWN],
         answer=answer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,19 @@ class PromptTemplate:
         system = self._environment.get_template(f"{self.name}_system.j2").render(**values)
         user = self._environment.get_template(f"{self.name}_user.j2").render(**values)
         return Message(role="system", content=system), Message(role="user", content=user)
+
+
+@cache
+def task_template(role: str, prefix: str, variables: frozenset[str], style: str = "full") -> PromptTemplate:
+    """A role's prompt for a kind of task, loaded once in a process.
+
+    Args:
+        role: such as ``generator``, ``critic``, ``analyst``.
+        prefix: whose it is: ``code`` for ``code_generator_system.j2``, empty for the prompt that tasks share.
+        variables: what the caller will give to it.
+        style: ``full``, or a sub-folder; what is not there is taken from ``full``.
+    """
+    return PromptTemplate(f"{prefix}_{role}" if prefix else role, variables, style)
 
 
 def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:

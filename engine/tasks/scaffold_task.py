@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.records import Candidate, Fault, Outcome, Scaffold
 from engine.reward_evaluator import mean_of_measured
 from engine.scaffold_parsing import parse_scaffold, scaffold_from_object
 from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
-from engine.tasks.task import Measurement, TaskMerge
+from engine.tasks.task import JSON_OBJECT, Measurement, TaskMerge
 from engine.verifiers.answers import check_ground_truth, verify_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from engine.records import Problem
     from engine.scaffold_parsing import ParsedScaffold
@@ -73,17 +73,44 @@ class ScaffoldTask:
     executed_answer: Callable[[str, str | None], str] = lambda executed, stated: executed
     logic_parts: Callable[[Scaffold, str | None], dict[str, float | None]] = lambda scaffold, stated: {}
     reply_schema: dict[str, Any] | None = None
+    prompts: str = ""
+    prompt_variables: frozenset[str] = frozenset({"answer_form"})
+    attempts: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "generator": "causal scaffolds that a solver wrote",
+            "critic": "fusions of several solvers' scaffolds",
+        }
+    )
+    reply_form: str = JSON_OBJECT
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a ground truth that no answer could be compared with."""
         check_ground_truth(problem.answer, self.kind)
 
-    def parse(self, text: str, problem: Problem) -> Candidate:
-        """Read a reply: the scaffold, executed where it can be."""
+    def prompt_values(self, problem: Problem) -> dict[str, Any]:
+        """What an answer looks like."""
+        return {"answer_form": self.answer_form}
+
+    def truth(self, problem: Problem) -> str:
+        """The answer."""
+        return problem.answer
+
+    def parse(self, text: str, problem: Problem, reasoning: str | None = None) -> Candidate:
+        """Read a reply: the scaffold, executed where it can be. Reasoning beside it is not looked at."""
         candidate = self._candidate(parse_scaffold(text))
         if candidate.scaffold is not None:
             return candidate
         return candidate.model_copy(update={"detail": {"text": text[-_SHOWN:]}})
+
+    def re_ask_reason(self, candidate: Candidate) -> str | None:
+        """There is no readable object. A cut-off reply would be cut off again."""
+        if candidate.outcome is Outcome.OK or candidate.fault is None or candidate.scaffold is not None:
+            return None
+        return None if candidate.fault.kind in ("cut_off", "too_large") else candidate.fault.message
+
+    def to_record(self, candidate: Candidate) -> str | None:
+        """The scaffold as JSON text."""
+        return None if candidate.scaffold is None else candidate.scaffold.model_dump_json()
 
     def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate:
         """Read a scaffold of a cache line (object, JSON text, Python literal's text, null) and execute it."""
@@ -106,6 +133,10 @@ class ScaffoldTask:
             outcome=verdict.outcome,
             detail={**candidate.detail, "verdict": verdict.method},
         )
+
+    def wants_opinion(self, candidate: Candidate) -> bool:
+        """Where there is a scaffold to judge."""
+        return candidate.scaffold is not None
 
     def show(self, candidate: Candidate) -> str:
         """The scaffold as JSON; where there is none, what was said."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agents.analyst import MAX_WORDS
-from agents.critic import CriticAgent
-from agents.generator import GeneratorAgent
+from agents.critic import critic_template
+from agents.generator import generator_template
 from engine.quickstart import FAMILIES, draw_instance
 from engine.records import Experience
 from engine.tasks.math import TASK
@@ -231,8 +231,8 @@ def _library_size(rng: random.Random, most: int) -> int:
 @functools.cache
 def _template(role: Role) -> PromptTemplate:
     if role == "generator":
-        return GeneratorAgent.template(STYLE)
+        return generator_template(TASK, STYLE)
     if role == "critic":
-        return CriticAgent.template(STYLE)
+        return critic_template(TASK, STYLE)
     variables = {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
     return PromptTemplate("analyst", variables, STYLE)

@@ -1,8 +1,12 @@
 import json
 
-from agents.generator import GeneratorAgent
+import pytest
+
+from agents.analyst import analyst_template
+from agents.critic import critic_template
+from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from engine.records import Experience, Outcome, Problem, Sampling
-from engine.tasks.task import task_named
+from engine.tasks.task import known_tasks, task_named
 from tests.agents.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")
@@ -56,3 +60,75 @@ async def test_a_failed_call_has_no_candidate():
     [answer] = await answers(ScriptedClient(None))
     assert answer.read is None
     assert answer.reply.outcome is Outcome.INFRA_FAULT
+
+
+@pytest.mark.parametrize(
+    ("style", "generator", "critic"),
+    [("full", "596716f6a463", "1247132908ec"), ("compact", "6bd337d360a9", "36bee2a342ba")],
+)
+def test_the_words_for_scaffolds_are_those_of_earlier_runs(style, generator, critic):
+    """Caches of earlier runs go on, and a trained model hears what it was trained on."""
+    for name in ("math", "physics"):
+        assert prompt_hash(task_named(name), style) == generator
+        assert critic_template(task_named(name), style).hash == critic
+
+
+@pytest.mark.parametrize("style", ["full", "compact", "zh"])
+def test_every_task_has_prompts_in_every_style(style):
+    hashes = {}
+    for task in known_tasks():
+        hashes.setdefault(prompt_hash(task, style), set()).add(task.prompts)
+        critic_template(task, style)
+        analyst_template(task, style)
+    assert all(len(prefixes) == 1 for prefixes in hashes.values())
+
+
+async def test_the_agent_says_what_the_pure_function_says():
+    client = ScriptedClient(json.dumps(SCAFFOLD))
+    await answers(client)
+    lessons = [Experience(id="G1-001", content="Count twice.")]
+    assert client.asked[0][0].messages == generator_messages(task_named("math"), PROBLEM, lessons)
+
+
+CODE = Problem(
+    id="c1",
+    text="Add two numbers.",
+    task="code",
+    answer=json.dumps(
+        {
+            "entry_point": "add",
+            "io_mode": "call",
+            "public_count": 1,
+            "starter_code": "import math",
+            "tests": [
+                {"kind": "call", "fn": "add", "args": "(1, 2)", "expected": "3"},
+                {"kind": "call", "fn": "add", "args": "(40, 2)", "expected": "42"},
+            ],
+        }
+    ),
+)
+
+
+@pytest.mark.parametrize("style", ["full", "compact", "zh"])
+def test_a_code_prompt_shows_what_may_be_seen_and_no_more(style):
+    system, user = generator_messages(task_named("code"), CODE, [Experience(id="G1-001", content="Test zero.")], style)
+    for seen in ("Add two numbers.", "add", "assert add(1, 2) == 3", "import math", "Test zero."):
+        assert seen in user.content
+    assert "42" not in system.content + user.content
+    assert user.content.index("Test zero.") < user.content.index("Add two numbers.")
+    stdin = CODE.model_copy(
+        update={"answer": json.dumps({"io_mode": "stdin", "tests": [{"kind": "stdin", "stdin": "7", "expected": "8"}]})}
+    )
+    text = generator_messages(task_named("code"), stdin, [], style)[1].content
+    assert "stdin" in text or "standard input" in text or "标准输入" in text
+    assert "assert" not in text
+
+
+async def test_a_reply_without_code_is_asked_for_as_code():
+    client = ScriptedClient("I would add them.", "```python\ndef add(a, b):\n    return a + b\n```")
+    agent = GeneratorAgent(client, "generator_1", Sampling())
+    [answer] = await agent.answer(task_named("code"), CODE, [], [0])
+    assert answer.re_asked
+    assert answer.read.outcome is Outcome.OK
+    assert client.asked[0][0].json_schema is None
+    assert "once more as one fenced Python program" in client.asked[1][0].messages[-1].content

@@ -42,7 +42,7 @@ _OURS = ("cache", "experiences", "logs", "evaluation.sqlite*", "results.json")
 class DemoSettings(Settings):
     """Settings of ``python -m grpo_training.demo``."""
 
-    problems: Positive = Field(60, description="problems to train on")
+    problems: Positive = Field(52, description="problems to train on")
     test_problems: Annotated[int, Field(ge=2)] = Field(100, description="problems that nobody trains on")
     samples: Positive = Field(2, description="answers per test problem and arm")
     rollouts: Positive = Field(3, description="rollouts per training problem")
@@ -93,18 +93,17 @@ def run_demo(settings: DemoSettings, server: LocalServer) -> int:
     from grpo_training.side_by_side import run_side_by_side
 
     began = time.monotonic()
-    config = settings.output / "api_config.json"
-    config.write_text(json.dumps(dict.fromkeys(_ROLES, server.endpoint()), indent=2) + "\n", encoding="utf-8")
+    config = write_api_config(settings, server)
     print(f"Learning from {settings.problems} problems: three generators, and the critic beside them.", flush=True)
     commands = learning_commands(settings, config)
-    run_side_by_side(commands, ready=lambda command: _writes(settings, command), check=lambda: _check(server))
+    run_side_by_side(commands, ready=lambda command: _writes(settings, command), check=lambda: check_server(server))
     learned = time.monotonic()
     libraries = read_libraries(settings.output / "experiences")
     problems = _problems(TEST_SET, settings.test_problems)
     print(f"Evaluating on {len(problems)} problems that nobody trained on.", flush=True)
     arms = asyncio.run(_evaluate(settings, config, problems, libraries))
     if any(arm.left_out for arm in arms):
-        _check(server)
+        check_server(server)
     report(
         settings,
         model=server.model,
@@ -116,6 +115,13 @@ def run_demo(settings: DemoSettings, server: LocalServer) -> int:
         stream=sys.stdout,
     )
     return 0
+
+
+def write_api_config(settings: DemoSettings, server: LocalServer) -> Path:
+    """All roles on one server; the file."""
+    config = settings.output / "api_config.json"
+    config.write_text(json.dumps(dict.fromkeys(_ROLES, server.endpoint()), indent=2) + "\n", encoding="utf-8")
+    return config
 
 
 def set_aside(output: Path) -> None:
@@ -212,7 +218,8 @@ def _writes(settings: DemoSettings, command: Command) -> bool:
     return writer_of(_results(settings.output, command.name)) is not None
 
 
-def _check(server: LocalServer) -> None:
+def check_server(server: LocalServer) -> None:
+    """Raise where the server has ended."""
     from engine.errors import ConfigurationError
 
     if server.ended():
@@ -250,7 +257,7 @@ async def _evaluate(
     retry = RetryPolicy(total_s=120.0)
     with (
         closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
-        _bar(len(problems), "test problems") as done,
+        progress_bar(len(problems), "test problems") as done,
     ):
         async with LLMClient(ApiManager.load(config), journal=journal, retry=retry) as client:
             evaluation = HeldOutEvaluation(
@@ -264,7 +271,7 @@ async def _evaluate(
 
 
 @contextlib.contextmanager
-def _bar(total: int, label: str) -> Iterator[Callable[[], None]]:
+def progress_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
     """A bar on a terminal, ten lines elsewhere."""
     from tqdm import tqdm
 

@@ -69,11 +69,7 @@ def report(
     lessons = most_used(libraries)
     view = View(stream)
     view.line("")
-    view.table(
-        f"On {len(tested_on)} problems that nobody trained on (95 % intervals, clustered by problem)",
-        ("arm", "right", "95 % interval", "points over base (95 % interval)", "problems", "left out"),
-        [_arm_row(one) for one in told],
-    )
+    show_arms(view, told, len(tested_on))
     view.line(verdict(told))
     view.line("")
     _show_families(view, rows)
@@ -87,7 +83,7 @@ def report(
         "settings": settings.model_dump(mode="json"),
         "model": model,
         "seconds": dict(seconds),
-        "arms": [_arm_json(one) for one in told],
+        "arms": [arm_json(one) for one in told],
         "verdict": verdict(told),
         "families": [asdict(row) for row in rows],
         "libraries": {
@@ -100,6 +96,21 @@ def report(
     view.line(f"{whole:.0f} s in all. Figures: {path}")
     experiences = settings.output / "experiences"
     view.line(f"Lessons: python -m grpo_training.experiences --experiences-dir {experiences}")
+
+
+def show_arms(view: View, told: Sequence[ArmFigures], problems: int) -> None:
+    """The table of arms: accuracy, and the difference to the first one.
+
+    Args:
+        view: where to show.
+        told: the arms; the base first.
+        problems: how many problems they were asked.
+    """
+    view.table(
+        f"On {problems} problems that nobody trained on (95 % intervals, clustered by problem)",
+        ("arm", "right", "95 % interval", "points over base (95 % interval)", "problems", "left out"),
+        [_arm_row(one) for one in told],
+    )
 
 
 def family_rows(
@@ -206,7 +217,8 @@ def _lesson_row(one: Experience, family_of: Mapping[str, str]) -> tuple[str, ...
     return one.id, one.content, family, f"{one.uses.rollouts} rollouts", right
 
 
-def _arm_json(one: ArmFigures) -> dict[str, Any]:
+def arm_json(one: ArmFigures) -> dict[str, Any]:
+    """An arm's figures and verdicts as JSON values."""
     return {
         "name": one.arm.name,
         "accuracy": one.accuracy and asdict(one.accuracy),

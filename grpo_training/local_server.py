@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import json
 import os
@@ -20,16 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError, MissingInputError
+from engine.errors import ConfigurationError
+from grpo_training.model_folder import check_model, content_digest, merged_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 HOST = "127.0.0.1"
 START_S = 600.0
 _STOP_S = 10.0
-_SAMPLE_BYTES = 1 << 20
 _TRANSFORMERS_NEEDS = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
+_ON_A_PROCESSOR = ["--dtype", "float32", "--cb-num-blocks", "512", "--cb-block-size", "32"]
+"""Of transformers serve. In bf16 a processor is slower by a third; the cache takes 40 % of the memory unless bound."""
+_AT_ONCE_ON_A_PROCESSOR = 16
+"""Its attention reads the cache of all requests for each: more in flight is slower (16: 5.7 requests/s, 64: 2.6)."""
 _INSTALL = "pip install -c constraints.txt -e '.[local]'"
 
 
@@ -42,47 +45,67 @@ class LocalServer:
         model: the name to ask for.
         never_send: request parameters that it mistreats without saying so.
         ended: whether its process is gone.
+        max_concurrency: requests in flight beyond which it becomes slower; None where none is known.
     """
 
     base_url: str
     model: str
     never_send: tuple[str, ...]
     ended: Callable[[], bool]
+    max_concurrency: int | None = None
 
     def endpoint(self) -> dict[str, Any]:
         """The entry of an api configuration."""
+        limits = {} if self.max_concurrency is None else {"max_concurrency": self.max_concurrency}
         return {
             "api_key": "EMPTY",
             "base_url": self.base_url,
             "model": self.model,
             "never_send": list(self.never_send),
+            **limits,
         }
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A program that serves models. ``never_send`` as in :class:`LocalServer`."""
+    """A program that serves models.
+
+    Args:
+        name: the program.
+        never_send: as in :class:`LocalServer`.
+        has_one_sampling: whether all requests are drawn as the server was started, whatever they ask for.
+    """
 
     name: str
     never_send: tuple[str, ...] = ()
+    has_one_sampling: bool = False
 
     def command(self, model: Path, adapter: Path | None, port: int) -> list[str]:
         """The command line that serves ``model`` on ``port``."""
         if self.name == "vllm":
-            lora = ["--enable-lora", "--lora-modules", f"adapter={adapter}"] if adapter else []
+            lora = _vllm_lora(adapter) if adapter else []
             return ["vllm", "serve", str(model), "--host", HOST, "--port", str(port), *lora]
         program = shutil.which("transformers", path=str(Path(sys.executable).parent)) or "transformers"
         batching = ["--continuous-batching", "--log-level", "error"]
+        if not has_gpu():
+            batching += _ON_A_PROCESSOR
         return [program, "serve", *batching, "--host", HOST, "--port", str(port), str(model)]
 
     def model_name(self, model: Path, adapter: Path | None) -> str:
         """The name that requests ask for."""
-        return "adapter" if adapter and self.name == "vllm" else str(model)
+        return adapter.name if adapter and self.name == "vllm" else str(model)
 
 
 VLLM = Engine("vllm")
 # transformers 5.23: ignores n, schemas and log-probs silently; a seed reseeds every request in flight.
-TRANSFORMERS = Engine("transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"))
+TRANSFORMERS = Engine(
+    "transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"), has_one_sampling=True
+)
+
+
+def has_gpu() -> bool:
+    """Whether this machine shows a CUDA GPU."""
+    return shutil.which("nvidia-smi") is not None
 
 
 def choose_engine(name: str = "auto") -> Engine:
@@ -91,7 +114,7 @@ def choose_engine(name: str = "auto") -> Engine:
     Raises:
         ConfigurationError: what it needs is not installed; says what and how to get it.
     """
-    if name == "vllm" or (name == "auto" and shutil.which("vllm") and shutil.which("nvidia-smi")):
+    if name == "vllm" or (name == "auto" and shutil.which("vllm") and has_gpu()):
         if shutil.which("vllm") is None:
             raise ConfigurationError(
                 "vLLM is not installed",
@@ -116,6 +139,7 @@ def local_server(
     engine: str = "auto",
     adapter: Path | None = None,
     temperature: float = 1.0,
+    top_p: float | None = None,
     port: int = 0,
     log: Path | None = None,
 ) -> Iterator[LocalServer]:
@@ -125,26 +149,32 @@ def local_server(
         model: a folder in the Hugging Face format.
         engine: ``auto``, ``transformers`` or ``vllm``.
         adapter: a PEFT LoRA folder on top of it.
-        temperature: transformers' continuous batching samples every request at the temperature of the first
-            one, so the server is warmed with this one.
+        temperature: transformers' continuous batching samples every request as the first one asks for, so the
+            server is warmed with this one; 0 is greedy.
+        top_p: nucleus sampling, in the same way; None: as the model's own generation_config.json says.
         port: 0 takes a free one.
         log: where the server's output goes; by default nowhere.
 
     Raises:
         MissingInputError: no model there.
-        ConfigurationError: the engine is missing, or the server did not come up; with the end of its output.
+        ConfigurationError: the engine is missing, the adapter belongs to another model, or the server did not
+            come up; with the end of its output.
     """
-    if not (model / "config.json").is_file():
-        raise MissingInputError(
-            f"No model in {model}", fix="Give the folder of a model in the Hugging Face format (config.json ...)."
-        )
+    check_model(model, adapter)
     chosen = choose_engine(engine)
     model = model.resolve()
     with contextlib.ExitStack() as stack:
-        if adapter is not None and chosen is TRANSFORMERS:
-            model = stack.enter_context(_merged(model, adapter))
+        if adapter is None:
+            model = _link_named_by_content(model, model.name, [model])
+        elif chosen is TRANSFORMERS:
+            merged = stack.enter_context(merged_with(model, adapter))
+            model = _link_named_by_content(merged, f"{model.name}+{adapter.resolve().name}", [model, adapter])
+            stack.callback(_unlink_if_it_leads_to, model, merged)
             adapter = None
-        model = _link_named_by_content(model)
+        else:
+            name = adapter.resolve().name
+            adapter = _link_named_by_content(adapter.resolve(), name, [model, adapter])
+            model = _link_named_by_content(model, model.name, [model])
         port = port or _free_port()
         output = stack.enter_context(log.open("ab")) if log else subprocess.DEVNULL
         process = subprocess.Popen(
@@ -161,30 +191,18 @@ def local_server(
             chosen.model_name(model, adapter),
             chosen.never_send,
             lambda: process.poll() is not None,
+            _AT_ONCE_ON_A_PROCESSOR if chosen is TRANSFORMERS and not has_gpu() else None,
         )
         _wait_until_up(process, server, log)
-        _warm(server, temperature)
+        _warm(server, _as_first_asked(model, temperature, top_p))
         yield server
 
 
-@contextlib.contextmanager
-def _merged(model: Path, adapter: Path) -> Iterator[Path]:
-    """The model with a LoRA adapter merged into its weights, in a temporary folder."""
-    if importlib.util.find_spec("peft") is None:
-        raise ConfigurationError("An adapter needs the package peft", fix="pip install -c constraints.txt peft")
-    if not (adapter / "adapter_config.json").is_file():
-        raise MissingInputError(f"No adapter in {adapter}", fix="Give a folder with adapter_config.json.")
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    with tempfile.TemporaryDirectory(prefix="merged-") as folder:
-        try:
-            merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), adapter)
-        except (RuntimeError, ValueError) as error:
-            raise ConfigurationError(f"{adapter} is no adapter of {model}", why=str(error)[:500]) from None
-        merged.merge_and_unload().save_pretrained(folder)
-        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
-        yield Path(folder)
+def _vllm_lora(adapter: Path) -> list[str]:
+    """vLLM's flags for an adapter; it takes rank 16 at most where nothing is said, and only these sizes."""
+    rank = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8")).get("r") or 8
+    size = next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if rank <= size), 512)
+    return ["--enable-lora", "--max-lora-rank", str(size), "--lora-modules", f"{adapter.name}={adapter}"]
 
 
 def user_folder() -> Path:
@@ -200,24 +218,23 @@ def user_folder() -> Path:
     return folder
 
 
-def _link_named_by_content(model: Path) -> Path:
-    """A link to the model whose name changes with its weights.
+def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:
+    """A link to a folder whose name changes with the weights that it is made of.
 
     The name is what requests ask for and what journals know replies by: other weights, other replies.
     """
-    digest = hashlib.sha256((model / "config.json").read_bytes())
-    for weights in sorted(model.glob("*.safetensors")):
-        size = weights.stat().st_size
-        digest.update(f"{weights.name}:{size}:".encode())
-        with weights.open("rb") as file:
-            digest.update(file.read(_SAMPLE_BYTES))
-            file.seek(max(0, size - _SAMPLE_BYTES))
-            digest.update(file.read(_SAMPLE_BYTES))
-    link = user_folder() / f"{model.name}-{digest.hexdigest()[:10]}"
+    link = user_folder() / f"{name}-{content_digest(made_of)}"
     fresh = link.with_name(f"{link.name}.{os.getpid()}")
-    fresh.symlink_to(model)
+    fresh.symlink_to(folder)
     fresh.replace(link)
     return link
+
+
+def _unlink_if_it_leads_to(link: Path, folder: Path) -> None:
+    """Remove a link to a folder that goes away; another process may have pointed it elsewhere meanwhile."""
+    with contextlib.suppress(OSError):
+        if link.readlink() == folder:
+            link.unlink()
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], server: LocalServer, log: Path | None) -> None:
@@ -241,12 +258,25 @@ def is_up(base_url: str) -> bool:
         return False
 
 
-def _warm(server: LocalServer, temperature: float) -> None:
+def _as_first_asked(model: Path, temperature: float, top_p: float | None) -> dict[str, Any]:
+    """The sampling fields of the first request.
+
+    transformers draws greedily for ever where the model's own configuration does not say ``do_sample``, so the
+    first request brings a whole one; vLLM takes no notice of it.
+    """
+    own = model / "generation_config.json"
+    config = json.loads(own.read_text(encoding="utf-8")) if own.is_file() else {}
+    config["do_sample"] = temperature > 0
+    asked: dict[str, Any] = {"temperature": temperature, "generation_config": json.dumps(config)}
+    return asked if top_p is None else {**asked, "top_p": top_p}
+
+
+def _warm(server: LocalServer, sampling: dict[str, Any]) -> None:
     body = {
         "model": server.model,
         "messages": [{"role": "user", "content": "."}],
         "max_tokens": 1,
-        "temperature": temperature,
+        **sampling,
     }
     request = urllib.request.Request(  # noqa: S310 - a loopback address
         f"{server.base_url}/chat/completions",

@@ -6,12 +6,13 @@ Precedence: command line > ``--config`` file > defaults.
 from __future__ import annotations
 
 import argparse
+import copy
 import difflib
 import json
 import re
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -19,7 +20,7 @@ from engine.errors import InputError, MissingInputError
 from grpo_training.command import CommandParser
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,9 +32,21 @@ MAX_EPOCHS = 1000
 
 
 class Settings(BaseModel):
-    """Base of all commands' settings: unknown keys and wrong types are errors."""
+    """Base of all commands' settings: unknown keys and wrong types are errors.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    A command whose settings also come from other people's files says how their keys are meant:
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
+    sections: ClassVar[frozenset[str]] = frozenset()
+    """YAML keys that are headings: what stands under them is read as if it stood at the left."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """YAML keys (also headings) that others use and this command does not take -> why, or what to say instead."""
 
     @field_validator("*")
     @classmethod
@@ -85,7 +98,7 @@ class RunSettings(Settings):
 class GeneratorSettings(RunSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
-    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, or the path of a JSONL file")
+    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, mbpp, apps, or a JSONL file")
     max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
@@ -112,45 +125,49 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
         InputError: an unknown key (with the nearest valid name), a wrong type, a value out of range; it names
             the file and the key, or the flag.
     """
-    parser = CommandParser(prog=prog, description=description, formatter_class=_Formatter)
+    usage = "%(prog)s [--config FILE] [options]"
+    parser = CommandParser(prog=prog, usage=usage, description=description, formatter_class=_Formatter)
     for name, field in model.model_fields.items():
-        dashed, plain = "--" + name.replace("_", "-"), "--" + name
-        flags = [dashed] if dashed == plain else [dashed, plain]
+        spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
+        flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
         shown = field.description or ""
-        if field.default not in (None, False):
-            shown += f" (default: {_relative(field.default)})"
-        if field.annotation is bool:
-            action: Any = argparse.BooleanOptionalAction if field.default else "store_true"
-            parser.add_argument(*flags, action=action, default=argparse.SUPPRESS, help=shown)
+        if len(spellings) > 1:
+            shown += f" (also {', '.join('--' + one.replace('_', '-') for one in spellings[1:])})"
+        if field.is_required():
+            shown += " (needed)"
+        elif field.default not in (None, False):
+            shown += f" (default: {_default_text(field.default)})"
+        if _plain_type(field.annotation) is bool:
+            parser.add_argument(
+                *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=shown
+            )
         else:
             metavar = "{" + ",".join(_choices(field.annotation)) + "}" if _choices(field.annotation) else None
-            parser.add_argument(
-                *flags, default=argparse.SUPPRESS, help=shown, metavar=metavar or _metavar(field.annotation)
-            )
+            metavar = metavar or _metavar(field.annotation)
+            parser.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=shown, metavar=metavar)
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
     parser.add_argument("--print-config", action="store_true", help="print the resolved settings and stop")
     given = vars(parser.parse_args(argv))
     config, print_config = given.pop("config"), given.pop("print_config")
-    values: dict[str, Any] = {}
-    if config is not None:
-        values = {name: _Sourced(value, f"{config}: {name}") for name, value in _read_yaml(config, model).items()}
+    values = {} if config is None else _read_yaml(config, model)
     values |= {name: _Sourced(value, "--" + name.replace("_", "-")) for name, value in given.items()}
-    try:
-        settings = model.model_validate({name: sourced.value for name, sourced in values.items()})
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        source = values[name].source if name in values else name
-        raise InputError(
-            f"{source}: {first['msg']} (given: {first['input']!r})",
-            fix=f"See {prog} --help.",
-        ) from None
+    settings = _validated(model, values, fix=f"See {prog} --help.")
     if isinstance(settings, RunSettings) and settings.resume and settings.fresh:
         raise InputError("--resume and --fresh exclude each other")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
     return settings
+
+
+def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
+    """Read settings from a YAML file alone.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: an unknown key, a wrong type, a value out of range; it names the file and the key.
+    """
+    return _validated(model, _read_yaml(path, model), fix=f"Mend {path}.")
 
 
 class _Sourced:
@@ -160,16 +177,35 @@ class _Sourced:
         self.value, self.source = value, source
 
 
+def _validated(model: type[SettingsT], values: Mapping[str, _Sourced], *, fix: str) -> SettingsT:
+    try:
+        return model.model_validate({name: sourced.value for name, sourced in values.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        if first["type"] == "missing":
+            what = f"{name} is needed: --{name.replace('_', '-')} on the command line, or {name} in a --config file"
+        elif not name:  # values that are right alone and wrong together
+            what = str(first["msg"]).removeprefix("Value error, ")
+        else:
+            source = values[name].source if name in values else name
+            what = f"{source}: {first['msg']} (given: {first['input']!r})"
+        raise InputError(what, fix=fix) from None
+
+
 class _Formatter(argparse.HelpFormatter):
+    """Shows a flag by its first spelling; a switch that is on by default by the flag that turns it off."""
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        if action.option_strings and len(action.option_strings) == 2 and "_" in action.option_strings[1]:
-            shown = argparse.Action(action.option_strings[:1], action.dest, metavar=action.metavar)
-            shown.nargs = action.nargs
-            return super()._format_action_invocation(shown)
-        return super()._format_action_invocation(action)
+        shown = copy.copy(action)
+        if action.dest != "help":
+            shown.option_strings = action.option_strings[:1]
+        if isinstance(action, argparse.BooleanOptionalAction) and "(default: True)" in (action.help or ""):
+            shown.option_strings = action.option_strings[:2]
+        return super()._format_action_invocation(shown)
 
 
-def _read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
+def _read_yaml(path: Path, model: type[Settings]) -> dict[str, _Sourced]:
     import yaml
 
     try:
@@ -186,19 +222,47 @@ def _read_yaml(path: Path, model: type[Settings]) -> dict[str, Any]:
         return {}
     if not isinstance(loaded, dict):
         raise InputError(f"Config file must hold `key: value` lines: {path}")
-    values = {str(key).replace("-", "_"): value for key, value in loaded.items()}
-    for key in values:
-        if key not in model.model_fields:
-            near = difflib.get_close_matches(key, model.model_fields, 1, cutoff=0.4)
-            raise InputError(
-                f"{path}: unknown key {key!r}",
-                fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
-            )
-        wanted = _plain_type(model.model_fields[key].annotation)
-        given = values[key]
-        if isinstance(given, bool) != (wanted is bool) or (isinstance(given, str) and wanted in (int, float)):
+    values: dict[str, _Sourced] = {}
+    for key, given in _flat(path, model, loaded):
+        name = _field_name(path, model, key)
+        wanted = _plain_type(model.model_fields[name].annotation)
+        is_wrong = isinstance(given, bool) != (wanted is bool) or (isinstance(given, str) and wanted in (int, float))
+        if is_wrong and given is not None:
             raise InputError(f"{path}: {key}: {given!r} is no {wanted.__name__}")
+        if name in values:
+            raise InputError(f"{path}: {key} says once more what {values[name].source.removeprefix(f'{path}: ')} says")
+        values[name] = _Sourced(given, f"{path}: {key}")
     return values
+
+
+def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """The pairs of a file; those of a section as ``section.key``."""
+    for written, value in loaded.items():
+        key = str(written).replace("-", "_")
+        if key not in model.sections:
+            yield key, value
+        elif isinstance(value, dict):
+            for inner, one in value.items():
+                yield f"{key}.{str(inner).replace('-', '_')}", one
+        elif value is not None:
+            raise InputError(f"{path}: {key} is a heading, so `key: value` lines must stand under it")
+
+
+def _field_name(path: Path, model: type[Settings], key: str) -> str:
+    """The field that a key of a file means."""
+    plain = key.rpartition(".")[2]
+    for spelling in (key, plain):
+        if spelling in model.aliases:
+            return model.aliases[spelling]
+    if plain in model.model_fields:
+        return plain
+    if plain in model.refused:
+        raise InputError(f"{path}: {key} is not taken", why=f"{plain}: {model.refused[plain]}.")
+    near = difflib.get_close_matches(plain, [*model.model_fields, *model.aliases], 1, cutoff=0.4)
+    raise InputError(
+        f"{path}: unknown key {key!r}",
+        fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
+    )
 
 
 def _yaml_loader() -> Any:
@@ -241,7 +305,7 @@ def _metavar(annotation: Any) -> str:
     return {int: "N", float: "X", Path: "PATH"}.get(_plain_type(annotation), "TEXT")
 
 
-def _relative(value: Any) -> Any:
+def _default_text(value: Any) -> str:
     if isinstance(value, Path) and value.is_relative_to(ROOT):
-        return value.relative_to(ROOT)
-    return value
+        return str(value.relative_to(ROOT))
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -57,7 +57,13 @@ class _Place:
         """The server that the state file names, where it answers."""
         try:
             state = json.loads(self.state.read_text())
-            server = LocalServer(state["base_url"], state["model"], tuple(state["never_send"]), lambda: False)
+            server = LocalServer(
+                state["base_url"],
+                state["model"],
+                tuple(state["never_send"]),
+                lambda: False,
+                state.get("max_concurrency"),
+            )
         except (FileNotFoundError, ValueError, KeyError):
             return None
         return server if is_up(server.base_url) else None

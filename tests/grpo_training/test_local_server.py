@@ -189,3 +189,30 @@ def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_p
     assert process.wait(30) == 143
     watchdog.cancel()
     assert not is_up(base_url)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "own", "expected"),
+    [
+        (0.7, 0.9, {"top_k": 20}, {"top_k": 20, "do_sample": True}),
+        (0.7, None, None, {"do_sample": True}),  # without a word of its own it would be greedy for ever
+        (0.0, None, {"do_sample": True}, {"do_sample": False}),
+    ],
+)
+def test_the_first_request_says_how_all_are_drawn(model, temperature, top_p, own, expected):
+    if own is not None:
+        (model / "generation_config.json").write_text(json.dumps(own))
+    asked = module._as_first_asked(model, temperature, top_p)
+    assert json.loads(asked.pop("generation_config")) == expected
+    assert asked == {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
+
+
+@pytest.mark.parametrize(("rank", "size"), [(4, "8"), (16, "16"), (20, "32"), (64, "64")])
+def test_vllm_is_told_the_rank_of_an_adapter_and_its_name(tmp_path, rank, size):
+    adapter = tmp_path / "lora-0123456789"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    command = module.VLLM.command(Path("model"), adapter, 8000)
+    assert command[command.index("--max-lora-rank") + 1] == size
+    assert command[-1] == f"lora-0123456789={adapter}"
+    assert module.VLLM.model_name(Path("model"), adapter) == "lora-0123456789"

@@ -1,0 +1,132 @@
+"""A model's folder and an adapter's: whether they are there, whether they fit, what tells them from others."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from engine.errors import ConfigurationError, MissingInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SAMPLE_BYTES = 4096
+_HEADER_BYTES = 100 << 20  # what the format allows
+
+
+def check_model(model: Path, adapter: Path | None = None) -> None:
+    """Refuse folders that hold no model or no adapter, or an adapter that was trained on other weights.
+
+    Raises:
+        MissingInputError: nothing there.
+        ConfigurationError: the adapter names a model on this machine whose weights are others.
+    """
+    if not (model / "config.json").is_file():
+        raise MissingInputError(
+            f"No model in {model}", fix="Give the folder of a model in the Hugging Face format (config.json ...)."
+        )
+    if adapter is None:
+        return
+    if not (adapter / "adapter_config.json").is_file():
+        raise MissingInputError(f"No adapter in {adapter}", fix="Give a folder with adapter_config.json.")
+    base = base_of_adapter(adapter)
+    if base is not None and content_digest([base]) != content_digest([model]):
+        raise _other_model(adapter, model, f"Its adapter_config.json says that it was trained on {base}.")
+
+
+def base_of_adapter(adapter: Path) -> Path | None:
+    """The folder of the model that an adapter says it was trained on; None where that is not on this machine.
+
+    Raises:
+        ConfigurationError: its configuration cannot be read.
+    """
+    path = adapter / "adapter_config.json"
+    try:
+        named = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigurationError(f"{path} cannot be read", why=str(error)) from None
+    base = Path(named) if isinstance(named, str) and named else None
+    return base if base is not None and (base / "config.json").is_file() else None
+
+
+@contextlib.contextmanager
+def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
+    """The model with a LoRA adapter merged into its weights, in a temporary folder.
+
+    Raises:
+        ConfigurationError: peft is not installed, or the adapter's weights are not of this model's shape.
+    """
+    if importlib.util.find_spec("peft") is None:
+        raise ConfigurationError("An adapter needs the package peft", fix="pip install -c constraints.txt peft")
+    from peft import PeftModel, get_peft_model_state_dict
+    from peft.utils import load_peft_weights
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of missing keys, which are an error below
+            merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapter))
+        stored = load_peft_weights(str(adapter), device="cpu").keys()
+    except (RuntimeError, ValueError, OSError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise _other_model(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from None
+    wanted = get_peft_model_state_dict(merged).keys()
+    # A layer without stored weights would be left as it is, and one too many would be dropped, without a word.
+    if unfit := sorted(name for name in stored ^ wanted if "lora_" in name):
+        raise _other_model(adapter, model, f"{len(unfit)} weights are of one of them only, such as {unfit[0]}.")
+    with tempfile.TemporaryDirectory(prefix="merged-") as folder:
+        merged.merge_and_unload().save_pretrained(folder)
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+        del merged
+        yield Path(folder)
+
+
+def _other_model(adapter: Path, model: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{adapter} is no adapter of {model}", why=why, fix="Give the model that the adapter was trained on."
+    )
+
+
+def content_digest(folders: Sequence[Path]) -> str:
+    """Ten digits that change with the configuration and the weights of some folders.
+
+    Of each tensor the first bytes are read. Training that changes a model changes some of them, and a model of
+    many gigabytes is told from another in well under a second.
+    """
+    digest = hashlib.sha256()
+    for folder in folders:
+        for name in ("config.json", "adapter_config.json"):
+            if (folder / name).is_file():
+                digest.update((folder / name).read_bytes())
+        for weights in sorted(folder.glob("*.safetensors")):
+            digest.update(f"{weights.name}:{weights.stat().st_size}:".encode())
+            with weights.open("rb") as file:
+                for start in _tensor_starts(file):
+                    file.seek(start)
+                    digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()[:10]
+
+
+def _tensor_starts(file: BinaryIO) -> list[int]:
+    """Where the header and each tensor of a safetensors file begin; just 0 where it is none.
+
+    The format: eight bytes, little-endian, give the length of a JSON header, which gives each tensor's offsets
+    from the header's end.
+    """
+    length = int.from_bytes(file.read(8), "little")
+    if length > _HEADER_BYTES:
+        return [0]
+    try:
+        header = json.loads(file.read(length))
+        offsets = [tensor["data_offsets"][0] for name, tensor in header.items() if name != "__metadata__"]
+        return [0, *sorted(8 + length + int(offset) for offset in offsets)]
+    except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+        return [0]

@@ -4,10 +4,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 LOCAL := $(VENV)/.installed-local
+FINETUNE := $(VENV)/.installed-finetune
 
-.PHONY: help install local demo test lint bench clean
+.PHONY: help install local finetune demo train-demo test lint bench clean
 help:  ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 install: $(STAMP)  ## make the environment in .venv
 
@@ -24,10 +25,19 @@ $(LOCAL): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[local]'
 	@touch $@
 
+finetune: $(FINETUNE)  ## add what the fine-tune needs (trl, peft, datasets)
+
+$(FINETUNE): $(LOCAL)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[finetune]'
+	@touch $@
+
 demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU
 	$(BIN)/python -m grpo_training.demo
 
-test: $(LOCAL)  ## run all tests that this machine can
+train-demo: $(FINETUNE)  ## the fine-tune of that model on rollouts of its own, and what it gained
+	$(BIN)/python -m grpo_training.train_demo
+
+test: $(FINETUNE)  ## run all tests that this machine can
 	$(BIN)/python -m pytest -n auto -q
 
 lint: $(STAMP)  ## style, types, floors
@@ -36,7 +46,7 @@ lint: $(STAMP)  ## style, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## speed, as ratios within one run
+bench: $(FINETUNE)  ## speed, as ratios within one run
 	$(BIN)/python -m bench
 
 clean:  ## remove the environment

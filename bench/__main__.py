@@ -8,7 +8,8 @@ import time
 from bench import rollout_cost
 
 HELP_S = 0.5
-COMMANDS = ("generator1", "critic", "experiences", "replay_server")
+COMMANDS = ("generator1", "critic", "experiences", "replay_server", "train", "evaluate", "doctor", "demo")
+SCRIPTS = ("client_throughput", "sandbox_speed", "finetune_step")
 
 
 def help_times() -> bool:
@@ -33,7 +34,8 @@ def help_times() -> bool:
 def main() -> int:
     """Run them one after another: they would disturb each other side by side."""
     results = [help_times(), rollout_cost.main()]
-    results.append(subprocess.run([sys.executable, "bench/client_throughput.py"], check=False).returncode == 0)
+    for script in SCRIPTS:
+        results.append(subprocess.run([sys.executable, f"bench/{script}.py"], check=False).returncode == 0)
     print("all bounds hold" if all(results) else "a bound is missed")
     return 0 if all(results) else 1
 

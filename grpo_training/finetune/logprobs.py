@@ -1,0 +1,178 @@
+"""Log-probs of completions, without ever holding the logits of all positions.
+
+The backbone runs once over prompt and completion; only positions that predict a token which counts go through the
+head, a chunk at a time. A chunk's logits are dropped after use and computed again on the way back, so that memory
+grows with ``chunk_size x vocabulary`` instead of ``rows x positions x vocabulary``.
+"""
+# ruff: noqa: N803, N806 - names end in their shape
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from engine.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+CHUNK_SIZE = 512
+
+
+def completion_logps(
+    model: PreTrainedModel,
+    input_ids_BT: Tensor,
+    attention_mask_BT: Tensor,
+    completion_start_B: Tensor,
+    mask_BC: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> Tensor:
+    """Log-probs of completion tokens under ``model``, plain or with a LoRA.
+
+    Where autocast is wanted, call it inside of ``accelerator.autocast()``: the model's own ``forward`` is not used.
+
+    Args:
+        model: a causal language model of transformers, or PEFT's wrapper around one.
+        input_ids_BT: prompt and completion of each row. Prompts may be padded on the left or not at all; without
+            padding before the prompt, models with absolute positions see the positions they were trained with.
+        attention_mask_BT: 0 at padding.
+        completion_start_B: where each row's completion starts; at least 1, since the first token has no prediction.
+        mask_BC: true for the completion tokens that are wanted; C is at least the longest completion.
+        temperature: what sampling divided the logits by; the log-probs are those of that distribution.
+        chunk_size: positions whose logits are held at once.
+
+    Returns:
+        float32 (B, C), with its graph where gradients are on; 0 where ``mask_BC`` is false. The softmax is computed in
+        float32, the head's product in the precision of its weights.
+
+    Raises:
+        InputError: a completion without a prompt before it.
+    """
+    return _score(
+        model, input_ids_BT, attention_mask_BT, completion_start_B, mask_BC, temperature, chunk_size, entropy=False
+    )[0]
+
+
+def completion_logps_and_entropy(
+    model: PreTrainedModel,
+    input_ids_BT: Tensor,
+    attention_mask_BT: Tensor,
+    completion_start_B: Tensor,
+    mask_BC: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_size: int = CHUNK_SIZE,
+) -> tuple[Tensor, Tensor]:
+    """:func:`completion_logps`, and the entropy (nats, no gradient) of the distribution each token was drawn from."""
+    logps_BC, entropy_BC = _score(
+        model, input_ids_BT, attention_mask_BT, completion_start_B, mask_BC, temperature, chunk_size, entropy=True
+    )
+    assert entropy_BC is not None
+    return logps_BC, entropy_BC
+
+
+def check_logits(model: PreTrainedModel) -> None:
+    """Compare the logits from :func:`completion_logps`'s path with the model's own, on four tokens.
+
+    Args:
+        model: in evaluation mode, since dropout would make any two passes differ.
+
+    Raises:
+        ConfigurationError: the model does something to its logits that is not known here, so that every log-prob
+            would be wrong without a sign.
+    """
+    ids = torch.arange(4, device=model.device).unsqueeze(0)
+    head = _Head.of(model)
+    with torch.no_grad():
+        own = model(input_ids=ids, use_cache=False).logits.float()
+        ours = head.logits(head.backbone(input_ids=ids, use_cache=False).last_hidden_state)
+    difference, size = float((own - ours).abs().max()), float(own.abs().max())
+    if not difference <= 0.01 * size:
+        raise ConfigurationError(
+            f"The logits of {type(head.owner).__name__} cannot be computed in chunks",
+            why=f"They differ from the model's own, which reach {size:.3g}, by up to {difference:.3g}.",
+            fix="Train another architecture, or online with TRL.",
+        )
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The parts of a language model that are called one by one here."""
+
+    owner: Any
+    backbone: Any
+    linear: Any
+    scale: float
+    softcap: float | None
+
+    @classmethod
+    def of(cls, model: Any) -> _Head:
+        """Take ``model`` apart. A LoRA sits inside of the backbone's layers, so its wrapper is not needed."""
+        owner = model.get_base_model() if hasattr(model, "peft_config") else model
+        config = owner.config.get_text_config()
+        scale = getattr(config, "logit_scale", None) or 1.0  # Cohere
+        scale /= getattr(config, "logits_scaling", None) or 1.0  # Granite
+        softcap = getattr(config, "final_logit_softcapping", None)  # Gemma
+        return cls(owner, owner.base_model, owner.get_output_embeddings(), scale, softcap)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.linear(hidden).float()
+        if self.scale != 1.0:
+            logits = logits * self.scale
+        if self.softcap:
+            logits = torch.tanh(logits / self.softcap) * self.softcap
+        return logits
+
+
+def _score(
+    model: Any,
+    input_ids_BT: Tensor,
+    attention_mask_BT: Tensor,
+    completion_start_B: Tensor,
+    mask_BC: Tensor,
+    temperature: float,
+    chunk_size: int,
+    *,
+    entropy: bool,
+) -> tuple[Tensor, Tensor | None]:
+    if (completion_start_B < 1).any():
+        raise InputError("A completion starts at the first token", why="Nothing before it predicts that token.")
+    head = _Head.of(model)
+    mask_BC = mask_BC.bool()
+    hidden_BTH = head.backbone(
+        input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
+    ).last_hidden_state
+    row_N, column_N = mask_BC.nonzero(as_tuple=True)
+    position_N = completion_start_B[row_N] + column_N
+    hidden_NH = hidden_BTH[row_N, position_N - 1]  # a position predicts the token after it
+    target_N = input_ids_BT[row_N, position_N]
+
+    def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+        logits = head.logits(hidden)
+        if temperature != 1.0:
+            logits = logits / temperature
+        logps = torch.nn.functional.cross_entropy(logits, target, reduction="none").neg()
+        return (logps, _entropy(logits.detach())) if entropy else (logps,)
+
+    pairs = list(zip(hidden_NH.split(chunk_size), target_N.split(chunk_size), strict=True))
+    if len(pairs) == 1 or not torch.is_grad_enabled():
+        scored = [of_chunk(*pair) for pair in pairs]  # one chunk is held at once anyhow: nothing to save
+    else:
+        scored = [checkpoint(of_chunk, *pair, use_reentrant=False, preserve_rng_state=False) for pair in pairs]
+    # masked_scatter keeps the graph also where no token counts, so that such a micro-batch has a gradient of 0.
+    columns = [
+        mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(parts))
+        for parts in zip(*scored, strict=True)
+    ]
+    return columns[0], columns[1] if entropy else None
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    logps = logits.log_softmax(-1)
+    return -(logps.exp() * logps).sum(-1)

@@ -1,0 +1,136 @@
+"""What the fine-tune learns from: groups of scored replies, their tokens, and a count of all that was left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from engine.records import Message
+
+
+@dataclass(frozen=True)
+class TrainingResponse:
+    """One scored reply.
+
+    Args:
+        text: what the model wrote, its reasoning included.
+        reward: the total reward.
+        is_correct: the verifier's verdict, where there is one.
+        truncated: the reply was cut off at its length limit, so that it has no end.
+        token_ids: the ids that the server sampled, where it gave them.
+        logprobs: of each of ``token_ids``, in nats, where they may serve as those of the old policy.
+    """
+
+    text: str
+    reward: float
+    is_correct: bool | None = None
+    truncated: bool = False
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TrainingGroup:
+    """All replies to one prompt.
+
+    Args:
+        group_id: stable between two readings of the same files, and unique among all that was read.
+        problem_id: what is split between training and validation.
+        task: the kind of task.
+        messages: the prompt that is trained on.
+        responses: at least one, each with its reward.
+        model: the name of the model that replied; empty where it is not known.
+        temperature: at which it sampled; None where it is not known.
+        generator_id: the agent that asked; empty where it is not known.
+    """
+
+    group_id: str
+    problem_id: str
+    task: str
+    messages: tuple[Message, ...]
+    responses: tuple[TrainingResponse, ...]
+    model: str = ""
+    temperature: float | None = None
+    generator_id: str = ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row of a batch.
+
+    Args:
+        group_id: of its group.
+        prompt_ids: the prompt by the chat template, with the generation prompt. Never a label.
+        completion_ids: the labels. They end with the end-of-turn token unless the reply was cut off.
+        reward: the total reward.
+        advantage: relative to its group, before clipping.
+        old_logps: of each of ``completion_ids``, in nats, under the policy that sampled; NaN at a position that
+            the server did not sample. None: unknown, so the ratio is 1.
+        ids_source: ``server`` where the ids are the sampled ones, ``retokenized`` where they come from the text.
+        truncated: the reply was cut off at its length limit.
+        is_correct: the verifier's verdict, where there is one.
+    """
+
+    group_id: str
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    reward: float
+    advantage: float
+    old_logps: tuple[float, ...] | None
+    ids_source: Literal["server", "retokenized"]
+    truncated: bool
+    is_correct: bool | None
+
+    @property
+    def length(self) -> int:
+        """Tokens of the whole row."""
+        return len(self.prompt_ids) + len(self.completion_ids)
+
+
+@dataclass
+class DropReport:
+    """What was left out, and what was kept with a remark: counts by reason, so that nothing vanishes in silence.
+
+    Args:
+        dropped: reason -> how many; a reason names its unit ("groups: ...", "replies: ...").
+        remarks: remark -> how many it holds for; these were kept.
+        details: sentences for a person, such as the place of a broken line.
+    """
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    remarks: Counter[str] = field(default_factory=Counter)
+    details: list[str] = field(default_factory=list)
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count something that is left out."""
+        if count:
+            self.dropped[reason] += count
+
+    def remark(self, text: str, count: int = 1) -> None:
+        """Count something that is kept, though not as it stands."""
+        if count:
+            self.remarks[text] += count
+
+    def detail(self, text: str) -> None:
+        """Add a sentence, once."""
+        if text not in self.details:
+            self.details.append(text)
+
+    def merged(self, other: DropReport) -> DropReport:
+        """Both reports as a new one."""
+        details = list(dict.fromkeys([*self.details, *other.details]))
+        return DropReport(self.dropped + other.dropped, self.remarks + other.remarks, details)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {"dropped": dict(self.dropped), "remarks": dict(self.remarks), "details": list(self.details)}
+
+    def __bool__(self) -> bool:
+        return bool(self.dropped or self.remarks or self.details)
+
+    def __str__(self) -> str:
+        lines = [f"left out {count:6d}  {reason}" for reason, count in self.dropped.most_common()]
+        lines += [f"noted    {count:6d}  {text}" for text, count in self.remarks.most_common()]
+        return "\n".join([*lines, *self.details])

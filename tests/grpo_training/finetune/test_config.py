@@ -1,0 +1,258 @@
+import json
+
+import pytest
+import yaml
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.finetune.config import GRPOTrainingConfig, load_config
+from grpo_training.settings import ROOT, parse_settings
+
+CONFIGS = ROOT / "grpo_training/configs"
+NEEDED = {"model_name_or_path": "a/model", "dataset_path": "there"}
+
+SEED_YAML = """
+model_path: model/sft_model
+max_seq_length: 2048
+learning_rate: 1e-5
+batch_size: 2
+gradient_accumulation_steps: 4
+num_generations: 4
+temperature: 0.9
+kl_coeff: 0.1
+max_new_tokens: 50
+top_p: 0.9
+repetition_penalty: 1.0
+num_train_epochs: 3
+warmup_steps: 10
+logging_steps: 5
+save_steps: 50
+optim: adamw_8bit
+dataset_path: data/grpo_datasets
+output_dir: model/grpo_model
+wandb_project: a-project
+wandb_run_name: null
+lora_rank: 32
+gradient_checkpointing: true
+seed: 3407
+"""
+
+
+def config(**changes):
+    return GRPOTrainingConfig(**NEEDED | changes)
+
+
+def from_text(tmp_path, text):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def parse(*argv):
+    return parse_settings(GRPOTrainingConfig, list(argv), prog="probe", description="a probe")
+
+
+def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
+    read = from_text(tmp_path, SEED_YAML)
+    assert (read.model_name_or_path, read.per_device_train_batch_size, read.beta) == ("model/sft_model", 2, 0.1)
+    assert (read.max_completion_length, read.lora_r, read.learning_rate) == (50, 32, 1e-5)
+    assert (read.project, read.run_name, read.optim) == ("a-project", None, "adamw_8bit")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("use_wandb: true", "report_to: wandb"),
+        ("format_weight: 1.0", "traffic-signal"),
+        ("tsc_weight: 1.0", "traffic-signal"),
+        ("max_workers: 4", "traffic-signal"),
+        ("extend_seconds: 5", "traffic-signal"),
+        ("sumo: {max_workers: 4, port_range: [1, 2]}", "traffic-signal"),
+        ("reward: {format_weight: 0.5}", "traffic-signal"),
+        ("format_reward: {strict: 1.0}", "traffic-signal"),
+        ("teacher: {temperature: 0.7}", "teacher_traces"),
+        ("rce_lr_ratio: 0.1", "rce_learning_rate"),
+        ("top_k: 50", "all tokens"),
+    ],
+)
+def test_keys_that_are_not_taken_are_refused_by_name_with_the_reason(tmp_path, line, reason):
+    name = line.partition(":")[0]
+    with pytest.raises(InputError, match=f"run.yaml: {name} is not taken\n{name}: .*{reason}"):
+        from_text(tmp_path, SEED_YAML + line)
+
+
+def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
+    read = from_text(
+        tmp_path,
+        """
+student: {model_name: a/model}
+lora: {r: 8, lora_alpha: 24, lora-dropout: 0.05, target_modules: [q_proj, v_proj]}
+grpo: {kl_coef: 0.05, clip_range: 0.1, num_samples_per_prompt: 6}
+dual_source: {self_sft_weight: 0.4, top_k: 3, min_reward: 0.7}
+training: {epochs: 2, lr_scheduler: linear}
+data: {dataset_path: there}
+output:
+""",
+    )
+    assert (read.lora_r, read.lora_alpha, read.lora_dropout) == (8, 24, 0.05)
+    assert read.lora_target_modules == ("q_proj", "v_proj")
+    assert (read.beta, read.epsilon, read.epsilon_high, read.num_generations) == (0.05, 0.1, 0.1, 6)
+    assert (read.self_sft_weight, read.self_sft_top_k, read.self_sft_min_reward) == (0.4, 3, 0.7)
+    assert (read.num_train_epochs, read.lr_scheduler_type) == (2, "linear")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rat: 1", r"run.yaml: unknown key 'learning_rat'\nDid you mean 'learning_rate'\?"),
+        ("lora: {rnak: 8}", r"run.yaml: unknown key 'lora.rnak'"),
+        ("lora: 8", "run.yaml: lora is a heading"),
+        ("r: 8", "unknown key 'r'"),
+        ("kl_coeff: 0.1\nbeta: 0.2", "run.yaml: beta says once more what kl_coeff says"),
+        ("loss_type: dapoo", "run.yaml: loss_type: .*'dapoo'"),
+        ("kl_coeff: -0.1", "run.yaml: kl_coeff: .*greater than or equal to 0.*-0.1"),
+        ("batch_size: 8.5", "run.yaml: batch_size: .*8.5"),
+        ('learning_rate: "fast"', "run.yaml: learning_rate: 'fast' is no float"),
+    ],
+)
+def test_bad_yaml_names_file_and_key(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        from_text(tmp_path, "model_path: a\ndataset_path: b\n" + text)
+
+
+def test_a_yaml_that_is_not_there(tmp_path):
+    with pytest.raises(MissingInputError, match=r"none\.yaml"):
+        GRPOTrainingConfig.from_yaml(tmp_path / "none.yaml")
+
+
+def test_the_command_line_wins_over_yaml_over_defaults(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(SEED_YAML + "max_steps: 7\nrce_epochs: 1")
+    read = parse("--config", str(path), "--batch-size", "4", "--kl_coeff=0", "--max-steps", "0", "--epochs", "5")
+    assert (read.per_device_train_batch_size, read.beta, read.max_steps, read.num_train_epochs) == (4, 0.0, 0, 5)
+    assert (read.gradient_accumulation_steps, read.rce_epochs, read.epsilon) == (4, 1, 0.2)
+    assert parse("--config", str(path), "--no-gradient-checkpointing").gradient_checkpointing is False
+
+
+def test_what_is_needed_is_asked_for_by_name():
+    with pytest.raises(InputError, match="model_name_or_path is needed: --model-name-or-path .* --config"):
+        parse("--dataset-path", "there")
+    with pytest.raises(InputError, match="dataset_path is needed"):
+        parse("--model-path", "a/model")
+    with pytest.raises(InputError, match="mode online needs dataset"):
+        parse("--model-path", "a/model", "--mode", "online")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning_rate": 0},
+        {"per_device_train_batch_size": 0},
+        {"num_generations": 0},
+        {"gradient_accumulation_steps": 0},
+        {"temperature": 2.1},
+        {"temperature": 0},
+        {"top_p": 1.1},
+        {"repetition_penalty": 2.1},
+        {"beta": -0.01},
+        {"num_train_epochs": 0},
+        {"epsilon": 1.0},
+        {"learning_rate": float("nan")},
+        {"validation_share": 1.0},
+        {"mode": "online", "dataset": "quickstart", "num_generations": 1},
+        {"resume": True, "fresh": True},
+        {"kl_target_low": 0.2},
+        {"adaptive_kl": True, "beta": 0.0},
+        {"grpo_weight": 0, "self_sft_weight": 0},
+        {"vllm_server_base_url": "http://localhost:1"},
+        {"model_name_or_path": ""},
+    ],
+)
+def test_values_out_of_range_are_refused(changes):
+    with pytest.raises(ValueError, match="validation error"):
+        config(**changes)
+
+
+def test_values_at_the_bounds_are_taken():
+    assert config(temperature=2, top_p=1, repetition_penalty=2, beta=0, rce_epochs=1, num_train_epochs=0).beta == 0
+
+
+def test_what_follows_from_other_values_is_there_as_a_value():
+    read = config(lora_r=16, epsilon=0.3, learning_rate=4e-6)
+    assert (read.lora_alpha, read.epsilon_high, read.rce_learning_rate) == (32, 0.3, 4e-7)
+    assert config(lora_r=16, lora_alpha=16, epsilon_high=0.28).lora_alpha == 16
+    assert config(loss_type="cispo").epsilon_high == 5.0
+    assert config(loss_type="cispo", epsilon_high=4.0).epsilon_high == 4.0
+
+
+def test_to_dict_and_back(tmp_path):
+    written = config(lora_target_modules="q_proj, v_proj", late_top_k=4, learning_rate=1e-6)
+    assert from_text(tmp_path, yaml.safe_dump(written.to_dict())) == written
+    assert json.loads(json.dumps(written.to_dict()))["lora_target_modules"] == ["q_proj", "v_proj"]
+
+
+def test_where_results_go_and_how_they_are_shown_shapes_no_weights():
+    assert config().shaping() == config(output_dir="elsewhere", report_to="wandb", resume=True).shaping()
+    assert config().shaping() != config(beta=0.06).shaping()
+
+
+def test_a_change_is_checked_like_a_first_value():
+    assert config().with_changes(bf16=False).bf16 is False
+    with pytest.raises(InputError, match="cannot be changed"):
+        config().with_changes(beta=-1)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+def test_the_shipped_configurations_are_read(path):
+    assert load_config(path).model_name_or_path
+
+
+def test_the_shipped_dual_source_configuration_has_the_documented_weights():
+    read = load_config(CONFIGS / "code_dual_source.yaml")
+    assert (read.grpo_weight, read.teacher_sft_weight, read.self_sft_weight) == (1.0, 0.3, 0.2)
+    assert (read.lora_r, read.lora_alpha, read.lora_dropout, len(read.lora_target_modules)) == (64, 128, 0.05, 7)
+    assert (read.beta, read.epsilon, read.num_generations, read.learning_rate) == (0.05, 0.2, 4, 5e-5)
+    assert (read.per_device_train_batch_size, read.gradient_accumulation_steps, read.num_train_epochs) == (2, 8, 3)
+
+
+def test_help_shows_other_spellings_and_the_switch_that_turns_a_default_off(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--beta X weight of the KL to the model that training began with (also --kl-coeff, --kl-coef" in text
+    assert "--use-peft, --no-use-peft" in text
+    assert "--chord-phi CHORD" in text
+    assert "--model_path" not in text
+
+
+def test_a_flat_yaml_means_the_same_to_trl(tmp_path):
+    """Keys with TRL's names carry TRL's values: the same file, read by both."""
+    pytest.importorskip("trl")
+    from trl import GRPOConfig, TrlParser
+
+    shared = {
+        "learning_rate": "1e-6",
+        "num_generations": 4,
+        "temperature": 0.9,
+        "beta": 0.04,
+        "epsilon": 0.1,
+        "epsilon_high": 0.28,
+        "loss_type": "dr_grpo",
+        "scale_rewards": "none",
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "max_completion_length": 64,
+        "warmup_steps": 10,
+        "lr_scheduler_type": "cosine",
+        "mask_truncated_completions": True,
+        "importance_sampling_level": "sequence",
+        "seed": 7,
+    }
+    lines = [f"{key}: {value}" for key, value in shared.items()]
+    path = tmp_path / "trl.yaml"
+    path.write_text("\n".join(lines))
+    [theirs] = TrlParser(GRPOConfig).parse_args_and_config(
+        ["--config", str(path), "--output_dir", str(tmp_path), "--bf16", "false", "--report_to", "none"]
+    )
+    ours = from_text(tmp_path, "\n".join([*lines, "model_name_or_path: a", "dataset_path: b"]))
+    assert {key: getattr(ours, key) for key in shared} == {key: getattr(theirs, key) for key in shared}
+    assert ours.learning_rate == 1e-6

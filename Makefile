@@ -38,7 +38,7 @@ train-demo: $(FINETUNE)  ## the fine-tune of that model on rollouts of its own, 
 	$(BIN)/python -m grpo_training.train_demo
 
 test: $(FINETUNE)  ## run all tests that this machine can
-	$(BIN)/python -m pytest -n auto -q
+	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(STAMP)  ## style, types, floors
 	$(BIN)/ruff check .

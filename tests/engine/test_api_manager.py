@@ -131,7 +131,7 @@ def test_words_that_hold_a_piece_of_the_key_are_masked(tmp_path):
 def test_the_example_names_every_role_and_loads(monkeypatch):
     path = Path(__file__).resolve().parents[2] / "data/api_keys/api_config.json.example"
     manager = ApiManager.load(path, environ={"OPENAI_API_KEY": SECRET})
-    roles = ["generator_1", "generator_2", "generator_3", "critic", "analyst", "reward_evaluator"]
+    roles = ["generator_1", "generator_2", "generator_3", "critic", "analyst", "reward_evaluator", "teacher"]
     assert manager.roles() == roles
     assert {manager.endpoint(role).role for role in roles} == set(roles)
     assert any(manager.endpoint(role).base_url == "http://localhost:8129/v1" for role in roles)

@@ -1,11 +1,14 @@
 """The second kind of task on the same rails: generators, rewards, lessons and the critic on Python programs."""
 
+import contextlib
 import json
 
 import pytest
 
 from engine.code_problems import code_problem
-from engine.errors import InputError
+from engine.errors import IncompleteRunError, InputError
+from engine.verifiers import python_sandbox
+from engine.verifiers.python_sandbox import Sandbox
 from tests.conftest import SHARED_DATA, shared_file
 from tests.main_loop import World, fusions_of, groups_of, normalised
 
@@ -149,3 +152,26 @@ def test_mbpp_by_name(tmp_path, monkeypatch):
     assert [group["problem_id"] for group in groups] == [f"mbpp_{number}" for number in range(601, 606)]
     assert [[rollout["is_correct"] for rollout in group["rollouts"]] for group in groups] == [[True, False, False]] * 5
     assert json.loads((world.experiences / "generator_1_experiences.json").read_text())
+
+
+def test_a_sandbox_that_fails_now_and_then_changes_no_statistic(own, tmp_path, monkeypatch):
+    """A program that could not be run leaves its group open; the same command goes on, and all ends the same."""
+    dataset, files = own
+    with World(tmp_path / "calm", files, copies=False) as world:
+        assert world.generate(1, dataset) == 0
+        expected = normalised(world)
+        asked = len(world.traffic.requests)
+    calls, stopped = iter(range(1000)), []
+    sandbox = Sandbox(2, remembered=0, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
+    monkeypatch.setattr(python_sandbox, "shared_sandbox", lambda: sandbox)
+    with contextlib.closing(sandbox), World(tmp_path / "stormy", files, copies=False) as world:
+        while len(stopped) < 20:
+            try:
+                assert world.generate(1, dataset) == 0
+                break
+            except IncompleteRunError as error:
+                stopped.append(error.what)
+        assert 0 < len(stopped) < 20
+        assert all("verifier_unavailable injected" in what for what in stopped)
+        assert normalised(world) == expected
+        assert len(world.traffic.requests) == asked

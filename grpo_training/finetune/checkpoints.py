@@ -32,7 +32,7 @@ _UNFINISHED, _REPLACED = ".unfinished", ".replaced"
 
 @dataclass(frozen=True)
 class Validation:
-    """How the policy does on held-out groups; see ``update_step.validate``.
+    """How the policy does on held-out groups; see ``validation.validate``.
 
     Args:
         rewards: the estimated reward of each group, in their order.

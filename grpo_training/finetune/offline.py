@@ -46,7 +46,8 @@ from grpo_training.finetune.reference_policy import ReferencePolicy
 from grpo_training.finetune.schedules import AdaptiveKL
 from grpo_training.finetune.stop_request import StopRequest
 from grpo_training.finetune.tracking import RunLog, TrainingProgress, TrainingResult, open_tracker
-from grpo_training.finetune.update_step import Run, train_step, validate
+from grpo_training.finetune.update_step import Run, train_step
+from grpo_training.finetune.validation import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,7 +10,7 @@ pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
 from engine.errors import InputError  # noqa: E402
-from grpo_training.finetune import offline, update_step  # noqa: E402
+from grpo_training.finetune import offline, update_step, validation  # noqa: E402
 from grpo_training.finetune.checkpoints import checkpoints  # noqa: E402
 from grpo_training.finetune.offline import train_offline  # noqa: E402
 from grpo_training.finetune.update_step import TrainingStoppedError  # noqa: E402
@@ -503,7 +503,7 @@ def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
     group = good_and_bad(1)[0]
     run = offline._prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
-    before = update_step.validate(run)
+    before = validation.validate(run)
     assert before.rewards == pytest.approx((0.5,))
     assert before.kl == 0.0
     assert before.effective_samples == pytest.approx(4.0)
@@ -513,6 +513,6 @@ def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
                 weight.normal_(std=0.05)
     start, now = logps(load(model), group), logps(run.model.eval(), group)
     weights = torch.tensor([new - old for new, old in zip(now, start, strict=True)], dtype=torch.float64).softmax(0)
-    after = update_step.validate(run)
+    after = validation.validate(run)
     assert after.rewards == pytest.approx((float(weights[0] + weights[1]),), abs=1e-4)
     assert after.effective_samples == pytest.approx(float(1 / weights.square().sum()), rel=1e-3)

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -24,7 +24,7 @@ PLAIN = "GRPO alone"
 _TRACES = "teacher_traces.jsonl"
 _FREE = {"beta": 0.0, "self-sft-weight": 0.0, "zero-variance": "drop", "rce-epochs": 0, "validation-share": 0.1}
 
-VARIANTS: dict[str, dict[str, Any]] = {
+PARTS: dict[str, dict[str, Any]] = {
     PLAIN: {},
     "ratio 1, so no clipping": {"missing-logprobs": "ratio_1"},
     "first epoch RCE": {"rce-epochs": 1, "num-train-epochs": 2},
@@ -33,6 +33,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "KL, adaptive from 0.1": {"beta": 0.1, "adaptive-kl": True},
 }
 """What differs from GRPO alone: 3 epochs, clipped, no KL, no imitation, groups of equal rewards left out."""
+
+_FAR = {"missing-logprobs": "ratio_1", "learning-rate": 2e-3}
+FAR: dict[str, dict[str, Any]] = {
+    "no KL": _FAR,
+    "KL, beta 0.1": {**_FAR, "beta": 0.1},
+    "KL, adaptive from 0.1": {**_FAR, "beta": 0.1, "adaptive-kl": True},
+}
+"""Ten times the rate and no clipping: only the KL holds the policy."""
+
+VARIANTS = {"parts": PARTS, "far": FAR}
 
 
 class AblationSettings(Settings):
@@ -43,6 +53,7 @@ class AblationSettings(Settings):
     )
     base_config: Path = Field(ROOT / "grpo_training/configs/pocket.yaml", description="what all variants share")
     model: Path = Field(ROOT / "data/models/pocket", description="folder of the model that is trained")
+    variants: Literal["parts", "far"] = Field("parts", description="each part alone; or what the KL holds, far off")
     seeds: Annotated[int, Field(ge=2)] = Field(3, description="trainings of each variant")
     problems: Positive = Field(40, description="problems whose rollouts are trained on")
     test_problems: Annotated[int, Field(ge=2)] = Field(240, description="problems that nobody trains on")
@@ -85,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = {"no training": VariantResult()}
     for seed in range(settings.seeds):
         _ask(results["no training"], settings.model, problems, seed)
-        for number, (name, changes) in enumerate(VARIANTS.items()):
-            folder = settings.output / f"{number}-{seed}"
+        for number, (name, changes) in enumerate(VARIANTS[settings.variants].items()):
+            folder = settings.output / f"{settings.variants}-{number}-{seed}"
             _train(settings, name, {**_FREE, **changes, "seed": seed}, folder)
             result = results.setdefault(name, VariantResult())
             _ask(result, folder / "merged", problems, seed)
@@ -95,8 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             result.seconds.append(sum(line.get("step_time") or 0.0 for line in lines))
             right = [values[-1] for values in result.verdicts.values()]
             print(f"seed {seed}: {name}: {sum(right) / len(right):.1%} right", flush=True)
-    text = table(results)
-    replace_file(settings.output / "table.md", text.encode())
+    text = table(results, next(iter(VARIANTS[settings.variants])))
+    replace_file(settings.output / f"{settings.variants}.md", text.encode())
     sys.stdout.write(text)
     return 0
 
@@ -127,18 +138,18 @@ def teacher_traces() -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(results: dict[str, VariantResult]) -> str:
-    """The figures as a table in Markdown; each variant is compared with GRPO alone on the same problems and seeds."""
+def table(results: dict[str, VariantResult], base: str = PLAIN) -> str:
+    """The figures as a table in Markdown; each variant is compared with ``base`` on the same problems and seeds."""
     from engine.paired_statistics import clustered_mean, paired_difference
 
     lines = [
-        "| variant | right (95 % interval) | points over GRPO alone | KL to the start | seconds |",
+        f"| variant | right (95 % interval) | points over {base} | KL to the start | seconds |",
         "|---|---|---|---|---|",
     ]
     for name, result in results.items():
         right = clustered_mean(result.verdicts)
-        differs = name != PLAIN
-        points = _points(paired_difference(result.verdicts, results[PLAIN].verdicts)) if differs else "-"
+        differs = name != base
+        points = _points(paired_difference(result.verdicts, results[base].verdicts)) if differs else "-"
         kl = "-" if not result.kl else f"{min(result.kl):.3f} to {max(result.kl):.3f}"
         seconds = "-" if not result.seconds else f"{sum(result.seconds) / len(result.seconds):.0f}"
         lines.append(

@@ -28,11 +28,15 @@ class ChatClient(Protocol):
 
 @dataclass(frozen=True)
 class Answer(Generic[ReadT]):
-    """A reply and what was read from it; ``read`` is None for an infrastructure fault."""
+    """A reply and what was read from it; ``read`` is None for an infrastructure fault.
+
+    ``first_kept``: it was re-asked in vain, so this is the reply to the first request.
+    """
 
     reply: Reply
     read: ReadT | None
     re_asked: bool = False
+    first_kept: bool = False
 
 
 async def ask(
@@ -87,5 +91,5 @@ async def ask(
         if unreadable(second_value) is None:
             answers.append(Answer(second, second_value, re_asked=True))
         else:
-            answers.append(Answer(reply, value, re_asked=True))
+            answers.append(Answer(reply, value, re_asked=True, first_kept=True))
     return answers

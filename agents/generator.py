@@ -73,7 +73,8 @@ class GeneratorAgent:
             role=self.role,
             messages=generator_messages(task, problem, experiences, self.style),
             sampling=self.sampling,
-            json_schema=task.reply_schema,
+            # A server that holds replies to a schema gives log-probs of what the schema left over, not the model's.
+            json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
         return await ask(

@@ -4,8 +4,8 @@
 log-probs, loss, figures, gradient clipping, AdamW. TRL's is ``GRPOTrainer.training_step`` on the ready batch, the same
 clipping and AdamW; its sampling and scoring are left out. Both train all weights of the same random model, with beta 0
 and on one core. Their losses are compared first, for a ratio of two different things would mean nothing.
-On a CPU, TRL sends prompt positions through the head too and measures the entropy; ours does neither. On a GPU TRL
-leaves the prompts out as well, so these ratios are those of CPUs.
+Both measure the entropy. On a CPU, TRL sends prompt positions through the head too; on a GPU it leaves them out as we
+do, so these ratios are those of CPUs.
 Leaves with status 1 where a bound is missed, with 0 and a reason where TRL is not installed.
 """
 

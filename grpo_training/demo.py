@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import sys
 import time
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from grpo_training.command import run_command
+from grpo_training.problem_bar import problem_bar
 from grpo_training.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from engine.experience_state import LibraryState
     from engine.records import Problem
@@ -257,7 +257,7 @@ async def _evaluate(
     retry = RetryPolicy(total_s=120.0)
     with (
         closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
-        progress_bar(len(problems), "test problems") as done,
+        problem_bar(len(problems), "test") as done,
     ):
         async with LLMClient(ApiManager.load(config), journal=journal, retry=retry) as client:
             evaluation = HeldOutEvaluation(
@@ -268,25 +268,6 @@ async def _evaluate(
                 style=STYLE,
             )
             return await evaluation.run(problems, done)
-
-
-@contextlib.contextmanager
-def progress_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, ten lines elsewhere."""
-    from tqdm import tqdm
-
-    is_terminal = sys.stderr.isatty()
-    reached = 0
-
-    def done() -> None:
-        nonlocal reached
-        reached += 1
-        bar.update()
-        if not is_terminal and (reached * 10 // total) != ((reached - 1) * 10 // total):
-            print(f"  {reached}/{total} {label}", flush=True)
-
-    with tqdm(total=total, desc=label, file=sys.stderr, leave=False, disable=not is_terminal) as bar:
-        yield done
 
 
 def _problems(dataset: str, count: int) -> list[Problem]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import sys
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +33,21 @@ from grpo_training.evaluation_targets import (
     served,
 )
 from grpo_training.experiences_view import View
+from grpo_training.problem_bar import problem_bar
 from grpo_training.run_manifest import load_manifest, settle_run
 from grpo_training.session import now_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import TextIO
 
     from engine.records import Experience, Problem
     from grpo_training.evaluate import EvaluateSettings
     from grpo_training.evaluation import JudgedSample, ProblemResult
     from grpo_training.evaluation_targets import Arm, Served
+
+    Judged = Callable[[ProblemResult, Sequence[JudgedSample]], None]
 
 _CHANGE_NO_FIGURE = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
 
@@ -101,22 +105,25 @@ def _ask_all(
     told: dict[str, ArmResult] = {}
     with closing(RequestJournal(files.journal)) as journal, files.new_samples() as write:
         for name, arm in arms.items():
-            progress: dict[str, _Progress] = {}
-
-            def judged(
-                draw: str,
-                result: ProblemResult,
-                samples: Sequence[JudgedSample],
-                name: str = name,
-                progress: Any = progress,
-            ) -> None:
-                write(name, draw, result, samples)
-                if draw not in progress:
-                    progress[draw] = _Progress(f"{name}, {draw}", len(problems))
-                progress[draw].add(result)
-
-            told[name] = _ask_arm(settings, arm, problems, lessons, journal, judged)
+            told[name] = _ask_arm(
+                settings, arm, problems, lessons, journal, partial(_followed, write, name, len(problems))
+            )
     return told
+
+
+@contextmanager
+def _followed(
+    write: Callable[[str, str, ProblemResult, Sequence[JudgedSample]], None], name: str, problems: int, draw: str
+) -> Iterator[Judged]:
+    """While a model is asked for one draw: what is judged goes to the file of samples and is counted on a bar."""
+    with problem_bar(problems, f"{name}, {draw}") as done:
+
+        def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+            write(name, draw, result, samples)
+            count, right = result.counts
+            done(right, count)
+
+        yield judged
 
 
 def _refuse_missing(told: Mapping[str, ArmResult], problems: int) -> None:
@@ -217,14 +224,14 @@ def _ask_arm(
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
     journal: RequestJournal,
-    judged: Callable[[str, ProblemResult, Sequence[JudgedSample]], None],
+    followed: Callable[[str], AbstractContextManager[Judged]],
 ) -> ArmResult:
-    """All draws of one model; ``judged`` is told the draw, a problem's result and its samples."""
+    """All draws of one model; ``followed`` gives, by the draw, who is told what was judged."""
     result = ArmResult()
     for draws in draws_by_server(settings, arm):
         with served(settings, arm, next(iter(draws.values()))) as at:
             began = time.monotonic()
-            asyncio.run(_ask(settings, at, draws, problems, lessons, journal, judged, result))
+            asyncio.run(_ask(settings, at, draws, problems, lessons, journal, followed, result))
             result.seconds += time.monotonic() - began
     return result
 
@@ -236,54 +243,31 @@ async def _ask(
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
     journal: RequestJournal,
-    judged: Callable[[str, ProblemResult, Sequence[JudgedSample]], None],
+    followed: Callable[[str], AbstractContextManager[Judged]],
     result: ArmResult,
 ) -> None:
     """Add some draws of one endpoint to a result."""
     result.model = at.manager.endpoint(at.role).model
     async with LLMClient(at.manager, journal=journal, ledger=at.ledger, retry=at.retry, budget=at.budget) as client:
         for draw, sampling in draws.items():
+            with followed(draw) as judged:
 
-            def one(own: ProblemResult, samples: Sequence[JudgedSample], draw: str = draw) -> None:
-                judged(draw, own, samples)
-                at.check()
+                def one(own: ProblemResult, samples: Sequence[JudgedSample], judged: Judged = judged) -> None:
+                    judged(own, samples)
+                    at.check()
 
-            result.draws[draw] = await evaluate_problems(
-                client,
-                at.role,
-                problems,
-                samples=_samples_of(settings, draw),
-                sampling=sampling,
-                style=settings.prompts,
-                lessons=lessons,
-                judged=one,
-            )
+                result.draws[draw] = await evaluate_problems(
+                    client,
+                    at.role,
+                    problems,
+                    samples=_samples_of(settings, draw),
+                    sampling=sampling,
+                    style=settings.prompts,
+                    lessons=lessons,
+                    judged=one,
+                )
         result.from_journal += client.counters.journal_hits
 
 
 def _samples_of(settings: EvaluateSettings, draw: str) -> int:
     return 1 if draw == GREEDY else settings.num_samples
-
-
-class _Progress:
-    """How far a draw is: a bar on a terminal, at most ten lines elsewhere."""
-
-    def __init__(self, label: str, total: int) -> None:
-        from tqdm import tqdm
-
-        self._label, self._total = label, total
-        self._done = self._samples = self._right = 0
-        self._bar = tqdm(total=total, desc=label, file=sys.stderr, leave=False, disable=not sys.stderr.isatty())
-
-    def add(self, result: ProblemResult) -> None:
-        """A problem was judged."""
-        before, self._done = self._done, self._done + 1
-        n, right = result.counts
-        self._samples, self._right = self._samples + n, self._right + right
-        share = f"{self._right / self._samples:.0%} right" if self._samples else ""
-        self._bar.set_postfix_str(share, refresh=False)
-        self._bar.update()
-        if self._bar.disable and self._done * 10 // self._total != before * 10 // self._total:
-            print(f"  {self._label}: {self._done}/{self._total} problems {share}", flush=True)
-        if self._done == self._total:
-            self._bar.close()

@@ -39,6 +39,7 @@ class ScoredGroup(Generic[RecordT]):
         is_kept: whether an earlier start has stored the record.
         re_asked: members that were re-asked.
         repaired: members whose reply had to be mended.
+        with_logprobs: members whose sampled token ids are stored with their log-probs.
     """
 
     record: RecordT
@@ -49,6 +50,7 @@ class ScoredGroup(Generic[RecordT]):
     is_kept: bool
     re_asked: int = 0
     repaired: int = 0
+    with_logprobs: int = 0
 
     @property
     def correct(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grpo_training.settings import MAX_EPOCHS, GeneratorSettings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from agents.generator import GeneratorAgent
     from engine.api_manager import ApiManager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {"r_ans": "weight_ans", "r_logic": "weight_logic", "r_graph": "weight_graph"}
 _SHAPING = [
-    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs"),
+    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs"),
     *("seed", "window", "tau", "capacity", "prompts", "weight_judge", *_WEIGHTS.values()),
 ]
 
@@ -91,13 +91,13 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=settings.seed,
+            logprobs=settings.logprobs,
         )
         weights = {component: getattr(settings, name) for component, name in _WEIGHTS.items()}
         async with open_session(settings, manager, "generator", role, weights) as session:
-            producer = _Producer(
-                role, settings, session, GeneratorAgent(session.client, role, sampling, settings.prompts), done
-            )
             progress = Progress(role, len(steps), lambda: session.client.counters)
+            agent = GeneratorAgent(session.client, role, sampling, settings.prompts)
+            producer = _Producer(role, settings, session, agent, done, progress.note)
             run = LearningRun(
                 settings.window,
                 ExperienceExtractor(manifest.run, session.analyst, library),
@@ -112,7 +112,10 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
                     progress.restored(sum((step.problem.id, step.epoch) in done for step in steps))
                     await run.go(_each(steps))
             finally:
-                progress.summary([*run.summary_rows(), ("rollouts kept in", str(store.path))])
+                rows = run.summary_rows()
+                if settings.logprobs:
+                    rows.append(("log-probs stored for", f"{run.with_logprobs} of {run.members} rollouts"))
+                progress.summary([*rows, ("rollouts kept in", str(store.path))])
         manifest.finish(manifest_path)
     return 0
 
@@ -149,8 +152,10 @@ class _Producer:
         session: Session,
         agent: GeneratorAgent,
         done: dict[tuple[str, int], RolloutGroup],
+        note: Callable[[str], None],
     ) -> None:
         self._role, self._settings, self._session, self._agent, self._done = role, settings, session, agent, done
+        self._note, self._has_noted = note, False
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
         """The step's group, or the fault that leaves it open."""
@@ -187,6 +192,8 @@ class _Producer:
             if isinstance(score, Fault):
                 return score
             rollouts.append(rollout_from(task, number, answer, score, ids))
+        if self._settings.logprobs:
+            self._tell_what_is_missing(rollouts)
         group = RolloutGroup(
             problem_id=problem.id,
             problem_text=problem.text,
@@ -205,6 +212,20 @@ class _Producer:
             stats=group_stats([total_of(rollout) for rollout in rollouts], self._settings.tau),
         )
         return _scored(group, self._settings.tau, is_kept=False)
+
+    def _tell_what_is_missing(self, rollouts: Sequence[Rollout]) -> None:
+        """Say, once a run, that a reply came without what ``--logprobs`` asks for. The run goes on."""
+        for completion in (rollout.completion for rollout in rollouts):
+            if self._has_noted or completion is None:
+                continue
+            parts = {"token ids": completion.token_ids, "log-probs": completion.logprobs}
+            missing = [name for name, values in parts.items() if not values]
+            if missing:
+                self._has_noted = True
+                self._note(
+                    f"⚠ --logprobs: the endpoint returned no {' and no '.join(missing)}. Such rollouts are kept "
+                    "without log-probs: the fine-tune does not know how likely they were. vLLM returns both."
+                )
 
 
 def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
@@ -227,4 +248,11 @@ def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[Ro
         is_kept=is_kept,
         re_asked=sum("re_asked" in item.repairs for item in rollouts),
         repaired=sum(bool(item.repairs) for item in rollouts),
+        with_logprobs=sum(_has_logprobs(item) for item in rollouts),
     )
+
+
+def _has_logprobs(rollout: Rollout) -> bool:
+    """Log-probs without the ids that they belong to are of no use."""
+    completion = rollout.completion
+    return completion is not None and bool(completion.token_ids and completion.logprobs)

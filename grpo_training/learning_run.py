@@ -52,6 +52,7 @@ class LearningRun(Generic[RecordT]):
     members: int = 0
     re_asked: int = 0
     repaired: int = 0
+    with_logprobs: int = 0
     _start: LibraryState = EMPTY
     _committed: list[LibraryState] = field(default_factory=list)
     _watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
@@ -114,6 +115,7 @@ class LearningRun(Generic[RecordT]):
         self.members += len(group.attempts)
         self.re_asked += group.re_asked
         self.repaired += group.repaired
+        self.with_logprobs += group.with_logprobs
         names = [name for name in Rewards.model_fields if name != "r_total"]
         for alarm in self._watch.feed({name: [getattr(rewards, name) for rewards in group.rewards] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")

@@ -12,13 +12,16 @@ from engine.append_log import replace_file
 from engine.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from engine.rollout_store import RolloutStore
     from grpo_training.settings import RunSettings
 
 
 SettingsT = TypeVar("SettingsT", bound="RunSettings")
+
+_BEFORE: dict[str, Any] = {"logprobs": False}
+"""Settings that manifests of earlier versions do not name -> what held then."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ def load_manifest(path: Path) -> RunManifest | None:
 def resumed_settings(settings: SettingsT, path: Path) -> SettingsT:
     """The settings of the manifest at ``path`` in place of the given ones, where ``--resume`` asks for them."""
     manifest = load_manifest(path) if settings.resume else None
-    return settings if manifest is None else settings.model_copy(update=manifest.configuration["settings"])
+    if manifest is None:
+        return settings
+    return settings.model_copy(update=_settings_of(manifest.configuration, type(settings).model_fields))
 
 
 def settle_run(
@@ -122,13 +127,20 @@ def settle_run(
 def _differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found = []
     for part in ("settings", "facts"):
-        old, new = there.get(part, {}), now[part]
+        new = now[part]
+        old = _settings_of(there, new) if part == "settings" else there.get(part, {})
         found += [
             f"{key}: {old.get(key)!r} there, {new.get(key)!r} now"
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key)
         ]
     return found
+
+
+def _settings_of(configuration: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """A manifest's settings, with those of the ``known`` ones that it is too old to name."""
+    named: dict[str, Any] = configuration.get("settings", {})
+    return {name: value for name, value in _BEFORE.items() if name in known} | named
 
 
 def _as_json(value: Any) -> Any:

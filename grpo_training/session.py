@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from agents.chat import Answer
+    from engine.adaptive_concurrency import ConcurrencyRule
     from engine.tasks.task import Task
+    from grpo_training.generate_teacher_traces import TeacherSettings
     from grpo_training.settings import RunSettings
 
 _LOCAL_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
@@ -89,34 +91,50 @@ async def open_session(
                     f"--budget-usd needs prices, and {name} has none",
                     fix=f"Give {name} price_in and price_out in {settings.api_config}, or use --budget-tokens.",
                 )
-    settings.cache_dir.mkdir(parents=True, exist_ok=True)
-    journal = RequestJournal(settings.cache_dir / "requests.sqlite")
-    ledger = RateLedger(ledger_path(settings.api_config))
-    client = LLMClient(
-        manager,
-        journal=journal,
-        ledger=ledger,
-        retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
-        budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
-    )
-    with closing(journal), closing(ledger):
-        async with client:
-            yield Session(
-                manager,
+    async with open_client(settings, manager) as client:
+        yield Session(
+            manager,
+            client,
+            ExperienceAnalyst(
                 client,
-                ExperienceAnalyst(
-                    client,
-                    "analyst" if manager.has("analyst") else role,
-                    learner,
-                    max_tokens=settings.max_tokens,
-                    seed=settings.seed,
-                    style=settings.prompts,
-                ),
-                Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
-                if manager.has("reward_evaluator")
-                else None,
-                RewardEvaluator(weights, settings.weight_judge),
-            )
+                "analyst" if manager.has("analyst") else role,
+                learner,
+                max_tokens=settings.max_tokens,
+                seed=settings.seed,
+                style=settings.prompts,
+            ),
+            Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
+            if manager.has("reward_evaluator")
+            else None,
+            RewardEvaluator(weights, settings.weight_judge),
+        )
+
+
+@asynccontextmanager
+async def open_client(
+    settings: RunSettings | TeacherSettings, manager: ApiManager, concurrency: ConcurrencyRule | None = None
+) -> AsyncIterator[LLMClient]:
+    """The client, with the journal of the cache folder, the shared ledger, and the settings' patience and budget.
+
+    Args:
+        settings: the run's settings.
+        manager: the endpoints.
+        concurrency: how the number of requests in flight is found; None is the client's own way.
+    """
+    settings.cache_dir.mkdir(parents=True, exist_ok=True)
+    with (
+        closing(RequestJournal(settings.cache_dir / "requests.sqlite")) as journal,
+        closing(RateLedger(ledger_path(settings.api_config))) as ledger,
+    ):
+        async with LLMClient(
+            manager,
+            journal=journal,
+            ledger=ledger,
+            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
+            budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
+            concurrency=concurrency,
+        ) as client:
+            yield client
 
 
 def ledger_path(api_config: Path) -> Path:
@@ -179,7 +197,11 @@ def rollout_from(
         completion=answer.reply.completion,
         answer_source=candidate.answer_source,
         stated_answer=candidate.stated_answer,
-        repairs=[*candidate.repairs, *(["re_asked"] if answer.re_asked else [])],
+        repairs=[
+            *candidate.repairs,
+            *(["re_asked"] if answer.re_asked else []),
+            *(["first_kept"] if answer.first_kept else []),
+        ],
         reward_detail=score.detail,
         experience_ids=experience_ids,
     )

@@ -104,6 +104,14 @@ class GeneratorSettings(RunSettings):
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling; the server's default if unset")
     epochs: Positive = Field(1, le=MAX_EPOCHS, description="passes over the problems")
+    logprobs: bool = Field(
+        False,
+        description=(
+            "keep each reply's sampled token ids and their log-probs, so that the fine-tune knows exactly how likely a "
+            "reply was when it was sampled; needs a server that returns both, such as vLLM. Costs no tokens; the cache "
+            "grows, and replies are not held to a JSON schema, which would change their log-probs"
+        ),
+    )
 
 
 class CriticSettings(RunSettings):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from grpo_training.command import run_command
-from grpo_training.demo import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, progress_bar, read_libraries
+from grpo_training.demo import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, read_libraries
 from grpo_training.held_out import BASE, BASE_AGAIN, Arm, library_arm
+from grpo_training.problem_bar import problem_bar
 from grpo_training.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ async def _ask(
     seed = settings.seed + draw * _SEEDS_APART
     with (
         closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
-        progress_bar(len(problems), f"test problems: {name}") as done,
+        problem_bar(len(problems), f"test, {name}") as done,
     ):
         async with LLMClient(manager, journal=journal, retry=RetryPolicy(total_s=120.0)) as client:
             results = await evaluate_problems(

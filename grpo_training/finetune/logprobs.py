@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHUNK_SIZE = 512
+_ENTROPY_ROWS = 32
 
 
 def completion_logps(
@@ -157,8 +158,10 @@ def _score(
         logits = head.logits(hidden)
         if temperature != 1.0:
             logits = logits / temperature
-        logps = torch.nn.functional.cross_entropy(logits, target, reduction="none").neg()
-        return (logps, _entropy(logits.detach())) if entropy else (logps,)
+        logps_NV = logits.log_softmax(-1)
+        logps = torch.nn.functional.nll_loss(logps_NV, target, reduction="none").neg()
+        # After the log-probs: computing a chunk again stops there, as nothing that comes later has a gradient.
+        return (logps, _entropy(logps_NV.detach())) if entropy else (logps,)
 
     pairs = list(zip(hidden_NH.split(chunk_size), target_N.split(chunk_size), strict=True))
     if len(pairs) == 1 or not torch.is_grad_enabled():
@@ -173,6 +176,6 @@ def _score(
     return columns[0], columns[1] if entropy else None
 
 
-def _entropy(logits: Tensor) -> Tensor:
-    logps = logits.log_softmax(-1)
-    return -(logps.exp() * logps).sum(-1)
+def _entropy(logps_NV: Tensor) -> Tensor:
+    # A few rows at a time: what is only summed stays in the processor's cache, and takes no memory worth speaking of.
+    return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(_ENTROPY_ROWS)])

@@ -203,9 +203,9 @@ def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
     completion = rollout.completion
     if rollout.r_total is None:
         raise ValueError("a reply without a reward is no training response")
-    is_re_asked = "re_asked" in rollout.repairs
+    is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
     logprobs = completion.logprobs if completion else None
-    report.remark(RE_ASKED, 1 if is_re_asked and logprobs else 0)
+    report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
     report.remark(REASONING, 1 if completion and completion.reasoning else 0)
     return TrainingResponse(
         text=full_text(completion) if completion else "",
@@ -213,7 +213,7 @@ def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
         is_correct=rollout.is_correct,
         truncated=completion is not None and completion.finish_reason == "length",
         token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
-        logprobs=tuple(logprobs) if logprobs and not is_re_asked else None,
+        logprobs=tuple(logprobs) if logprobs and not is_second else None,
     )
 
 

@@ -30,6 +30,7 @@ _SHOWN = (
     ("reward", "reward", ".3f"),
     ("kl", "kl", ".4f"),
     ("beta", "beta", ".3g"),
+    ("entropy", "entropy", ".3f"),
     ("clip_ratio/region_mean", "clipped", ".1%"),
     ("tokens_per_s", "tokens/s", ",.0f"),
 )

@@ -13,7 +13,7 @@ import random
 import statistics
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -28,7 +28,7 @@ from grpo_training.finetune.batches import (
     teacher_rows,
     with_standard_rewards,
 )
-from grpo_training.finetune.logprobs import completion_logps
+from grpo_training.finetune.logprobs import completion_logps, completion_logps_and_entropy
 from grpo_training.finetune.losses import (
     LossTerm,
     StepTotals,
@@ -41,7 +41,7 @@ from grpo_training.finetune.model_loading import trained_weights
 from grpo_training.finetune.schedules import TermWeights, lr_factor, rce_temperature, term_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from grpo_training.finetune.schedules import AdaptiveKL
 
     Group = Sequence[Sample]
+
+T = TypeVar("T")
 
 
 class TrainingStoppedError(ScaffoldError, FloatingPointError):
@@ -97,19 +99,23 @@ class Run:
 
     def logps(self, model: Any, batch: Batch) -> Tensor:
         """Log-probs (B, C) of a batch's completions at the temperature of the sampling."""
-        return self._score(model, batch, self.config.temperature)
+        return self._score(completion_logps, model, batch, self.config.temperature)
+
+    def logps_and_entropy(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Those of the model that learns, and the entropy (nats, no gradient) at each token, in one pass."""
+        return self._score(completion_logps_and_entropy, self.model, batch, self.config.temperature)
 
     def plain_logps(self, batch: Batch) -> Tensor:
         """Those of the model that learns at temperature 1, for cross-entropies."""
-        return self._score(self.model, batch, 1.0)
+        return self._score(completion_logps, self.model, batch, 1.0)
 
     def mine(self, parts: Sequence[Any]) -> Sequence[Any]:
         """This process's share of a step's micro-batches."""
         return parts[self.accelerator.process_index :: self.accelerator.num_processes]
 
-    def _score(self, model: Any, batch: Batch, temperature: float) -> Tensor:
+    def _score(self, score: Callable[..., T], model: Any, batch: Batch, temperature: float) -> T:
         with self.accelerator.autocast():
-            return completion_logps(
+            return score(
                 model,
                 batch.input_ids_BT,
                 batch.attention_mask_BT,
@@ -194,14 +200,15 @@ def _policy_step(run: Run, index: int, groups: Sequence[Group]) -> tuple[default
     counted = _countable(rows, config)
     pulled = [row for row in counted if weights.grpo > 0 and (run.beta > 0 or row.advantage != 0)]
     needed = list({id(row): row for row in (*pulled, *own)}.values())
-    totals = StepTotals(len(rows), _tokens(counted))
+    totals, passed = StepTotals(len(rows), _tokens(counted)), _tokens(needed)
     imitated = {id(row) for row in own}
     shares: defaultdict[str, float] = defaultdict(float, {"loss": 0.0, "loss/grpo": 0.0})
     for part in run.mine(cut(needed, size)):
         batch = run.batch(part)
-        logps_BC = run.logps(run.model, batch)
+        logps_BC, entropy_BC = run.logps_and_entropy(batch)
         policy = _policy_loss(run, part, batch, logps_BC, totals)
         loss, figures = weights.grpo * policy.loss, {"loss/grpo": policy.loss} | policy.metrics
+        figures["entropy"] = entropy_BC.sum() / passed
         own_B = torch.tensor([id(row) in imitated for row in part], device=logps_BC.device)
         if own_B.any():
             term = sft_loss(logps_BC, batch.mask_BC & own_B[:, None], tokens=_tokens(own), phi=config.chord_phi)
@@ -209,7 +216,7 @@ def _policy_step(run: Run, index: int, groups: Sequence[Group]) -> tuple[default
         _backward(run, index, loss, figures, shares, part)
     if "ratio_mean" in shares:  # a share of all tokens or rows; those that stayed out have no ratio
         per_token = config.importance_sampling_level == "token"
-        shares["ratio_mean"] *= totals.tokens / _tokens(needed) if per_token else len(rows) / len(needed)
+        shares["ratio_mean"] *= totals.tokens / passed if per_token else len(rows) / len(needed)
 
     lessons: list[Sample] = []
     if weights.teacher_sft > 0:

@@ -40,6 +40,7 @@ async def test_candidates_come_back_in_sample_order():
 async def test_a_reply_without_json_is_re_asked_once():
     [answer] = await answers(ScriptedClient("twelve apples, I would say", json.dumps(SCAFFOLD)))
     assert answer.re_asked
+    assert not answer.first_kept
     assert answer.read.outcome is Outcome.OK
 
 
@@ -47,6 +48,18 @@ async def test_an_unreadable_reply_twice_is_the_models_own_fault():
     [answer] = await answers(ScriptedClient("The final answer is 12.", "It is 12."))
     assert answer.read.outcome is Outcome.MODEL_FAULT
     assert answer.read.answer == "12"  # of the first reply, which stands
+    assert answer.first_kept
+
+
+async def test_where_log_probs_are_asked_for_no_schema_bends_them():
+    client = ScriptedClient("no object", json.dumps(SCAFFOLD))
+    agent = GeneratorAgent(client, "generator_1", Sampling(temperature=1.0, logprobs=True))
+    [answer] = await agent.answer(task_named("math"), PROBLEM, [], [0])
+    assert answer.re_asked
+    assert [(request.json_schema, request.sampling.logprobs) for request, _ in client.asked] == [(None, True)] * 2
+    plain = ScriptedClient(json.dumps(SCAFFOLD))
+    await answers(plain)
+    assert plain.asked[0][0].json_schema == task_named("math").reply_schema
 
 
 async def test_a_cut_off_reply_is_not_asked_for_again():

@@ -331,7 +331,7 @@ def test_a_run_that_is_broken_off_leaves_nothing_half_written(recorded_world, mo
         raise KeyboardInterrupt
 
     with recorded_world() as world:
-        monkeypatch.setattr(evaluation_run._Progress, "add", stop)
+        monkeypatch.setattr(evaluation_run, "problem_bar", lambda *args: contextlib.nullcontext(stop))
         with pytest.raises(KeyboardInterrupt):
             run(world, recorded_world)
     left = {path.name for path in recorded_world.output.parent.iterdir()}
@@ -375,7 +375,7 @@ def served(recorded_world, tmp_path, monkeypatch):
         @contextlib.contextmanager
         def stand_in(model, *, engine, adapter, temperature, top_p, log):
             starts.append((model.name, temperature, top_p))
-            yield LocalServer(world.base_url, "generator_1", ("response_format",), lambda: False)
+            yield LocalServer((world.base_url,), "generator_1", ("response_format",), lambda: False)
 
         monkeypatch.setattr(evaluation_targets, "local_server", stand_in)
         yield starts, tmp_path, recorded_world

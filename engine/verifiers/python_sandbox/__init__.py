@@ -50,7 +50,6 @@ __all__ = [
     "Test",
     "isolation_level",
     "run_tests",
-    "run_tests_async",
     "shared_sandbox",
 ]
 
@@ -66,21 +65,6 @@ def run_tests(
 ) -> Report:
     """``Sandbox.run_tests`` of the process-wide sandbox."""
     return shared_sandbox().run_tests(
-        program, tests, setup=setup, entry_point=entry_point, limits=limits, stop_early=stop_early
-    )
-
-
-async def run_tests_async(
-    program: str,
-    tests: Sequence[Test],
-    *,
-    setup: str = "",
-    entry_point: str | None = None,
-    limits: Limits | None = None,
-    stop_early: bool = False,
-) -> Report:
-    """``Sandbox.run_tests_async`` of the process-wide sandbox."""
-    return await shared_sandbox().run_tests_async(
         program, tests, setup=setup, entry_point=entry_point, limits=limits, stop_early=stop_early
     )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import hashlib
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from engine.errors import ConfigurationError, InputError
 from engine.records import Outcome
@@ -49,7 +47,6 @@ class Sandbox:
         self.owner = os.getpid()
         self._programs = ZygotePool(self.size, self.level)
         self._testers = ZygotePool(self.size, self.level)
-        self._threads: ThreadPoolExecutor | None = None
         self._results: OrderedDict[str, Report] = OrderedDict()
         self._remembered = remembered
         self._guard = threading.Lock()
@@ -110,29 +107,6 @@ class Sandbox:
         if report.outcome is Outcome.OK:
             self._remember(key, report)
         return report
-
-    async def run_tests_async(
-        self,
-        program: str,
-        tests: Sequence[Test],
-        *,
-        setup: str = "",
-        entry_point: str | None = None,
-        limits: Limits | None = None,
-        stop_early: bool = False,
-    ) -> Report:
-        """As ``run_tests``, without holding up the event loop; as many run at once as there are places."""
-        with self._guard:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
-            threads = self._threads
-
-        def work() -> Report:
-            return self.run_tests(
-                program, tests, setup=setup, entry_point=entry_point, limits=limits, stop_early=stop_early
-            )
-
-        return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def pids(self) -> list[int]:
         """The processes that wait for programs now."""

@@ -103,6 +103,26 @@ def test_stored_log_probs_are_the_old_policy(model, tmp_path):
     assert line["clip_ratio/high_mean"] == pytest.approx(1 / 4)
 
 
+def test_the_entropy_is_the_mean_over_the_tokens_that_passed_through_the_model(model, tmp_path):
+    long, short = sample((20, 22, END), 1.0, 1.0), sample((23, END), 0.0, -1.0)
+    idle = sample((21, END), 0.5, 0.0)  # without a gradient
+    passed, temperature = [], 0.5
+    fresh = load(model)
+    for row in (long, short):
+        ids = torch.tensor([row.prompt_ids + row.completion_ids])
+        with torch.no_grad():
+            logps = (fresh(input_ids=ids).logits[0] / temperature).log_softmax(-1)
+        passed += (-(logps.exp() * logps).sum(-1))[len(row.prompt_ids) - 1 : -1].tolist()
+    assert len(passed) == 5
+    for size in (1, 3):
+        folder = tmp_path / str(size)
+        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3, "logprob_chunk_size": 2}
+        train(settings(model, max_steps=1, temperature=temperature, **cut), [[long, short, idle]], folder)
+        line = lines(folder)[0]
+        assert line["rows_without_gradient"] == 1
+        assert line["entropy"] == pytest.approx(sum(passed) / 5, abs=1e-5)
+
+
 def test_where_none_are_stored_the_start_may_stand_for_the_policy_that_sampled(model, tmp_path):
     group = [sample((20, END), 1.0, 1.0), sample((21, END), 0.0, -1.0)]
     before = logps(load(model), group)

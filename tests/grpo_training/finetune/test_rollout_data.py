@@ -320,6 +320,15 @@ def test_a_reply_to_a_second_request_keeps_its_text_and_not_its_log_probs(cache)
     assert report.remarks == {rollout_data.RE_ASKED: 1}
 
 
+def test_a_reply_that_was_re_asked_in_vain_answers_the_first_request(cache):
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    in_vain = rollout(1, 0.0, completion=completion, repairs=["re_asked", "first_kept"])
+    path = cache(group("p1", rollouts=[in_vain, rollout(2, 1.0, completion=completion)]))
+    [loaded], report = load(path)
+    assert [one.logprobs for one in loaded.responses] == [(-0.5,), (-0.5,)]
+    assert report.remarks == {}
+
+
 # ------------------------------------------------------------------ folders, other formats
 
 

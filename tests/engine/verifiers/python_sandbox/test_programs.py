@@ -2,7 +2,6 @@
 """Honest programs, what each status stands for, faults of the sandbox itself, and real programs."""
 
 import ast
-import asyncio
 import json
 import os
 import signal
@@ -26,7 +25,6 @@ from engine.verifiers.python_sandbox import (
     StdinTest,
     isolation_level,
     run_tests,
-    run_tests_async,
 )
 from tests.conftest import shared_file
 
@@ -266,13 +264,6 @@ def test_many_threads_share_it():
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(one, range(60)))
     assert isolation_level() in ("bubblewrap", "namespaces", "rlimits")
-
-
-async def test_async_runs_side_by_side():
-    reports = await asyncio.gather(
-        *(run_tests_async(f"def f(): return {x}", [CallTest("f", expected=x)]) for x in range(8))
-    )
-    assert all(report.all_passed for report in reports)
 
 
 def test_nothing_is_left_when_the_engine_is_killed():

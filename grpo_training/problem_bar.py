@@ -1,0 +1,45 @@
+"""How many problems of an evaluation are judged, and how well it goes: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINES = 10
+
+
+class ProblemDone(Protocol):
+    """To be called once for each problem."""
+
+    def __call__(self, right: int = 0, samples: int = 0) -> None:
+        """A problem was judged: of so many samples, so many are right. Without samples no share is shown."""
+
+
+@contextmanager
+def problem_bar(total: int, label: str) -> Iterator[ProblemDone]:
+    """A bar on a terminal, at most ten lines elsewhere; gone when the block is left, however it is left.
+
+    Args:
+        total: problems.
+        label: what is being asked.
+    """
+    from tqdm import tqdm
+
+    is_terminal = sys.stderr.isatty()
+    problems = all_right = all_samples = 0
+
+    def done(right: int = 0, samples: int = 0) -> None:
+        nonlocal problems, all_right, all_samples
+        problems, all_right, all_samples = problems + 1, all_right + right, all_samples + samples
+        share = f"{all_right / all_samples:.0%} right" if all_samples else ""
+        bar.set_postfix_str(share, refresh=False)
+        bar.update()
+        if not is_terminal and problems * _LINES // total != (problems - 1) * _LINES // total:
+            print(f"  {label}: {problems}/{total} problems {share}".rstrip(), flush=True)
+
+    with tqdm(total=total, desc=label, file=sys.stderr, leave=False, disable=not is_terminal) as bar:
+        yield done

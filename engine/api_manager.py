@@ -105,7 +105,7 @@ class ApiManager:
         self.path = path
         self._entries = dict(entries)
         self._environ = os.environ if environ is None else environ
-        self._endpoints: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
         for role, entry in self._entries.items():
             self._check_names(role, entry)
 
@@ -163,10 +163,18 @@ class ApiManager:
         return list(self._entries)
 
     def endpoint(self, role: str) -> Endpoint:
-        """The role's endpoint.
+        """The role's endpoint; of several, which differ in nothing but the address, the first.
 
         Raises:
             ConfigurationError: the role, its key or a needed field is missing, or a value is wrong.
+        """
+        return self.endpoints(role)[0]
+
+    def endpoints(self, role: str) -> tuple[Endpoint, ...]:
+        """One endpoint for each address of the role, where ``base_url`` is a list: servers that share the work.
+
+        Raises:
+            ConfigurationError: as :meth:`endpoint`.
         """
         if role not in self._endpoints:
             self._endpoints[role] = self._build(role)
@@ -176,7 +184,7 @@ class ApiManager:
         """The role's endpoint where it is configured, else that of ``fallback_role``."""
         return self.endpoint(role if self.has(role) else fallback_role)
 
-    def _build(self, role: str) -> Endpoint:
+    def _build(self, role: str) -> tuple[Endpoint, ...]:
         if role not in self._entries:
             raise self._no_key(role, f"{self.path} has no entry {role!r}.")
         entry = dict(self._entries[role])
@@ -187,8 +195,10 @@ class ApiManager:
             if not isinstance(variable, str) or not self._environ.get(variable):
                 raise self._no_key(role, f"{self.path} names the environment variable {variable!r}: not set.")
             entry["api_key"] = self._environ[variable].strip()
+        addresses = entry.get("base_url")
+        several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
         try:
-            return Endpoint(role=role, **entry)
+            return tuple(Endpoint(role=role, **{**entry, **own}) for own in several or [{}])
         except ValidationError as error:
             # Only places and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -78,7 +79,8 @@ class LLMClient:
         self._clock, self._sleep = clock, sleep
         self._salt = os.urandom(16)
         self._lanes: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointLane] = {}
-        self._by_role: dict[str, tuple[Endpoint, EndpointLane]] = {}
+        self._by_role: dict[str, list[tuple[Endpoint, EndpointLane]]] = {}
+        self._asked: Counter[EndpointLane] = Counter()
         self._flying: dict[str, asyncio.Future[Reply | None]] = {}
         self._switch = StopSwitch()
         self._sender = RequestSender(
@@ -148,8 +150,8 @@ class LLMClient:
             return await self._sample(request, sample_indices)
 
     async def _sample(self, request: ChatRequest, indices: Sequence[int]) -> list[Reply]:
-        endpoint, lane = self._lane(request.role)
-        keys = request_keys(request, endpoint.model, endpoint.extra_body, indices)
+        servers = self._servers(request.role)
+        keys = request_keys(request, servers[0][0].model, servers[0][0].extra_body, indices)
         wanted = dict(zip(keys, indices, strict=True))
         replies: dict[str, Reply] = {}
         if self._journal is not None:
@@ -164,6 +166,7 @@ class LLMClient:
                 for key in open_keys
                 if key not in others
             ]
+            endpoint, lane = min(servers, key=lambda server: self._asked[server[1]])
             await self._draw_all(lane, endpoint, request, mine)
             flights = {**others, **{sample.key: sample.reply for sample in mine}}
             for key, flight in flights.items():
@@ -179,10 +182,12 @@ class LLMClient:
         if not samples:
             return
         self._flying.update((sample.key, sample.reply) for sample in samples)
+        self._asked[lane] += len(samples)
         try:
             runs = _neighbours(samples)
             await _all_of([self._draw(lane, endpoint, request, run) for run in runs])
         finally:
+            self._asked[lane] -= len(samples)
             for sample in samples:
                 del self._flying[sample.key]
                 if not sample.reply.done():
@@ -199,11 +204,14 @@ class LLMClient:
 
     # -------------------------------------------------------------- the whole client
 
-    def _lane(self, role: str) -> tuple[Endpoint, EndpointLane]:
-        """A role's endpoint and the lane to it; roles with the same address, model, key and limits share one."""
-        if role in self._by_role:
-            return self._by_role[role]
-        endpoint = self._manager.endpoint(role)
+    def _servers(self, role: str) -> list[tuple[Endpoint, EndpointLane]]:
+        """A role's endpoints and the lanes to them."""
+        if role not in self._by_role:
+            self._by_role[role] = [(endpoint, self._lane(endpoint)) for endpoint in self._manager.endpoints(role)]
+        return self._by_role[role]
+
+    def _lane(self, endpoint: Endpoint) -> EndpointLane:
+        """The lane to an endpoint; roles with the same address, model, key and limits share one."""
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
         if name not in self._lanes:
@@ -211,8 +219,7 @@ class LLMClient:
             self._lanes[name] = EndpointLane(
                 endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep
             )
-        self._by_role[role] = (endpoint, self._lanes[name])
-        return self._by_role[role]
+        return self._lanes[name]
 
 
 def _neighbours(samples: list[Sample]) -> list[list[Sample]]:

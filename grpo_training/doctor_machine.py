@@ -139,12 +139,13 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> Finding:
         is_there = (Path(local_model) / "config.json").is_file()
         return verdict(is_there, f"{role}: the model in {local_model}", "Give the folder of a model (config.json ...).")
     try:
-        endpoint = manager.endpoint(role)
+        endpoint, *others = manager.endpoints(role)
     except ScaffoldError as error:
         return failure_of(error)
     if endpoint.api_key.get_secret_value() == _PLACEHOLDER:
         return failed(f"{role}: the key is still the example's placeholder", f"Write the key of {endpoint.base_url}.")
-    return passed(f"{role}: {endpoint.model} at {endpoint.base_url}, key present")
+    addresses = ", ".join(each.base_url for each in (endpoint, *others))
+    return passed(f"{role}: {endpoint.model} at {addresses}, key present")
 
 
 def asked_endpoints(path: Path) -> Iterable[Finding]:
@@ -161,10 +162,18 @@ async def _ask_all(manager: ApiManager) -> list[Finding]:
     local = manager.local_models()
     findings = [skipped(f"{role}: a model of this machine; ask it with --model {local[role]}") for role in local]
     for role in manager.roles():
-        if role not in local:
-            async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-                findings.append(await _ask(client, manager, role))
+        for own in () if role in local else _one_server_each(manager, role):
+            async with LLMClient(own, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
+                findings.append(await _ask(client, own, role))
     return findings
+
+
+def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
+    try:
+        endpoints = manager.endpoints(role)
+    except ScaffoldError:  # whoever asks meets it again and says it
+        return [manager]
+    return [manager.with_entries({role: {"base_url": endpoint.base_url}}) for endpoint in endpoints]
 
 
 async def _ask(client: Any, manager: ApiManager, role: str) -> Finding:

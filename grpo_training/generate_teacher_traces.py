@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,10 +16,10 @@ from grpo_training.command import run_command
 from grpo_training.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from engine.api_manager import ApiManager
-    from engine.llm_client import Counters, LLMClient
+    from engine.llm_client import Counters
     from engine.records import Problem, Sampling
     from engine.tasks.task import Task
     from grpo_training.run_manifest import RunManifest
@@ -109,13 +109,15 @@ def _teacher_endpoint(api_config: Path, concurrency: int) -> Iterator[ApiManager
     manager = ApiManager.load(api_config)
     model = manager.local_models().get(ROLE)
     if model is None:
-        most = manager.endpoint(ROLE).max_concurrency or concurrency
-        yield manager.with_entries({ROLE: {"max_concurrency": min(most, concurrency)}})
+        endpoints = manager.endpoints(ROLE)
+        share = max(1, concurrency // len(endpoints))
+        yield manager.with_entries({ROLE: {"max_concurrency": min(endpoints[0].max_concurrency or share, share)}})
         return
     from grpo_training.shared_server import shared_server
 
     with shared_server(Path(model)) as server:
-        yield manager.with_entries({ROLE: {**server.endpoint(), "max_concurrency": concurrency}})
+        share = max(1, concurrency // len(server.base_urls))
+        yield manager.with_entries({ROLE: {**server.endpoint(), "max_concurrency": share}})
 
 
 async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
@@ -125,10 +127,12 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or tasks that were left open.
     """
     from agents.teacher import TeacherAgent
+    from engine.adaptive_concurrency import ConcurrencyRule
     from engine.datasets import load_problems
     from engine.errors import IncompleteRunError
     from engine.rollout_store import RolloutStore
     from grpo_training.run_manifest import load_manifest, set_aside
+    from grpo_training.session import open_client
     from grpo_training.teacher_run import AcceptanceRule, TeacherRun
     from grpo_training.teacher_traces import table
 
@@ -139,8 +143,9 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     store = RolloutStore(settings.output)
     if settings.fresh:
         set_aside(store, settings.manifest)
+    at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
     with store.hold():
-        async with _open_client(settings, manager) as client:
+        async with open_client(settings, manager, at_once) as client:
             agent = TeacherAgent(client, task, settings.sampling, settings.prompts)
             manifest = _settled(settings, manager, agent.prompt_hash)
             run = TeacherRun(
@@ -208,31 +213,6 @@ def _settled(settings: TeacherSettings, manager: ApiManager, prompt_hash: str) -
 def configuration_hash(configuration: Mapping[str, Any]) -> str:
     """A short name for all that shapes a trace; stands on each."""
     return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
-
-
-@asynccontextmanager
-async def _open_client(settings: TeacherSettings, manager: ApiManager) -> AsyncIterator[LLMClient]:
-    from engine.adaptive_concurrency import ConcurrencyRule
-    from engine.budget import Budget
-    from engine.llm_client import LLMClient
-    from engine.rate_ledger import RateLedger
-    from engine.request_journal import RequestJournal
-    from engine.retry_policy import RetryPolicy
-    from grpo_training.session import ledger_path
-
-    settings.cache_dir.mkdir(parents=True, exist_ok=True)
-    journal = RequestJournal(settings.cache_dir / "requests.sqlite")
-    ledger = RateLedger(ledger_path(settings.api_config))
-    with closing(journal), closing(ledger):
-        async with LLMClient(
-            manager,
-            journal=journal,
-            ledger=ledger,
-            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
-            budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
-            concurrency=ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency),
-        ) as client:
-            yield client
 
 
 def _rows_of_this_start(run: TeacherRun, counters: Counters) -> list[tuple[str, str]]:

@@ -51,9 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         adapter=settings.adapter,
         temperature=settings.temperature,
         port=settings.port,
+        processes=1,
         log=settings.log,
     ) as server:
-        print(f"{server.base_url} serves {server.model} (Ctrl-C ends it)", flush=True)
+        print(f"{server.base_urls[0]} serves {server.model} (Ctrl-C ends it)", flush=True)
         while not server.ended():
             time.sleep(_LOOK_S)
     print("the server ended by itself", flush=True)

@@ -49,7 +49,7 @@ class _Place:
     def __init__(self, model: Path, temperature: float) -> None:
         self.model, self.temperature = model, temperature
         folder = user_folder()
-        name = hashlib.sha256(f"{model}:{temperature}".encode()).hexdigest()[:16]
+        name = hashlib.sha256(f"{model} at {temperature}".encode()).hexdigest()[:16]
         self.state, self.log = folder / f"{name}.json", folder / f"{name}.log"
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
@@ -58,7 +58,7 @@ class _Place:
         try:
             state = json.loads(self.state.read_text())
             server = LocalServer(
-                state["base_url"],
+                tuple(state["base_url"]),
                 state["model"],
                 tuple(state["never_send"]),
                 lambda: False,
@@ -66,7 +66,7 @@ class _Place:
             )
         except (FileNotFoundError, ValueError, KeyError):
             return None
-        return server if is_up(server.base_url) else None
+        return server if all(map(is_up, server.base_urls)) else None
 
     def start(self) -> LocalServer:
         """Start a keeper in a session of its own and wait until its server is up."""

@@ -43,6 +43,15 @@ def test_a_missing_role_says_where_and_both_ways_to_mend_it(tmp_path):
     assert caught.value.exit_code == 2
 
 
+def test_several_addresses_are_endpoints_that_differ_in_nothing_else(tmp_path):
+    addresses = ["http://a:1/v1", "http://b:2/v1/"]
+    manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "base_url": addresses, "rpm": 60}}))
+    first, second = manager.endpoints("critic")
+    assert (first.base_url, second.base_url) == ("http://a:1/v1", "http://b:2/v1")
+    assert second == first.model_copy(update={"base_url": "http://b:2/v1"})
+    assert manager.endpoint("critic") == first
+
+
 def test_the_key_may_come_from_the_environment(tmp_path):
     entry = {"api_key_env": "MY_KEY", "base_url": "https://x/v1", "model": "m"}
     path = write(tmp_path, {"critic": entry})
@@ -84,6 +93,9 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"base_url": "localhost:8129"}, "base_url"),
         ({"base_url": "http://localhost:port/v1"}, "base_url"),
         ({"base_url": "http:///v1"}, "base_url"),
+        ({"base_url": []}, "base_url"),
+        ({"base_url": ["http://x/v1", "localhost:8129"]}, "base_url"),
+        ({"base_url": ["http://x/v1", ["http://y/v1"]]}, "base_url"),
         ({"price_in": "dear"}, "price_in"),
         ({"model": ""}, "model"),
         ({"api_key": f"{SECRET} typographic–dash"}, "api_key"),

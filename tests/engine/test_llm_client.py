@@ -93,6 +93,26 @@ async def test_the_order_and_repetition_of_indices_are_the_callers(journal):
     assert sorted((seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]) == [(2, 2), (7, 1)]
 
 
+async def test_of_several_servers_the_least_busy_is_asked(journal):
+    quick, slow = chat_app(answer), chat_app(answer, latency_s=0.5)
+    texts_of = [f"q{n}" for n in range(40)]
+    async with serve(quick) as first, serve(slow) as second:
+        async with LLMClient(manager([first, second], max_concurrency=2), journal=journal, retry=QUICK) as client:
+            slots = asyncio.Semaphore(4)
+
+            async def one(text):
+                async with slots:
+                    return texts(await client.sample(ask(text), [0, 1]))
+
+            assert await asyncio.gather(*map(one, texts_of)) == [[f"{text}/0", f"{text}/1"] for text in texts_of]
+        asked = [Counter(seen.body["messages"][-1]["content"] for seen in app["seen"]) for app in (quick, slow)]
+        assert sum(asked, Counter()) == Counter(texts_of), "each question goes to one of them, its samples together"
+        assert len(asked[0]) > 2 * len(asked[1]) > 0
+    async with client_of(quick, journal) as client:  # the journal knows replies by the model, not by who gave them
+        assert texts(await client.sample(ask("q3"), [0, 1])) == ["q3/0", "q3/1"]
+        assert client.counters.requests_sent == 0
+
+
 async def test_the_seed_counts_up_with_the_sample(journal):
     app = chat_app(answer)
     async with client_of(app, journal) as client:
@@ -444,7 +464,7 @@ async def test_a_rate_limit_with_a_wait_pauses_every_caller_of_the_endpoint(jour
         assert 20.0 <= time_.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
         assert client.counters.concurrency_limit == 16  # 20 x 0.8
-        lane = client._by_role["g"][1]
+        [(_, lane)] = client._by_role["g"]
         assert ledger.not_before(ledger.scope(lane.endpoint)) == began + 20.0
         await lane.pause(100.0)
         before = time_.now

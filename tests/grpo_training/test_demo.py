@@ -140,7 +140,7 @@ from pathlib import Path
 from grpo_training import demo
 from grpo_training.command import run_command
 from tests.grpo_training.test_demo import as_server
-settings = demo.DemoSettings(output=Path(sys.argv[2]), problems=20, test_problems=2)
+settings = demo.DemoSettings(output=Path(sys.argv[2]), problems=20, window=1, test_problems=2)
 run_command(lambda: demo.run_demo(settings, as_server(sys.argv[1])))
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -142,4 +143,4 @@ def _changes(value: Value) -> tuple[Value, ...]:
         return (value + 1, 2 * value or 2, value - 1)
     if isinstance(value, Fraction):
         return tuple(canonical(other) for other in (value * Fraction(3, 2), value + 1, value / 2))
-    return (value * 1.5, value + 1, value / 2)
+    return tuple(other for other in (value * 1.5, value + 1, value / 2) if math.isfinite(other))

@@ -113,13 +113,14 @@ def _constant_expression(text: str) -> Known | None:
 
 def _quantity(text: str) -> Known | None:
     match = _QUANTITY.fullmatch(text)
-    if match is None or not re.search(r"\d", match["number"]):
+    if match is None:
         return None
     number, power = match["number"].replace(",", "").replace("−", "-"), match["exponent"]
-    if len(number.lower().partition("e")[2]) > 4:
+    mantissa, _, exponent = number.lower().partition("e")
+    if not re.search(r"\d", mantissa) or len(exponent) > 4:  # "e4" is a square of a chessboard
         return None
     value = Fraction(number) * Fraction(10) ** int(power.translate(_RAISED) if power else 0)
-    return Known(canonical(value), (match["unit"] or "").strip())
+    return Known(canonical(value), (match["unit"] or "").strip()) if bits_of(value) <= MAX_ANSWER_BITS else None
 
 
 # ------------------------------------------------------------------ stated kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class _Alternative:
 def merge_scaffolds(
     scaffolds: Sequence[Scaffold],
     answers: Sequence[str | None] = (),
+    is_stated: Callable[[str, str], bool] | None = None,
     solver: Solver | None = solve_in_worker,
 ) -> Merge:
     """Merge scaffolds of one problem.
@@ -75,6 +76,7 @@ def merge_scaffolds(
         scaffolds: at least one; variables that differ in case, spaces or underscores only are one variable.
         answers: their stated answers, as far as known. Where all of them are the same and the merged scaffold
             executes to another number, that is a conflict about the target.
+        is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
         solver: as in ``execute``.
 
     Two rules of an effect are equivalent where they are the same expression up to the order of sums and
@@ -105,20 +107,28 @@ def merge_scaffolds(
         chosen.append(candidates[0][0].edge)
     if conflicts:
         return Merge(None, tuple(conflicts), agreed)
-    return _checked(_assembled(named, knowns, _in_order(chosen, knowns)), answers, agreed, solver)
+    return _checked(
+        _assembled(named, knowns, _in_order(chosen, knowns)), answers, is_stated or _same_known, agreed, solver
+    )
 
 
-def _checked(merged: Scaffold, answers: Sequence[str | None], agreed: float, solver: Solver | None) -> Merge:
+def _checked(
+    merged: Scaffold,
+    answers: Sequence[str | None],
+    is_stated: Callable[[str, str], bool],
+    agreed: float,
+    solver: Solver | None,
+) -> Merge:
     cycle = find_cycle(merged)
     if cycle is not None:
         rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
         return Merge(None, (Conflict(cycle[0], rules),), agreed)
     execution = run(compile_scaffold(merged), None, solver)
-    if not execution.executed:
+    if not execution.executed or execution.answer is None:
         return Merge(None, (), agreed)
     stated = {answer.strip() for answer in answers if answer and answer.strip()}
-    if len(stated) == 1 and not _same_known(stated.copy().pop(), execution.answer):
-        texts = (str(execution.answer), *stated)
+    if len(stated) == 1 and not is_stated(execution.answer, *stated):
+        texts = (execution.answer, *stated)
         return Merge(None, (Conflict(merged.target_variable, texts),), agreed)
     final = merged.model_copy(update={"final_answer": execution.answer})
     return Merge(final, (), agreed, execution.answer)

@@ -14,7 +14,18 @@ from typing import Any
 from engine.records import Outcome
 from engine.rules.evaluation import evaluate
 from engine.rules.tree import Apply, Name, Node, apply
-from engine.rules.values import RuleEvaluationError, Value, WorkBudget, agree, canonical, checked
+from engine.rules.values import (
+    MAX_ANSWER_BITS,
+    RuleEvaluationError,
+    Value,
+    WorkBudget,
+    agree,
+    as_float,
+    bits_of,
+    canonical,
+    checked,
+    fail,
+)
 
 _MAX_DEGREE = 8
 _CPU_LIMIT_S = 2.0
@@ -60,7 +71,13 @@ def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None =
         EquationError: no solution, several, or none that could be found.
         RuleEvaluationError: a number is too large on the way.
     """
-    budget = budget or WorkBudget()
+    try:
+        return _single_solution(equation, solver, budget or WorkBudget())
+    except OverflowError:  # an exact number of more than 308 digits met a float
+        fail("too_large", "a number is too large for a float")
+
+
+def _single_solution(equation: Equation, solver: Solver | None, budget: WorkBudget) -> Value:
     found = polynomial_solutions(equation, budget)
     if found is None:
         if solver is None:
@@ -95,6 +112,8 @@ def _holds(equation: Equation, value: Value, budget: WorkBudget) -> bool:
         if error.kind == "too_large":
             raise
         return False
+    if not isinstance(left, float) and not isinstance(right, float):
+        return left == right  # of any length
     scale = max(1.0, abs(float(left)), abs(float(right)))
     return abs(float(left) - float(right)) <= 1e-7 * scale
 
@@ -195,7 +214,8 @@ def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
 
 def _trimmed(polynomial: _Polynomial) -> _Polynomial:
     """Without leading zeros; a float that is noise beside the other coefficients is a zero."""
-    scale = max((abs(float(value)) for value in polynomial), default=0.0)
+    has_floats = any(isinstance(value, float) for value in polynomial)
+    scale = max(abs(float(value)) for value in polynomial) if has_floats else 0.0
     end = len(polynomial)
     while end:
         last = polynomial[end - 1]
@@ -207,7 +227,7 @@ def _trimmed(polynomial: _Polynomial) -> _Polynomial:
 
 def _over(top: Value, bottom: Value) -> Value:
     if isinstance(top, float) or isinstance(bottom, float):
-        return checked(float(top) / float(bottom))
+        return checked(as_float(top) / as_float(bottom))
     return checked(canonical(Fraction(top) / Fraction(bottom)))
 
 
@@ -249,6 +269,8 @@ def _reduced(node: Node, equation: Equation) -> list[Any]:
     """A tree as JSON lists, with everything but the unknown worked out to a number's text."""
     if equation.unknown not in node.names:
         value = evaluate(node, equation.values)
+        if bits_of(value) > MAX_ANSWER_BITS:
+            fail("too_large", "a number is too long to be written for the solver")
         return ["number", repr(value) if isinstance(value, float) else str(value)]
     if isinstance(node, Name):
         return ["unknown"]

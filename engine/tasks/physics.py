@@ -11,26 +11,52 @@ from engine.tasks.scaffold_task import REPLY_SCHEMA, ScaffoldTask
 
 if TYPE_CHECKING:
     from engine.records import Scaffold
+    from engine.verifiers.units import Quantity
+
+_FIGURES = 12
 
 
 def with_stated_unit(executed: str, stated: str | None) -> str:
-    """The executed number with the unit that the stated answer carries; rules compute with bare numbers."""
-    from engine.verifiers.answer_text import clean
-    from engine.verifiers.numerals import numeral_prefix
+    """The executed number with the unit that the stated answer carries; rules compute with bare numbers.
 
-    number = _decimal_text(executed)
-    prefix = numeral_prefix(clean(stated)) if stated else None
-    return number if prefix is None else f"{number} {prefix[1].strip()}".strip()
+    The number is taken to be in that unit. Where it is not the stated one so, but is in SI base units, it was
+    computed in those: 0.0293 for a stated "29.3 ms" is 29.3 ms.
+    """
+    from engine.verifiers.answers import is_value, verify_answer
+    from engine.verifiers.units import from_base_units
 
-
-def _decimal_text(executed: str) -> str:
-    """An exact value in 12 figures, of any size; a text that is no number stays as it is."""
     try:
         value = Fraction(executed)
     except (ValueError, ZeroDivisionError):
         return executed
-    with localcontext(prec=12, Emax=MAX_EMAX, Emin=MIN_EMIN):
-        return f"{(Decimal(value.numerator) / Decimal(value.denominator)).normalize():g}"
+    quantity = _stated_quantity(stated) if stated and is_value(stated, "physics") else None
+    if stated is None or quantity is None or not quantity.written:
+        return _decimal_text(value)
+    as_stated = f"{_decimal_text(value)} {quantity.written}"
+    if verify_answer(as_stated, stated, kind="physics").correct:
+        return as_stated
+    converted = 100 * value if quantity.written == "%" else from_base_units(value, quantity.unit)
+    if converted is None:
+        return as_stated
+    from_base = f"{_decimal_text(converted)} {quantity.written}"
+    return from_base if verify_answer(from_base, stated, kind="physics").correct else as_stated
+
+
+def _stated_quantity(stated: str) -> Quantity | None:
+    """The quantity that a stated answer names: "v = 3 m/s", "about 3 m/s", "the speed is 3 m/s"."""
+    from engine.verifiers.answer_shapes import read_shape
+    from engine.verifiers.answer_text import answer_text
+    from engine.verifiers.units import read_quantity, without_side_remarks
+
+    shape = read_shape(without_side_remarks(answer_text(stated)))
+    return read_quantity(shape.text) if shape.kind == "value" else None
+
+
+def _decimal_text(value: Fraction) -> str:
+    """An exact value in 12 figures, of any size."""
+    with localcontext(prec=_FIGURES, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        number = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
+        return f"{number:f}" if -5 <= number.adjusted() < _FIGURES else f"{number:g}"  # 500, not 5e+2
 
 
 def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | None]:

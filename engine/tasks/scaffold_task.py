@@ -10,7 +10,7 @@ from engine.reward_evaluator import mean_of_measured
 from engine.scaffold_parsing import parse_scaffold, scaffold_from_object
 from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
 from engine.tasks.task import JSON_OBJECT, Measurement, TaskMerge
-from engine.verifiers.answers import check_ground_truth, verify_answer
+from engine.verifiers.answers import check_ground_truth, is_value, verify_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,14 +151,17 @@ class ScaffoldTask:
         readable = [candidate for candidate in candidates if candidate.scaffold is not None]
         if not readable:
             return TaskMerge(None, [])
+        stated = [candidate.stated_answer for candidate in readable if candidate.stated_answer is not None]
         merge = merge_scaffolds(
-            [candidate.scaffold for candidate in readable if candidate.scaffold is not None],
-            [candidate.stated_answer for candidate in readable],
+            [candidate.scaffold for candidate in readable if candidate.scaffold is not None], stated, self._is_stated
         )
         if merge.merged is None:
             told = [f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts]
             return TaskMerge(None, told[:_MOST_CONFLICTS])
-        return TaskMerge(self._measured(merge.merged, [], merge.merged.final_answer), [])
+        executed = merge.answer or ""
+        said = next((answer for answer in stated if self._is_stated(executed, answer)), stated[0] if stated else None)
+        final = self.executed_answer(executed, said)
+        return TaskMerge(self._measured(merge.merged.model_copy(update={"final_answer": final}), [], final), [])
 
     def _candidate(self, parsed: ParsedScaffold, stated: str | None = None) -> Candidate:
         stated = parsed.stated_answer if stated is None else stated
@@ -206,7 +209,14 @@ class ScaffoldTask:
             detail={"graph": graph, "logic": logic},
         )
 
+    def _is_stated(self, executed: str, stated: str) -> bool:
+        """Whether a merged graph's value is what a solver stated; true also where no checker could be started."""
+        return self._agreement(self.executed_answer(executed, stated), stated) != 0.0
+
     def _agreement(self, executed: str | None, stated: str | None) -> float | None:
         if executed is None or stated is None:
             return None
-        return 1.0 if verify_answer(executed, stated, kind=self.kind).correct else 0.0
+        if not is_value(stated, self.kind):  # "**" agrees with nothing
+            return 0.0
+        correct = verify_answer(executed, stated, kind=self.kind).correct
+        return None if correct is None else float(correct)  # no checker could be started: not measured

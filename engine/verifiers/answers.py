@@ -84,7 +84,7 @@ def verify_answer(
     if kind == "math" and rel_tol is None and answer and _are_integers(answer, ground_truth):
         return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
     truth = _prepared(ground_truth, kind)
-    if not truth or len(truth) > MAX_ANSWER_CHARS:
+    if not truth or len(truth) > MAX_ANSWER_CHARS:  # as ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
     said = _prepared(answer, kind) if answer else ""
     if not said:
@@ -105,6 +105,11 @@ def _are_integers(answer: str, truth: str) -> bool:
     """Whether both are bare digits, which most answers are; all else takes the longer way to the same rules."""
     both = answer + truth
     return both.isdecimal() and both.isascii() and len(both) <= 2 * _SHOWN and bool(truth)
+
+
+def is_value(text: str, kind: Kind = "math") -> bool:
+    """Whether a text can stand as the truth in ``verify_answer``; "**" and "<answer></answer>" say nothing."""
+    return 0 < len(_prepared(text, kind)) <= MAX_ANSWER_CHARS
 
 
 def check_ground_truth(text: str | None, kind: Kind = "math") -> None:

@@ -120,11 +120,13 @@ class _Court:
         if self.formulas(answer_core, truth_core):
             return True
         if (answer_unit == _DEGREE) != (truth_unit == _DEGREE):  # pi/6 is 30 degrees
-            return self.formulas(*(
+            in_radians = (
                 rf"({core})\pi/180" if unit == _DEGREE else core
                 for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
-            ))  # fmt: skip
-        return False
+            )
+            if self.formulas(*in_radians):
+                return True
+        return r"\circ" in answer + truth and self.formulas(answer, truth)  # the degrees are inside: \tan 75^\circ
 
     def formulas(self, answer: str, truth: str) -> bool:
         try:

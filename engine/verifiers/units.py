@@ -43,13 +43,14 @@ _registry_guard = threading.Lock()
 class Quantity:
     """A number with a unit. ``number`` is None where the number is a formula, whose text is ``formula``.
 
-    ``prose`` is what stands after the unit ("downwards").
+    ``prose`` is what stands after the unit ("downwards"); ``written`` is the unit with its prose as it was written.
     """
 
     unit: Powers
     number: Numeral | None
     formula: str = ""
     prose: str = ""
+    written: str = ""
 
 
 def without_side_remarks(text: str) -> str:
@@ -67,16 +68,18 @@ def read_quantity(text: str) -> Quantity | None:
     prefix = numeral_prefix(text)
     if prefix and percent != text and not prefix[1].strip(" %\\"):
         number = prefix[0]
-        return Quantity((), Numeral(number.value / 100, number.rounded, number.figures, number.place / 100))
+        hundredth = Numeral(number.value / 100, number.rounded, number.figures, number.place / 100)
+        return Quantity((), hundredth, written="%")
     if prefix:
         number, rest = prefix
-        found = _unit_and_prose(re.sub(r"^\s*(?:\\cdot|\\times|\*)\s*(?=[A-Za-z\\])", " ", rest))
+        rest = re.sub(r"^\s*(?:\\cdot|\\times|\*)\s*(?=[A-Za-z\\])", " ", rest)
+        found = _unit_and_prose(rest)
         if found:
-            return Quantity(found[0], number, prose=found[1])
+            return Quantity(found[0], number, prose=found[1], written=rest.strip())
     for split in list(_SPLIT.finditer(text))[:_MAX_SPLITS]:
         formula, unit = text[: split.start()], read_unit(text[split.end() :])
         if formula and unit and re.search(r"[\d]|\\pi", formula):
-            return Quantity(unit, None, formula)
+            return Quantity(unit, None, formula, written=text[split.end() :])
     return None
 
 
@@ -142,6 +145,18 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     if answer.unit != truth.unit and any(name in _STEPS for name, _ in (*answer.unit, *truth.unit)):
         noise += _NOISE
     return abs(converted - truth.number.value) <= tolerance + noise
+
+
+def from_base_units(value: Fraction, unit: Powers) -> Fraction | None:
+    """A value that is meant in SI base units, in a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds.
+
+    None where the unit is too large or too small for a float, such as Ppc^12.
+    """
+    try:
+        slope, start = _scale(unit)
+        return (value - start) / slope
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return None
 
 
 def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:

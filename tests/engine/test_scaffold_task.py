@@ -7,6 +7,7 @@ from engine.records import Fusion, Outcome, Problem, RolloutGroup
 from engine.reward_evaluator import CRITIC_WEIGHTS, Baseline, RewardEvaluator
 from engine.rollout_store import read
 from engine.tasks.task import task_named
+from engine.verifiers.worker import WorkerPool, WorkResult
 
 MATH, PHYSICS = task_named("math"), task_named("physics")
 APPLES = Problem(id="p", text="Three crates hold four apples each. How many apples?", answer="12")
@@ -132,6 +133,65 @@ def test_wrong_dimensions_cost_logic():
     assert scored.detail["logic"]["dimensions"] == 0.0
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "≈ 14.0 m/s",
+        "about 14 m/s",
+        "v = 14.0 m/s",
+        "The speed is 14.0 m/s.",
+        r"\sqrt{196} m/s",
+        "(14) m/s",
+        "0.014 km/s",
+    ],
+)
+def test_a_unit_is_taken_from_every_form_of_a_stated_answer(stated):
+    scored = score(fall(answer=stated), FALL, PHYSICS)
+    assert scored.candidate.answer_source == "executed"
+    assert scored.is_correct
+    assert scored.detail["logic"]["answers_agree"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "stated", "answer"),
+    [  # h is 10
+        ("v = h / 1000", "10 ms", "10 ms"),
+        ("v = h", "10 ms", "10 ms"),
+        ("v = h / 500", "10 ms", "0.02 ms"),
+        ("v = h * 30", "26.85 °C", r"26.85 ^\circ C"),
+        ("v = h / 40", "25 %", "25 %"),
+        ("v = h * 5 / 2", "25 %", "25 %"),
+        ("v = h / 20", "25 %", "0.5 %"),
+        ("v = asin(h / 20)", "30 degrees", "30 degrees"),
+        ("v = 3 * h", "30 Ppc^12", "30 Ppc^12"),
+        ("v = h", "30 Ppc^12", "10 Ppc^12"),
+    ],
+)
+def test_a_value_in_base_units_is_read_as_the_stated_one(rule, stated, answer):
+    scored = score(fall(rule, stated), FALL, PHYSICS)
+    assert scored.candidate.answer == answer
+
+
+@pytest.mark.parametrize("stated", ["**", "```", "\\[", "", "$$", "<answer></answer>", "\\quad", "x" * 1001])
+@pytest.mark.parametrize("task", [MATH, PHYSICS])
+def test_a_statement_without_a_value_agrees_with_nothing(task, stated):
+    scored = RewardEvaluator().score(task, APPLES, task.candidate_from_record(scaffold(), stated, APPLES))
+    assert scored.is_correct
+    assert scored.detail["logic"]["answers_agree"] == 0.0
+    replied = task.parse(json.dumps(scaffold(final_answer=stated)), APPLES)
+    assert replied.answer_source == "executed"
+
+
+def test_an_agreement_that_no_checker_could_decide_is_absent(monkeypatch):
+    def unavailable(*_args, **_kwargs):
+        return WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
+
+    monkeypatch.setattr(WorkerPool, "run", unavailable)
+    candidate = MATH.parse(json.dumps(scaffold(final_answer="sqrt(144)")), APPLES)
+    assert candidate.answer_source == "executed"
+    assert candidate.detail["logic"]["answers_agree"] is None
+
+
 def test_a_unit_is_part_of_a_physics_answer():
     assert not score(fall(answer="14.0 kg"), FALL, PHYSICS).is_correct
     assert not score(fall(answer="14.0"), FALL, PHYSICS).is_correct
@@ -152,6 +212,31 @@ def test_an_answer_without_its_unit_is_no_length():
     for stated, expected in (("30 m", 1.0), ("30", 0.5), ("30 degrees", 0.5)):
         reply = fall("v = 3 * h", stated, knowns={"h": "10 m", "g": "2"})
         assert score(reply, problem, PHYSICS).detail["logic"]["dimensions"] == expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "answer"),
+    [
+        (["14.0 m/s", "14.0 m/s"], "14 m/s"),
+        (["14 m/s", "14.0 m/s"], "14 m/s"),
+        (["13.0 kg", "0.0140 km/s"], "0.014 km/s"),
+        (["14.0 m/s", None], "14 m/s"),
+        (["12 m/s", "13 m/s"], "14 m/s"),
+    ],
+)
+def test_a_merged_physics_scaffold_has_its_unit(stated, answer):
+    candidates = [PHYSICS.parse(json.dumps(fall(answer=each)), FALL) for each in stated]
+    merge = PHYSICS.merge(candidates, FALL)
+    assert merge.conflicts == []
+    assert merge.candidate.answer == merge.candidate.scaffold.final_answer == answer
+    scored = RewardEvaluator().score(PHYSICS, FALL, merge.candidate)
+    assert scored.is_correct
+    assert scored.detail["logic"]["dimensions"] == 1.0
+
+
+def test_a_merged_physics_scaffold_against_what_all_state_is_a_conflict():
+    candidates = [PHYSICS.parse(json.dumps(fall(answer="13 m/s")), FALL)] * 2
+    assert PHYSICS.merge(candidates, FALL).conflicts == ["v: 14 | 13 m/s"]
 
 
 def test_a_copy_adds_nothing_whatever_a_judge_thinks():

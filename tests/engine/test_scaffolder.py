@@ -268,6 +268,9 @@ def test_numbers_of_knowns(written, value, unit):
         math.nan,
         "9**9**9",
         "x" * 500,
+        "e4",
+        "-E5 m",
+        "1e9999",
     ],
 )
 def test_what_is_no_number(written):

@@ -63,6 +63,28 @@ def test_without_one_solution_there_is_none(text, stated, kind):
     assert caught.value.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a*x = 3*a", 3),
+        ("x + a = 2*a + 1", 2**2024 + 1),
+        ("a*x = 3", Fraction(3, 2**2024)),
+        ("(x - 1)^2 = a", None),  # two of them
+        ("x^2 + 0.5x = a", "too_large"),
+        ("x / a = sqrt(2)", "too_large"),
+        ("x^5 + x = a^3", "too_large"),
+    ],
+)
+def test_integers_beyond_floats_are_solved_exactly_or_refused(text, expected):
+    told = equation(text, a=2**2024)
+    if isinstance(expected, int | Fraction):
+        assert solve(told, no_worker) == expected
+        return
+    with pytest.raises(RuleEvaluationError) as caught:
+        solve(told, solve_in_worker)
+    assert caught.value.kind == (expected or "ambiguous")
+
+
 def test_large_powers_of_the_unknown_are_not_multiplied_out():
     assert polynomial_solutions(equation("(x + 1)^100 = 2"), WorkBudget()) is None
     assert polynomial_solutions(equation("x^5 - x = 1"), WorkBudget()) is None

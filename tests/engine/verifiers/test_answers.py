@@ -79,6 +79,10 @@ def test_the_known_errors_of_the_field_are_not_ours(truth, answer, kind, right):
         ("5 cm", "5"),
         ("90", r"90^\circ"),
         (r"30^\circ", r"\frac{\pi}{6}"),
+        ("30 degrees", r"\frac{\pi}{6}"),
+        (r"2+\sqrt{3}", r"\tan 75^\circ"),  # the degrees are the argument's, not the value's
+        (r"2\cos(20^\circ)", r"2\cos 20^\circ"),
+        ("1.8794", r"2\cos 20^\circ"),
         ("5 m", r"5\text{ m}"),
         ("2 ft", "24 inches"),
         (r"\frac{\sqrt{3}}{2}", "0.866"),
@@ -126,6 +130,8 @@ def test_right_in_mathematics(answer, truth):
         ("5 m", "5"),  # m may be an unknown
         ("20 4", "204"),
         ("x-1)", "x+1"),
+        (r"60^\circ", r"30^\circ"),
+        (r"\tan 70^\circ", r"2+\sqrt{3}"),
         ("e|x}", "e^{x}"),
         ("B", "C"),
         ("Tuesday", "Evelyn"),

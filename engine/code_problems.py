@@ -8,6 +8,7 @@ that its prompt shows, so that a record that keeps a problem's text and answer c
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, Literal
 from engine.code_reply import defined_names, parse_program
 from engine.code_tests import CodeTest, called_names, from_assert, from_literal, to_literal
 from engine.errors import InputError
+from engine.python_syntax import parse
 from engine.records import Problem
 
 MAX_TESTS_CHARS = 192 << 10
@@ -26,6 +28,13 @@ MBPP_SPLITS = {"prompt": range(1, 11), "test": range(11, 511), "validation": ran
 """The official splits by ``task_id``, for the full and the sanitized set."""
 
 APPS_DIFFICULTIES = ("introductory", "interview", "competition")
+
+_COMPARISONS = {
+    "call": ("exact", "sequence", "tokens", "lines", "float", "set"),
+    "stdin": ("exact", "lines", "tokens", "float", "set"),
+    "assert": ("exact",),
+}
+"""What ``cmp`` of a test may be, as ``python_sandbox.tests_of_a_program`` defines it."""
 
 _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
 
@@ -92,12 +101,20 @@ def read_facts(answer: str) -> CodeFacts:
         ) from None
     if not facts.tests:
         raise InputError("there is no test", fix="A program without tests cannot be scored; take the problem out.")
+    limit_s: Any = facts.time_limit_s
+    if limit_s is not None and not (type(limit_s) in (int, float) and 0 < limit_s < math.inf):
+        raise InputError(f"time_limit_s is {limit_s!r}", fix="Give seconds above 0.")
     if facts.io_mode not in ("call", "stdin"):
         raise InputError(f"io_mode is {facts.io_mode!r}", fix='Give "call" or "stdin".')
     return facts
 
 
 def _checked(test: Any) -> CodeTest:
+    """A test whose texts can all be read, so that no run ends on one.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is none.
+    """
     needed = {"call": ("fn", "args", "expected"), "stdin": ("stdin", "expected"), "assert": ("code",)}
     missing = [key for key in needed[test["kind"]] if not isinstance(test.get(key), str)]
     if missing:
@@ -106,8 +123,18 @@ def _checked(test: Any) -> CodeTest:
     if row["kind"] == "call":
         if not isinstance(from_literal(row["args"]), list | tuple) or not _is_function(row["fn"]):
             raise ValueError("a call needs a function's name and a list of arguments")
+        if not _is_keywords(from_literal(row.get("kwargs", "{}"))):
+            raise ValueError("kwargs of a call must be a dict of names")
         from_literal(row["expected"])
+    for source in (row.get("code", ""), row.get("setup", "")):
+        parse(source)
+    if "cmp" in row and row["cmp"] not in _COMPARISONS[row["kind"]]:
+        raise ValueError(f"cmp is {row['cmp']!r}; it may be {', '.join(_COMPARISONS[row['kind']])}")
     return row
+
+
+def _is_keywords(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value)
 
 
 # ------------------------------------------------------------------ rows
@@ -224,7 +251,11 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:
     """A row of our own form; what it leaves out is found as for MBPP."""
-    tests, listed = list(row["tests"]), list(row.get("test_list") or [])
+    listed = list(row.get("test_list") or [])
+    try:
+        tests = [_checked(test) for test in row["tests"]]
+    except ValueError as error:
+        raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
     reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
     io_mode: Any = row.get("io_mode") or ("stdin" if tests and tests[0].get("kind") == "stdin" else "call")
     entry_point = row.get("entry_point") or (_entry_point(tests, reference) if io_mode == "call" else None)
@@ -292,12 +323,17 @@ def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
 
 
 def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
-    """The function that most tests call and the reference defines; without a reference, the most called one."""
+    """The function that most tests call and the reference defines; without a reference, the most called one.
+
+    What a test's setup brings along is not asked of the program.
+    """
     tree = parse_program(reference)
     defined = defined_names(tree) if tree else set()
     counts: Counter[str] = Counter()
     for test in tests:
-        names = called_names(test)
+        setup = parse_program(test.get("setup", ""))
+        brought = defined_names(setup) if setup else set()
+        names = [name for name in called_names(test) if name not in brought]
         counts.update([name for name in names if not defined or name in defined][:1])
     return counts.most_common(1)[0][0] if counts else None
 

@@ -145,6 +145,38 @@ def test_a_row_of_our_own_needs_little():
             code_problem({"problem": "P", "tests": [bad]}, "x")
 
 
+def test_a_function_that_the_setup_brings_is_not_the_entry_point():
+    test = {"kind": "assert", "code": "assert isclose(f(1), 5) == True", "setup": "from math import isclose"}
+    assert facts_of(code_problem({"prompt": "p", "tests": [test]}, "p1")).entry_point == "f"
+
+
+_CALL = {"kind": "call", "fn": "f", "args": "[1]", "expected": "2"}
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ({"kind": "assert", "code": "assert f(1 =="}, "not Python"),
+        ({"kind": "assert", "code": "assert f(1) == 1", "setup": "x = ("}, "not Python"),
+        ({**_CALL, "kwargs": "[1]"}, "kwargs"),
+        ({**_CALL, "kwargs": "{1"}, "not Python"),
+        ({**_CALL, "kwargs": "{1: 2}"}, "kwargs"),
+        ({**_CALL, "cmp": "exactly"}, "cmp is 'exactly'"),
+        ({"kind": "stdin", "stdin": "1", "expected": "2", "cmp": "sequence"}, "cmp is 'sequence'"),
+    ],
+)
+def test_a_test_that_no_run_could_ask_is_refused_when_it_is_read(test, said):
+    with pytest.raises(UnusableRowError, match=said) as refused:
+        code_problem({"prompt": "p", "tests": [test]}, "p1")
+    assert refused.value.reason == "unreadable_test"
+
+
+@pytest.mark.parametrize("seconds", ["5", -1, 0, True, float("nan"), float("inf")])
+def test_a_time_limit_is_a_number_of_seconds(seconds):
+    with pytest.raises(UnusableRowError, match="time_limit_s"):
+        code_problem({"prompt": "p", "tests": [_CALL], "time_limit_s": seconds}, "p1")
+
+
 @pytest.mark.parametrize(
     "answer", ["12", "[]", "{}", '{"io_mode": "call", "entry_point": "f", "tests": []}', "[" * 9999]
 )

@@ -27,7 +27,6 @@ from engine.verifiers.python_sandbox.tests_of_a_program import (
 from engine.verifiers.python_sandbox.workers import Zygote
 
 _SAID_BY_PROGRAM = {Status.RUNTIME_ERROR, Status.MEMORY, Status.FORBIDDEN, Status.NO_ENTRY_POINT}
-_SAID_BY_TEST = _SAID_BY_PROGRAM | {Status.PASS, Status.WRONG_ANSWER}
 _T = TypeVar("_T")
 
 
@@ -40,8 +39,13 @@ class Question:
     cmp: Comparison
 
 
-def question(test: Test) -> Question | None:
+def question(test: Test, setup: str = "", entry_point: str | None = None) -> Question | None:
     """The question that a test comes down to; None for a test that is none.
+
+    Args:
+        test: of any kind.
+        setup: what runs before all tests.
+        entry_point: a name that the program must define.
 
     Raises:
         InputError: for arguments that are no plain values.
@@ -53,15 +57,15 @@ def question(test: Test) -> Question | None:
             raise InputError(f"A test of {test.fn} has arguments that cannot be sent", why=str(error)) from None
         return Question(request, test.expected, test.cmp)
     if isinstance(test, AssertTest):
-        return _split(test)
+        return _split(test, setup, entry_point)
     return None
 
 
-def _split(test: AssertTest) -> Question | None:
+def _split(test: AssertTest, setup: str, entry_point: str | None) -> Question | None:
     """``assert f(...) == literal`` as a question: the program's process never learns the literal.
 
     Only for a plain call of a function of the program's. Of ``f(x) - 5 == 0`` or ``isclose(f(x), 5) == True`` a
-    forger knows what should come, and an object of his own could give it.
+    forger knows what should come, and an object of his own could give it; so a setup's own functions stay outside.
     """
     try:
         body = parse(test.code.strip()).body
@@ -80,19 +84,32 @@ def _split(test: AssertTest) -> Question | None:
             expected = ast.literal_eval(answer)
         except (ValueError, TypeError, SyntaxError, RecursionError):
             continue
-        if not _is_call_of_program(expression):
+        if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point):
             return None
         request = {"expression": ast.unparse(expression), "setup": test.setup}
         return Question(request, expected, "exact")
     return None
 
 
-def _is_call_of_program(expression: ast.expr) -> bool:
+def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None) -> bool:
     return (
         isinstance(expression, ast.Call)
         and isinstance(expression.func, ast.Name)
         and not hasattr(builtins, expression.func.id)
+        and not _may_bind(setup, expression.func.id, entry_point)
     )
+
+
+def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
+    """Whether a setup may give the name its meaning; ``import *`` gives none to the entry point."""
+    try:
+        nodes = list(ast.walk(parse(setup)))
+    except ValueError:
+        return True
+    bound = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    return name in bound or ("*" in bound and name != entry_point)
 
 
 class Judge:
@@ -125,7 +142,7 @@ class Judge:
     def statuses(self, tests: Sequence[Test]) -> tuple[Status, ...]:
         """One status a test. Raises ``SandboxError`` where the sandbox failed."""
         statuses = [Status.NOT_RUN] * len(tests)
-        questions = [question(test) for test in tests]
+        questions = [question(test, self._setup, self._entry_point) for test in tests]
         asked = [index for index, each in enumerate(questions) if each is not None]
         while asked and not self._stop(statuses):
             found = self._answers([each for index in asked if (each := questions[index]) is not None])
@@ -199,19 +216,22 @@ class Judge:
         return Status.PASS if right else Status.WRONG_ANSWER
 
     def _message(self, process: ProgramProcess, time_s: float) -> dict[str, Any]:
-        message = wire.loads(process.receive(time_s))
+        return self._object(process.receive(time_s))
+
+    def _object(self, frame: bytes) -> dict[str, Any]:
+        message = wire.loads(frame)
         if not isinstance(message, dict):
             raise wire.MalformedError("no object")
         return message
 
-    def _said(self, message: dict[str, Any], allowed: set[Status] = _SAID_BY_PROGRAM) -> Status | None:
+    def _said(self, message: dict[str, Any]) -> Status | None:
         """The failure in a message; None where it has a value instead."""
         if "value" in message:
             return None
-        self._note(str(message.get("text", ""))[:300])
-        kind = message.get("error")
-        if kind not in allowed:
+        kind, text = message.get("error"), message.get("text", "")
+        if not isinstance(kind, str) or not isinstance(text, str) or kind not in _SAID_BY_PROGRAM:
             raise wire.MalformedError("neither a value nor an error")
+        self._note(text[:300])
         return Status(kind)
 
     def _run_main(self, test: StdinTest) -> Status:
@@ -250,7 +270,9 @@ class Judge:
             ):
                 while "verdict" not in (message := self._message(tester, until - time.monotonic())):
                     program.send(message["call"])
-                    tester.send_raw(program.receive(until - time.monotonic()))
+                    reply = program.receive(until - time.monotonic())
+                    self._said(self._object(reply))  # whoever tests reports a failure's kind: "pass" must not be one
+                    tester.send_raw(reply)
         self._note(str(message.get("text", "")))
         return Status(message["verdict"])
 

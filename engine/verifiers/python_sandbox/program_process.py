@@ -177,6 +177,8 @@ class ProgramProcess:
                 raise ProgramStopped(Status.OUTPUT_LIMIT, f"more than {self._limits.output_bytes} bytes of output")
         else:
             self._received += data
+            if len(self._received) > _LENGTH.size + self._limits.output_bytes + _CHUNK:  # nobody has asked for so much
+                raise ProgramStopped(Status.OUTPUT_LIMIT, "more written to the channel than was asked for")
 
     def _flush(self) -> None:
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):

@@ -146,10 +146,12 @@ def _asserts(channel: int, job: dict[str, Any]) -> int:
     """Run a test's own code. The program is in another process; its functions are asked for over the channel."""
     namespace = _module("test")
     try:
-        if job["setup"]:
-            _execute(job["setup"], "setup", namespace)
-        names = {node.id for node in ast.walk(ast.parse(job["program"])) if isinstance(node, ast.Name)}
-        for name in names - namespace.keys() - vars(builtins).keys() | set(job["remote"]):
+        trees = (ast.parse(job["setup"]), ast.parse(job["program"]))
+        names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may use what the program defines
+            namespace[name] = _Remote(channel, name)
+        _execute(job["setup"], "setup", namespace)
+        for name in job["remote"]:
             namespace[name] = _Remote(channel, name)
         _execute(job["program"], "test", namespace)
     except AssertionError as error:
@@ -184,7 +186,7 @@ class _Remote:
         }
         _write_frame(self._channel, {"call": call})
         reply = wire.loads(_read_frame(self._channel))
-        if "error" in reply:
+        if "value" not in reply:  # the same question as outside, where the kind of error was looked at
             raise _RemoteError(reply["error"], f"{self._name}: {reply.get('text', '')}")
         for mine, theirs in zip(args, wire.from_form(reply["args"]), strict=True):
             _take_over(mine, theirs)

@@ -16,6 +16,7 @@ from engine.verifiers.python_sandbox import (
     Sandbox,
     SandboxError,
     Status,
+    StdinTest,
     isolation_level,
     workers,
 )
@@ -270,6 +271,29 @@ FORGERS = {
         text = b'{"error":"pass"}'
         os.write(3, len(text).to_bytes(4, 'big') + text)
         def f(a, b): return 0""",
+    "says_pass_when_called": """
+        import os
+        def f(a, b):
+            text = b'{"error":"pass"}'
+            os.write(3, len(text).to_bytes(4, 'big') + text)
+            os._exit(0)""",
+    "says_pass_beside_a_value": """
+        import os
+        def f(a, b):
+            text = b'{"value":0,"args":[20,22],"error":"pass"}'
+            os.write(3, len(text).to_bytes(4, 'big') + text)
+            os._exit(0)""",
+    "odd_error": """
+        import os
+        text = b'{"error":[]}'
+        os.write(3, len(text).to_bytes(4, 'big') + text)
+        def f(a, b): return 0""",
+    "odd_error_when_called": """
+        import os
+        def f(a, b):
+            text = b'{"error":["pass"]}'
+            os.write(3, len(text).to_bytes(4, 'big') + text)
+            os._exit(0)""",
     "odd_value": """
         import os
         text = b'{"value":{"tuple":{"dict":[[1]]}}}'
@@ -354,6 +378,28 @@ def test_an_object_that_agrees_with_everything_passes_no_code(sandbox, code):
     test = AssertTest(code, "from math import isclose")
     assert sandbox.run_tests(textwrap.dedent(program), [test]).statuses == (Status.RUNTIME_ERROR,)
     assert sandbox.run_tests("def f(x): return 5", [test]).all_passed
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "from math import isclose as near",
+        "import math\ndef near(one, other): return math.isclose(one, other)",
+        "import math\nnear = lambda one, other: math.isclose(one, other)",
+    ],
+)
+def test_a_comparison_that_the_setup_brings_is_out_of_the_programs_reach(sandbox, setup):
+    forger = "import math\nmath.isclose = near = lambda *a: True\ndef f(x): return 0"
+    for code in ("assert near(f(1), 5) == True", "assert True == near(f(1), 5)"):
+        test = AssertTest(code, setup)
+        assert sandbox.run_tests(forger, [test]).statuses == (Status.WRONG_ANSWER,)
+        assert sandbox.run_tests("def f(x): return 5.0", [test]).all_passed
+
+
+def test_a_program_that_reads_and_prints_cannot_fill_our_memory(sandbox):
+    program = "import os\nwhile True: os.write(3, bytes(1 << 20))"
+    report = sandbox.run_tests(program, [StdinTest("", "42")], limits=Limits(time_s=2.0, output_bytes=200_000))
+    assert report.statuses == (Status.OUTPUT_LIMIT,)
 
 
 def test_files_are_private_bounded_and_gone_afterwards(sandbox, tmp_path):

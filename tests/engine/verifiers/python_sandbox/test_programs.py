@@ -80,6 +80,8 @@ RIGHT = {
     "assert_set": ("def f(x): return [2, 1]", AssertTest("assert set(f(1)) == {1, 2}")),
     "assert_in_place": ("def f(x): x.sort()", AssertTest("x = [2, 1]\nf(x)\nassert x == [1, 2]")),
     "assert_not": ("def f(x): return 0", AssertTest("assert not f(1)")),
+    "assert_by_another_name": ("def f(x): return x", AssertTest("assert candidate(1) == 1", "candidate = f")),
+    "assert_by_a_function_of_its_own": ("def f(x): return x / 3", AssertTest("assert near(f(1), 1 / 3) == True", "def near(a, b): return abs(a - b) < 1e-6")),
     "assert_with_its_objects": ("class P:\n    x = 3\ndef f(p): return p.x", AssertTest("assert f(p) == 3", "p = P()")),
 }  # fmt: skip
 

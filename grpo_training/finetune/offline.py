@@ -237,7 +237,7 @@ def _restore(run: Run) -> int:
     if not found:
         return 0
     last = found[-1]
-    check_same_run(last, run.config.shaping(), _data(run))
+    check_same_run(last, _settings(run), _data(run))
     tensors = load_checkpoint(last, run.model)
     done = last.state.step
     if done < len(run.plan) and run.plan[done].number > 0:  # else the next step begins a phase, with an optimizer anew
@@ -256,7 +256,7 @@ def _save(run: Run, number: int, held_out: Validation | None) -> None:
         stage=step.stage,
         epoch=step.epoch,
         num_tokens=run.num_tokens,
-        settings=run.config.shaping(),
+        settings=_settings(run),
         data=_data(run),
         validation=held_out,
     )
@@ -293,6 +293,11 @@ def _described(best: dict[str, Checkpoint]) -> dict[str, Any]:
         for measure, checkpoint in best.items()
         if checkpoint.state.validation is not None
     }
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """What shapes the weights; the number of processes does, as it decides how many rows a step of the plan has."""
+    return run.config.shaping() | {"processes": run.accelerator.num_processes}
 
 
 def _data(run: Run) -> str:

@@ -136,7 +136,8 @@ class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         self._imitated = {}
         if self._weights.teacher_sft > 0:
-            count, share = config.per_device_train_batch_size, self.accelerator.process_index
+            count = config.per_device_train_batch_size * config.gradient_accumulation_steps
+            share = self.accelerator.process_index
             chosen = teacher_rows(self._teacher, step, count * self.accelerator.num_processes, config.seed)
             self._imitated["teacher_sft"] = chosen[share * count : (share + 1) * count]
         if self._weights.self_sft > 0:

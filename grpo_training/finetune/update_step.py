@@ -188,7 +188,7 @@ def _policy_step(run: Run, index: int, groups: Sequence[Group]) -> tuple[default
     """Gradients of the policy loss and of both imitation terms.
 
     Self-SFT takes rows that the policy loss takes as well: both share one pass through the model, at the temperature
-    of the sampling. Teacher traces are scored at temperature 1, one micro-batch of them on each process.
+    of the sampling. Teacher traces are scored at temperature 1, as many as a step has rows.
     """
     config, step, size = run.config, run.plan[index], run.config.per_device_train_batch_size
     weights = _weights(run, step)
@@ -220,7 +220,8 @@ def _policy_step(run: Run, index: int, groups: Sequence[Group]) -> tuple[default
 
     lessons: list[Sample] = []
     if weights.teacher_sft > 0:
-        lessons = teacher_rows(run.teacher, index, size * run.accelerator.num_processes, config.seed)
+        count = size * config.gradient_accumulation_steps * run.accelerator.num_processes
+        lessons = teacher_rows(run.teacher, index, count, config.seed)
     for part in run.mine(cut(lessons, size)):
         batch = run.batch(part)
         term = sft_loss(run.plain_logps(batch), batch.mask_BC, tokens=_tokens(lessons), phi=config.chord_phi)

@@ -188,9 +188,9 @@ def test_beta_follows_the_measured_kl(model, tmp_path):
 
 def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
     old = good_and_bad(4)
-    teacher = [sample((22, 23, END), 1.0, 0.0, group="t0"), sample((24, END), 1.0, 0.0, group="t1")]
+    teacher = [sample((22,) * number + (23 + number, END), 1.0, 0.0, group=f"t{number}") for number in range(7)]
     found = []
-    for size, accumulation in ((16, 1), (4, 4), (3, 6)):
+    for size, accumulation in ((18, 1), (6, 3), (3, 6)):
         config = settings(
             model,
             per_device_train_batch_size=size,
@@ -200,10 +200,7 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             self_sft_weight=0.2,
             teacher_sft_weight=0.3,
         )
-        monkey = pytest.MonkeyPatch()
-        with monkey.context() as patch:  # one micro-batch of teacher rows a step is of the batch's size: keep it equal
-            patch.setattr(update_step, "teacher_rows", lambda rows, *_: list(rows))
-            result = train(config, old, tmp_path / str(size), teacher=teacher)
+        result = train(config, old, tmp_path / str(size), teacher=teacher)
         found.append((adapter_weights(result.adapter), lines(tmp_path / str(size))))
     (reference, told), *others = found
     for weights, retold in others:
@@ -458,6 +455,17 @@ def test_other_settings_or_samples_are_refused_and_fresh_begins_anew(model, tmp_
         train(settings(model, max_steps=2), groups[:-1], tmp_path)
     train(settings(model, max_steps=2, learning_rate=1e-3, fresh=True), groups, tmp_path)
     assert [line["learning_rate"] for line in lines(tmp_path)] == [1e-3, 1e-3]
+
+
+def test_another_number_of_processes_is_refused_as_its_steps_hold_other_rows(model, tmp_path, monkeypatch):
+    run = offline._prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    offline._save(run, 2, None)
+    assert offline._restore(run) == 2
+    monkeypatch.setattr(type(run.accelerator), "num_processes", 2)
+    other = offline._prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    assert len(other.plan) < len(run.plan)
+    with pytest.raises(InputError, match="processes: 1 there, 2 now"):
+        offline._restore(other)
 
 
 def test_an_empty_training_set_is_said_before_anything_is_written(model, tmp_path):

@@ -199,7 +199,9 @@ def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
 # ------------------------------------------------------------------ the further terms
 
 
-def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_path, gradients):
+def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_path, gradients, monkeypatch):
+    teacher = [dataclasses.replace(group[2], advantage=0.0) for group in good_and_bad(6)]
+    monkeypatch.setattr(online, "_teacher", lambda config, tokenizer: teacher)
     for size in (16, 4):
         config = config_of(
             model,
@@ -211,6 +213,8 @@ def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_pa
             max_completion_length=20,
             self_sft_weight=0.7,
             self_sft_top_k=3,
+            teacher_sft_weight=0.3,
+            teacher_traces="traces.jsonl",
             loss_type="dapo",
         )
         train(config, tmp_path / f"run{size}")
@@ -220,7 +224,8 @@ def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_pa
         torch.testing.assert_close(cut[name], gradient, atol=1e-6, rtol=1e-4)
     one, four = (lines(tmp_path / f"run{size}")[0] for size in (16, 4))
     assert one["loss/self_sft"] > 0
-    for name in ("loss", "loss/grpo", "loss/self_sft"):
+    assert one["loss/teacher_sft"] > 0
+    for name in ("loss", "loss/grpo", "loss/self_sft", "loss/teacher_sft"):
         assert four[name] == pytest.approx(one[name], abs=2e-5)
 
 

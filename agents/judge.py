@@ -82,7 +82,7 @@ def _number(value: Any) -> float | None:
     """A number, also one that is written as text."""
     try:
         return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits
         return None
 
 

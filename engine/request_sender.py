@@ -192,7 +192,7 @@ class RequestSender:
         if count > 1 and "n" in lane.abilities.dropped:  # learnt while this one waited
             return RetryDecision(Verdict.UNSUPPORTED, "n", parameter="n")
         question.spent = (0, 0)
-        prompt = likely = 0
+        prompt = likely = bound = most = 0
         if self._budget.limited or endpoint.tpm is not None:
             prompt = estimate_prompt_tokens(request)
             likely = prompt + count * lane.likely_completion(request.sampling.max_tokens)
@@ -204,7 +204,10 @@ class RequestSender:
         try:
             ticket = await lane.enter(likely)
             try:
-                return await self._exchange(question)
+                result = await self._exchange(question)
+                if not (isinstance(result, RetryDecision) or any(question.spent)):
+                    question.spent = (bound, most)  # a reply without usage was not free: what was set aside is gone
+                return result
             finally:
                 lane.leave(ticket, sum(question.spent))
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from engine.errors import MissingInputError
 from engine.records import FORMAT, Fusion, Record, RolloutGroup
 
 RecordT = TypeVar("RecordT", bound=Record)
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that may be half of a surrogate pair; JSON text has no other way to hold one alone."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,8 @@ def _decode(line: Line, model: type[RecordT]) -> RecordT:
         raise _UnreadableLineError(line.fault)
     try:
         raw = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None)
+        if _HALF.search(line.text):  # no prompt and no file could hold half a character: it becomes "?", as in ours
+            raw = json.loads(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
     except UnicodeDecodeError as error:
         raise _UnreadableLineError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:

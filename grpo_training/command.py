@@ -25,6 +25,8 @@ def run_command(main: Callable[[], int]) -> NoReturn:
     Exit codes: what ``main`` returns, else 1 bad input, 2 configuration or endpoint, 3 budget, 130 Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _terminated)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else nohup wants it to outlive its terminal
+        signal.signal(signal.SIGHUP, _terminated)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a sign shows another
             stream.reconfigure(errors="replace")
@@ -58,6 +60,7 @@ def run_command(main: Callable[[], int]) -> NoReturn:
 
 def _terminated(number: int, frame: object) -> NoReturn:
     """End like Ctrl-C does, with everything closed on the way out."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # shells send it twice; the second would cut the way out short
     raise SystemExit(128 + number)
 
 

@@ -66,17 +66,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             "command again goes on where it stopped and asks for nothing twice."
         ),
     )
+    from engine.append_log import AppendLog
     from grpo_training.local_server import local_server
 
     settings = settings.model_copy(update={"output": settings.output.resolve()})
     settings.output.mkdir(parents=True, exist_ok=True)
-    if settings.fresh:
-        set_aside(settings.output)
-    logs = settings.output / "logs"
-    logs.mkdir(exist_ok=True)
-    print(f"Starting a server for {settings.model} ...", flush=True)
-    with local_server(settings.model, temperature=TEMPERATURE, log=logs / "server.log") as server:
-        return run_demo(settings, server)
+    with AppendLog(settings.output / "demo").hold():  # a second one here would point the first at its own server
+        if settings.fresh:
+            set_aside(settings.output)
+        logs = settings.output / "logs"
+        logs.mkdir(exist_ok=True)
+        print(f"Starting a server for {settings.model} ...", flush=True)
+        with local_server(settings.model, temperature=TEMPERATURE, log=logs / "server.log") as server:
+            return run_demo(settings, server)
 
 
 def run_demo(settings: DemoSettings, server: LocalServer) -> int:

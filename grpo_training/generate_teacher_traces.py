@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "stopped and pays for nothing twice."
         ),
     )
-    with _teacher_endpoint(settings.api_config, settings.concurrency) as manager:
+    with _teacher_endpoint(settings) as manager:
         if settings.test_connection:
             from grpo_training.teacher_connection import test_connection
 
@@ -101,22 +101,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _teacher_endpoint(api_config: Path, concurrency: int) -> Iterator[ApiManager]:
+def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     """The endpoints; a teacher of this machine is served as long as the block lasts."""
     from agents.teacher import ROLE
     from engine.api_manager import ApiManager
 
-    manager = ApiManager.load(api_config)
+    manager = ApiManager.load(settings.api_config)
     model = manager.local_models().get(ROLE)
     if model is None:
         endpoints = manager.endpoints(ROLE)
-        share = max(1, concurrency // len(endpoints))
+        share = max(1, settings.concurrency // len(endpoints))
         yield manager.with_entries({ROLE: {"max_concurrency": min(endpoints[0].max_concurrency or share, share)}})
         return
     from grpo_training.shared_server import shared_server
 
-    with shared_server(Path(model)) as server:
-        share = max(1, concurrency // len(server.base_urls))
+    with shared_server(Path(model), settings.temperature) as server:
+        share = max(1, settings.concurrency // len(server.base_urls))
         yield manager.with_entries({ROLE: {**server.endpoint(), "max_concurrency": share}})
 
 

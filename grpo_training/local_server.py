@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import importlib.util
 import json
 import os
@@ -162,8 +163,8 @@ def local_server(
 
     Raises:
         MissingInputError: no model there.
-        ConfigurationError: the engine is missing, the adapter belongs to another model, or the server did not
-            come up; with the end of its output.
+        ConfigurationError: the engine is missing, the adapter belongs to another model, the port is in use, or
+            the server did not come up; with the end of its output.
     """
     check_model(model, adapter)
     chosen = choose_engine(engine)
@@ -181,7 +182,7 @@ def local_server(
             adapter = _link_named_by_content(adapter.resolve(), name, [model, adapter])
             model = _link_named_by_content(model, model.name, [model])
         output = stack.enter_context(log.open("ab")) if log else subprocess.DEVNULL
-        ports = [port] if port else _free_ports(processes or _processes_that_pay(chosen, model))
+        ports = _free_ports([port] if port else [0] * (processes or _processes_that_pay(chosen, model)))
         running = []
         for own_port in ports:
             process = subprocess.Popen(
@@ -211,7 +212,7 @@ def _processes_that_pay(engine: Engine, model: Path) -> int:
     """vLLM uses a GPU, or all cores, by itself; what a small model gains by a copy, a large one loses in memory."""
     if engine is not TRANSFORMERS or has_gpu():
         return 1
-    is_small = sum(part.stat().st_size for part in model.glob("*.safetensors")) <= _SMALL_BYTES
+    is_small = 0 < sum(part.stat().st_size for part in model.glob("*.safetensors")) <= _SMALL_BYTES
     return min(_SERVERS_OF_A_SMALL_MODEL, os.cpu_count() or 1) if is_small else 1
 
 
@@ -276,7 +277,7 @@ def is_up(base_url: str) -> bool:
     try:
         with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=2) as answer:  # noqa: S310
             return bool(answer.status == 200)
-    except OSError:
+    except (OSError, http.client.HTTPException):  # the latter: what listens there now speaks something else
         return False
 
 
@@ -328,9 +329,23 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(wanted: Sequence[int]) -> list[int]:
+    """The ports that are wanted, where 0 takes a free one. One in use would answer, and be taken for ours.
+
+    Raises:
+        ConfigurationError: a port cannot be had.
+    """
     with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((HOST, 0))
+        probes = [stack.enter_context(socket.socket()) for _ in wanted]
+        for probe, port in zip(probes, wanted, strict=True):
+            if port:  # one that was just given up is free
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"Port {port} of {HOST} cannot be had",
+                    why=str(error),
+                    fix="End what listens there, or name another --port (0 takes a free one).",
+                ) from None
         return [probe.getsockname()[1] for probe in probes]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.adaptive_concurrency import ConcurrencyRule
     from engine.tasks.task import Task
     from grpo_training.generate_teacher_traces import TeacherSettings
-    from grpo_training.settings import RunSettings
+    from grpo_training.settings import CriticSettings, GeneratorSettings, RunSettings
 
 _LOCAL_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
 _SHOWN = 6000  # characters of one attempt that the analyst sees
@@ -148,7 +148,7 @@ def ledger_path(api_config: Path) -> Path:
 
 
 @contextmanager
-def open_endpoints(settings: RunSettings) -> Iterator[ApiManager]:
+def open_endpoints(settings: GeneratorSettings | CriticSettings) -> Iterator[ApiManager]:
     """The endpoints of a run; local models are served as long as the block lasts.
 
     Raises:
@@ -157,24 +157,28 @@ def open_endpoints(settings: RunSettings) -> Iterator[ApiManager]:
     from grpo_training.shared_server import shared_server
 
     with ExitStack() as stack:
+
+        def serve(model: Path) -> dict[str, Any]:
+            return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+
         if settings.endpoint == "local":
-            server = stack.enter_context(shared_server(settings.model))
-            yield ApiManager(settings.api_config, {role: server.endpoint() for role in _LOCAL_ROLES})
+            yield ApiManager(settings.api_config, dict.fromkeys(_LOCAL_ROLES, serve(settings.model)))
             return
         manager = ApiManager.load(settings.api_config)
         local = manager.local_models()
-        served = {
-            model: stack.enter_context(shared_server(Path(model))).endpoint() for model in dict.fromkeys(local.values())
-        }
+        served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
         yield manager.with_entries({role: served[model] for role, model in local.items()})
 
 
 def shaping_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:
-    """What shapes results beside the settings: the models that are asked, and the prompt."""
-    facts = {"model": manager.endpoint(role).model, "prompt_hash": prompt_hash}
-    for other in ("analyst", "reward_evaluator"):
-        if manager.has(other):
-            facts[other] = manager.endpoint(other).model
+    """What shapes results beside the settings: the models that are asked, what else they are sent, and the prompt."""
+    facts: dict[str, Any] = {"prompt_hash": prompt_hash}
+    for asked, name in ((role, "model"), ("analyst", "analyst"), ("reward_evaluator", "reward_evaluator")):
+        if asked == role or manager.has(asked):
+            endpoint = manager.endpoint(asked)
+            facts[name] = endpoint.model
+            if endpoint.extra_body:
+                facts[f"extra_body of {asked}"] = endpoint.extra_body
     return facts
 
 

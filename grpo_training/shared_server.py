@@ -30,11 +30,16 @@ _IDLE_S = 3.0
 def shared_server(model: Path, temperature: float = 1.0) -> Iterator[LocalServer]:
     """A server of ``model`` for the length of the block: one that another process has started, or a new one.
 
+    Args:
+        model: a folder in the Hugging Face format.
+        temperature: of the run. An engine that draws all replies alike is started with it, a server for each, as
+            records name what it was; of the others one serves all.
+
     Raises:
         MissingInputError, ConfigurationError: as :func:`local_server`.
     """
-    choose_engine()  # says what is missing here, not in a process nobody sees
-    place = _Place(model.resolve(), temperature)
+    engine = choose_engine()  # says what is missing here, not in a process nobody sees
+    place = _Place(model.resolve(), temperature if engine.has_one_sampling else 1.0)
     with place.users.open("a") as users:
         fcntl.flock(users, fcntl.LOCK_SH)
         with place.starting.open("a") as starting:

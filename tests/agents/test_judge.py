@@ -17,7 +17,9 @@ async def test_a_score_is_read():
     assert (await opinion('Well: {"score": 0.75, "reason": "fine"}')).score == 0.75
 
 
-@pytest.mark.parametrize("reply", ["no idea", '{"score": "high"}', '{"score": 7}', '{"score": true}'])
+@pytest.mark.parametrize(
+    "reply", ["no idea", '{"score": "high"}', '{"score": 7}', '{"score": true}', '{"score": 1' + "0" * 400 + "}"]
+)
 async def test_an_unreadable_opinion_is_absent_and_never_zero(reply):
     verdict = await opinion(reply, reply)
     assert (verdict.score, verdict.outcome) == (None, Outcome.JUDGE_FAULT)

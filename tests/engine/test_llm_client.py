@@ -582,6 +582,23 @@ async def test_a_budget_is_never_passed_and_the_journal_is_free(journal):
         assert client.counters.requests_sent == sent == len(done)
 
 
+async def test_replies_without_usage_use_the_budget_up_too(journal):
+    async def chat(request):
+        choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    budget = Budget(tokens=400, usd=1.0)
+    request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(30)]
+    async with client_of(app, journal, {"price_in": 1.0, "price_out": 2.0}, budget=budget) as client:
+        results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
+    # A request of two bytes holds 2 + 16 for the prompt and 20 for the reply, one of three bytes one more.
+    assert [isinstance(result, list) for result in results] == [True] * 10 + [False] * 20
+    assert budget.spent_tokens == 10 * 38
+    assert budget.spent_usd == pytest.approx(10 * (18 + 2 * 20) / 1e6)
+
+
 async def test_attempts_that_failed_but_cost_are_counted(journal):
     plan = FaultPlan(seed=1, rate=1.0, kinds=["empty"], max_consecutive_per_request=2)
     budget = Budget(tokens=10_000)

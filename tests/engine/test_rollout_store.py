@@ -109,6 +109,23 @@ def test_nulls_numbers_and_missing_keys_of_others_are_taken(tmp_path):
     assert second.rollouts[0].r_total is None
 
 
+def test_half_characters_that_others_wrote_are_read_as_ours_are_written(tmp_path):
+    """``json.dumps`` writes them as escapes; in a prompt they would end the critic."""
+    scaffold = json.dumps({"rule": "\ud835"})
+    path = written(
+        tmp_path,
+        {
+            "problem_id": "a",
+            "problem_text": "\ud835?",
+            "rollouts": [{"answer": "\ud83d\ude00\udfd2", "scaffold": scaffold}],
+        },
+    )
+    (one,) = read(path, RolloutGroup).records
+    assert (one.problem_text, one.rollouts[0].answer) == ("??", "\N{GRINNING FACE}?")
+    assert one.rollouts[0].scaffold == scaffold
+    one.model_dump_json()
+
+
 def test_a_fusion_without_rewards_is_taken(tmp_path):
     path = written(tmp_path, {"problem_id": "a", "rewards": None, "final_answer": 5, "generator_id": None})
     (one,) = read(path, Fusion).records

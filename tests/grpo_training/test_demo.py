@@ -14,6 +14,7 @@ import types
 import pytest
 
 from engine.append_log import writer_of
+from engine.errors import LockHeldError
 from engine.quickstart import instances
 from grpo_training import demo, demo_report
 from grpo_training.side_by_side import Command, CommandFailedError, run_side_by_side
@@ -145,7 +146,30 @@ run_command(lambda: demo.run_demo(settings, as_server(sys.argv[1])))
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_demo_in_one_folder_is_refused_before_it_touches_anything(monkeypatch, tmp_path):
+    class EnoughError(Exception):
+        pass
+
+    starts = []
+
+    @contextlib.contextmanager
+    def local_server(model, **options):
+        starts.append(model)
+        if len(starts) == 1:
+            with pytest.raises(LockHeldError, match="Another process writes"):
+                demo.main(["--output", str(tmp_path)])
+        raise EnoughError
+        yield
+
+    module = types.ModuleType("grpo_training.local_server")
+    module.local_server = local_server
+    monkeypatch.setitem(sys.modules, "grpo_training.local_server", module)
+    with pytest.raises(EnoughError):
+        demo.main(["--output", str(tmp_path)])
+    assert len(starts) == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_all_of_it(tmp_path, number, code):
     app = chat_app(reply, latency_s=0.3)
     with serve_in_thread(app) as base_url:

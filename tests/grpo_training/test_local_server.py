@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,10 @@ import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
 from grpo_training import local_server as module
-from grpo_training.local_server import choose_engine, is_up, local_server
+from grpo_training import shared_server as shared_module
+from grpo_training.local_server import LocalServer, choose_engine, is_up, local_server
+from grpo_training.session import open_endpoints
+from grpo_training.settings import GeneratorSettings
 from grpo_training.shared_server import shared_server
 from tests.conftest import ROOT
 
@@ -45,6 +49,7 @@ class StandIn:
     name: str = "stand-in"
     never_send: tuple = ("n",)
     behaviour: str = "serves"
+    has_one_sampling: bool = True
 
     def command(self, model, adapter, port):
         return [sys.executable, "-c", STAND_IN, str(port), self.behaviour]
@@ -115,6 +120,15 @@ def test_processes_divide_the_cores_where_it_pays(
         assert server.ended(), "one that is gone is enough"
 
 
+def test_a_model_whose_size_is_not_known_is_served_once(model, monkeypatch):
+    """Weights in the older format (``pytorch_model.bin``) say nothing by their safetensors' size."""
+    (model / "model.safetensors").unlink()
+    (model / "pytorch_model.bin").write_bytes(b"weights")
+    monkeypatch.setattr(module, "has_gpu", lambda: False)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    assert module._processes_that_pay(module.TRANSFORMERS, model) == 1
+
+
 def test_one_process_that_does_not_come_up_ends_the_others(model, monkeypatch, tmp_path):
     use(monkeypatch, behaviour="dies")
     running = []
@@ -146,6 +160,30 @@ def test_a_server_that_does_not_come_up_says_why(model, monkeypatch, tmp_path, b
     use(monkeypatch, behaviour=behaviour)
     with pytest.raises(ConfigurationError, match=message), local_server(model, log=tmp_path / "log"):
         pass
+
+
+def test_a_port_in_use_is_not_taken_for_ours(model, monkeypatch):
+    use(monkeypatch)
+    with (
+        local_server(model, processes=1) as other,
+        pytest.raises(ConfigurationError, match="cannot be had"),
+        local_server(model, port=int(other.base_urls[0].removesuffix("/v1").rpartition(":")[2])),
+    ):
+        pass
+
+
+def test_what_speaks_something_else_is_no_server_that_is_up():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet():
+            with listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert not is_up(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+        thread.join()
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
@@ -215,7 +253,32 @@ def test_processes_share_one_server_and_the_last_one_turns_it_off(model, monkeyp
     assert not any(map(is_up, mine.base_urls))
 
 
-def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_path):
+@pytest.mark.parametrize(("engine", "expected"), [(module.TRANSFORMERS, 0.3), (module.VLLM, 1.0)])
+@pytest.mark.parametrize("is_in_the_file", [True, False])
+def test_a_run_is_served_at_the_temperature_that_its_records_name(
+    model, monkeypatch, tmp_path, engine, expected, is_in_the_file
+):
+    """Else a record says 0.3, and the server that knows one temperature only drew at another."""
+    served_at = []
+
+    def running(place):
+        served_at.append((place.model, place.temperature))
+        return LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+
+    monkeypatch.setattr(shared_module, "choose_engine", lambda: engine)
+    monkeypatch.setattr(shared_module._Place, "running", running)
+    entry = {"api_key": "EMPTY", "base_url": "local", "model": str(model)}
+    config = tmp_path / "api_config.json"
+    config.write_text(json.dumps({"generator_1": entry, "analyst": entry}))
+    endpoint = "config" if is_in_the_file else "local"
+    settings = GeneratorSettings(temperature=0.3, api_config=config, endpoint=endpoint, model=model)
+    with open_endpoints(settings) as manager:
+        assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
+    assert served_at == [(model, expected)]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_path, number, code):
     script = tmp_path / "serve.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
@@ -234,8 +297,8 @@ def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_p
     base_url = said.split()[0]
     with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=5) as answer:
         assert answer.status == 200
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 143
+    process.send_signal(number)
+    assert process.wait(30) == code
     watchdog.cancel()
     assert not is_up(base_url)
 

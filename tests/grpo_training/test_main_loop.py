@@ -119,6 +119,16 @@ def test_another_configuration_is_refused_with_the_choice(files, aime2024, tmp_p
         assert (world.cache / "generator_1_rollouts.jsonl.old1").exists()
 
 
+def test_what_else_an_endpoint_is_sent_belongs_to_the_configuration(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 1)
+        world.write_config(world.base_url, extra_body={"top_k": 20})
+        with pytest.raises(InputError, match=r"extra_body of generator_1: None there, {'top_k': 20} now"):
+            world.generate(1, aime2024, "--max-problems", 2)
+        assert world.generate(1, aime2024, "--max-problems", 1, "--fresh") == 0
+        assert world.generate(1, aime2024, "--max-problems", 2) == 0
+
+
 def test_epochs_draw_new_samples_in_a_seeded_order(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         world.generate(1, aime2024, "--max-problems", 6, "--epochs", 2, "--seed", 7)

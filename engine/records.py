@@ -199,7 +199,7 @@ class Rewards(Record):
 
 
 class Rollout(Record):
-    """One line's rollout. The seed's keys first; the rest is ours and may be missing in others' files."""
+    """One line's rollout. Keys of all such files first; the rest is ours and may be missing in others' files."""
 
     rollout_id: int
     scaffold: Any = None

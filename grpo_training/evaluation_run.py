@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import time
+from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.llm_client import LLMClient
-from engine.records import Sampling
+from engine.records import Outcome, Sampling
 from engine.request_journal import RequestJournal
 from engine.tasks.task import task_named
 from grpo_training.evaluation import evaluate_problems
@@ -71,6 +72,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         IncompleteRunError: some problems are left out; the figures of the others are written.
         ScaffoldError: as the client's and the local server's.
     """
+    if settings.output.is_dir():
+        raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
     settings = _resumed(settings, files.manifest)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
@@ -130,9 +133,12 @@ def _refuse_missing(told: Mapping[str, ArmResult], problems: int) -> None:
     results = [result for arm in told.values() for own in arm.draws.values() for result in own]
     missing = {result.problem_id for result in results if not result.is_complete}
     if missing:
+        reasons = sum((Counter(result.outcomes) for result in results if not result.is_complete), Counter[str]())
+        faults = Counter({name: count for name, count in reasons.items() if name.startswith(Outcome.INFRA_FAULT)})
+        often = "".join(f"Most often: {name} ({count} samples). " for name, count in faults.most_common(1))
         raise IncompleteRunError(
             f"{len(missing)} of {problems} problems are left out: a reply or its checker could not be had",
-            why="The figures hold for the others only.",
+            why=f"{often}The figures hold for the others only.",
             fix="The same command asks for what is missing, and for nothing else.",
         )
 

@@ -65,7 +65,8 @@ def verdict(is_right: bool, text: str, fix: str) -> Finding:
 def failure_of(error: ScaffoldError, place: str = "") -> Finding:
     """An error of ours as a failed check."""
     text = f"{place}: {error.what}" if place else error.what
-    return failed(f"{text} ({error.why})" if error.why else text, error.fix)
+    why = " ".join(error.why.split())  # a server's last lines are several
+    return failed(f"{text} ({why})" if why else text, error.fix)
 
 
 class Report:

@@ -66,6 +66,7 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
         raise ConfigurationError("An adapter needs the package peft", fix="pip install -c constraints.txt peft")
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
@@ -75,7 +76,13 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
             warnings.simplefilter("ignore")  # of missing keys, which are an error below
             merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapter))
         stored = load_peft_weights(str(adapter), device="cpu").keys()
-    except (RuntimeError, ValueError, OSError) as error:
+    except KeyError as error:
+        raise ConfigurationError(
+            f"{adapter / 'adapter_config.json'} describes no adapter",
+            why=f"It does not say {error}.",
+            fix="Give a folder that peft wrote.",
+        ) from None
+    except (RuntimeError, ValueError, OSError, SafetensorError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise _other_model(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from None
     wanted = get_peft_model_state_dict(merged).keys()

@@ -143,7 +143,7 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
             shown += f" (also {', '.join('--' + one.replace('_', '-') for one in spellings[1:])})"
         if field.is_required():
             shown += " (needed)"
-        elif field.default not in (None, False):
+        elif field.default is not None and field.default is not False:  # 0 equals False, and is a default to show
             shown += f" (default: {_default_text(field.default)})"
         if _plain_type(field.annotation) is bool:
             parser.add_argument(

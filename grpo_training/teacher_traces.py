@@ -43,7 +43,7 @@ class TestVerdict(Record):
 
 
 class TeacherTrace(Record):
-    """A line of ``teacher_traces.jsonl``. The seed's keys first; the rest is ours.
+    """A line of ``teacher_traces.jsonl``. The keys that all such files have come first; the rest is ours.
 
     Args:
         prompt: the problem's own text; what was sent stands in ``messages``.

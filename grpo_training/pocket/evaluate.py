@@ -6,10 +6,12 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from grpo_training.command import run_command
+from grpo_training.model_folder import check_model
 from grpo_training.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class EvaluateSettings(Settings):
     """Settings of ``python -m grpo_training.pocket.evaluate``."""
 
     model: Path = Field(ROOT / "data/models/pocket", description="folder of the model")
-    split: str = Field("test", description="train, validation or test")
+    split: Literal["train", "validation", "test"] = Field("test", description="whose wordings and numbers are asked")
     per_family: Positive = Field(16, description="samples of each family in each setting")
     most_lessons: Positive = Field(6, description="lessons in a prompt, the fitting one among them, at most")
     temperature: float = Field(1.0, ge=0, le=2, description="of the sampling")
@@ -51,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.pocket.evaluate",
         description="Samples from the pocket model and reports what is right, by role and family.",
     )
+    check_model(settings.model)
     figures = evaluate(*load_model(settings.model), settings)
     text = json.dumps(figures, indent=1)
     print(text)
@@ -181,4 +184,4 @@ def rate(values: Iterable[bool]) -> float:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_command(main)

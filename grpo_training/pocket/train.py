@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from grpo_training.command import run_command
 from grpo_training.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
@@ -377,4 +378,4 @@ def learning_rate(highest: float, progress: float, warm_up: float = 0.02, lowest
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_command(main)

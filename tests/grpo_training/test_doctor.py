@@ -13,7 +13,7 @@ import pytest
 from engine.code_reply import CodeReply, ReplyStatus
 from engine.errors import InputError
 from grpo_training import doctor, doctor_code, doctor_machine
-from grpo_training.findings import Level, Report, failed, passed, skipped, verdict, warned
+from grpo_training.findings import Level, Report, failed, failure_of, passed, skipped, verdict, warned
 from tests.conftest import ROOT
 from tests.fault_server import chat_app, serve_in_thread
 
@@ -83,6 +83,11 @@ def test_what_a_server_wrote_cannot_write_to_the_terminal():
     stream = io.StringIO()
     Report(stream).add(failed("\x1b[2Jgone", "no"))
     assert "\x1b" not in stream.getvalue()
+
+
+def test_the_reason_of_a_failure_is_one_line():
+    error = InputError("It did not come up", why="first line\n  second line\n")
+    assert failure_of(error).text == "It did not come up (first line second line)"
 
 
 # ------------------------------------------------------------------ the command

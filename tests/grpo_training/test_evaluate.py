@@ -317,6 +317,7 @@ def test_failing_calls_leave_problems_out_and_the_same_command_goes_on(recorded_
     assert stops
     error, told = stops[0]
     assert error.exit_code == 2
+    assert error.why.startswith("Most often: infra_fault: http_500 (")
     assert told["num_tasks"] + len(told["left_out"]) == 3
     assert not set(told["left_out"]) & told["task_results"].keys()
     final = json.loads(recorded_world.output.read_text())
@@ -331,13 +332,17 @@ def test_a_run_that_is_broken_off_leaves_nothing_half_written(recorded_world, mo
         raise KeyboardInterrupt
 
     with recorded_world() as world:
-        monkeypatch.setattr(evaluation_run, "problem_bar", lambda *args: contextlib.nullcontext(stop))
-        with pytest.raises(KeyboardInterrupt):
-            run(world, recorded_world)
-    left = {path.name for path in recorded_world.output.parent.iterdir()}
-    assert not left & {"results.json", "results.samples.jsonl", "results.samples.jsonl.tmp"}
-    with sqlite3.connect(recorded_world.output.with_suffix(".sqlite")) as journal:
-        assert journal.execute("SELECT count(*) FROM replies").fetchone()[0] == 12
+        with monkeypatch.context() as patched:
+            patched.setattr(evaluation_run, "problem_bar", lambda *args: contextlib.nullcontext(stop))
+            with pytest.raises(KeyboardInterrupt):
+                run(world, recorded_world)
+        left = {path.name for path in recorded_world.output.parent.iterdir()}
+        assert not left & {"results.json", "results.samples.jsonl", "results.samples.jsonl.tmp"}
+        with sqlite3.connect(recorded_world.output.with_suffix(".sqlite")) as journal:
+            kept = journal.execute("SELECT count(*) FROM replies").fetchone()[0]
+        assert kept >= 4  # those of the problem that was judged, and what else had come by then
+        assert run(world, recorded_world) == 0
+    assert json.loads(recorded_world.output.read_text())["replies_from_journal"] == kept
 
 
 @pytest.mark.parametrize(
@@ -358,6 +363,13 @@ def test_what_is_missing_or_wrong_is_said(arguments, error, message, tmp_path):
         main([*arguments, "--output", str(tmp_path / "results.json")])
     assert raised.value.exit_code == 1
     assert not (tmp_path / "results.json").exists()
+
+
+def test_a_folder_is_no_place_for_figures(tmp_path):
+    for more in ([], ["--fresh"]):
+        with pytest.raises(InputError, match="is a folder"):
+            main(["--output", str(tmp_path), *more])
+    assert tmp_path.is_dir()
 
 
 # ------------------------------------------------------------------ the command, with folders

@@ -1,6 +1,7 @@
 """Folders of models and adapters: told apart by their weights, merged only where they fit."""
 
 import json
+import shutil
 import struct
 
 import pytest
@@ -134,3 +135,19 @@ def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
         pass
     assert why in raised.value.why
     assert "\n" not in raised.value.why
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("adapter_config.json", b"{}", "describes no adapter"),
+        ("adapter_model.safetensors", b"half a cop", "is no adapter of"),
+    ],
+)
+def test_an_adapter_that_is_not_whole_is_refused(tiny, tmp_path, file, content, message):
+    root, _ = tiny
+    adapter = tmp_path / "adapter"
+    shutil.copytree(root / "two-lora", adapter)
+    (adapter / file).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=message), merged_with(root / "two", adapter):
+        pass

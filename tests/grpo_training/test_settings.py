@@ -11,7 +11,7 @@ def parse(*argv, model=GeneratorSettings):
     return parse_settings(model, list(argv), prog="probe", description="a probe")
 
 
-def test_the_defaults_are_the_seeds():
+def test_the_defaults_are_those_of_the_readme():
     settings = parse()
     assert (settings.dataset, settings.max_problems, settings.rollouts) == ("aime2024", None, 3)
     assert (settings.temperature, settings.tau) == (0.3, 0.05)
@@ -82,6 +82,7 @@ def test_help_teaches(capsys):
     text = capsys.readouterr().out
     assert stop.value.code == 0
     assert "rollouts per problem (default: 3)" in text
+    assert "from the 2nd epoch on (default: 0)" in " ".join(text.split())
     assert "--max-problems" in text
     assert "--max_problems" not in text
 

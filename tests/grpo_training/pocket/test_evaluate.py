@@ -1,11 +1,14 @@
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 
 from engine.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus, scaffold_reply
 from grpo_training.pocket.evaluate import family_of, judge, majority_is_right, rate
+from tests.conftest import ROOT
 
 CORPUS = Corpus("test", 5)
 FAMILY = FAMILIES["fence_posts"]
@@ -76,3 +79,21 @@ def test_the_majority_of_the_proposals_is_counted():
 
 def test_a_rate_is_a_share():
     assert rate([True, False, False]) == 0.333
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("evaluate --split nosuch", "--split: "),
+        ("evaluate --nosuch", "unrecognized arguments"),
+        ("evaluate --model nowhere", "No model in nowhere"),
+        ("train --tokens -1", "--tokens: "),
+    ],
+)
+def test_bad_input_is_told_in_a_line_and_is_no_traceback(command, message):
+    words = [sys.executable, "-m", *f"grpo_training.pocket.{command}".split()]
+    ended = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("✗ ")
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -242,9 +242,8 @@ def _trained_part(config: GRPOTrainingConfig) -> str:
 
 def _loss_terms(config: GRPOTrainingConfig, traces: int | None) -> str:
     """The terms of the loss with their weights. ``traces``: how many there are; None: not read yet."""
-    terms = [f"{config.grpo_weight:g} {config.loss_type}", f"beta {config.beta:g}"]
-    if config.rce_epochs:
-        terms.insert(0, f"RCE for {config.rce_epochs} epochs, then")
+    before = f"RCE for {config.rce_epochs} epochs, then " if config.rce_epochs else ""
+    terms = [f"{before}{config.grpo_weight:g} {config.loss_type}", f"beta {config.beta:g}"]
     if config.teacher_traces is not None and traces != 0:
         count = "" if traces is None else f" ({traces} traces)"
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT{count}")

@@ -97,7 +97,11 @@ def test_generators_and_critic_on_programs(own, tmp_path):
             assert [rollout["r_logic"] for rollout in group["rollouts"]] == pytest.approx([1.0, 1 / 3, 0.0])
             assert {rollout["r_graph"] for rollout in group["rollouts"]} == {None}
             assert [rollout["r_total"] for rollout in group["rollouts"]] == pytest.approx([1.0, 1 / 9, 0.0])
-            assert (none["outcome"], none["fault"]["kind"], none["repairs"]) == ("model_fault", "no_code", ["re_asked"])
+            assert (none["outcome"], none["fault"]["kind"], none["repairs"]) == (
+                "model_fault",
+                "no_code",
+                ["re_asked", "first_kept"],
+            )
             assert wrong["reward_detail"]["remarks"][0] == "1 of 3 tests pass"
             assert group["task"] == "code"
             assert group["stats"]["triggered"]

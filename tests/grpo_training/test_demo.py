@@ -136,7 +136,8 @@ def test_a_failing_command_ends_it(run, tmp_path):
 
 
 _SCRIPT = """
-import sys, types
+import signal, sys, types
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from pathlib import Path
 from grpo_training import demo
 from grpo_training.command import run_command

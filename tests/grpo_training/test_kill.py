@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(900)
 
 KILLS = 50
 LATENCY_S = 0.08
-SLACK_S = 0.15  # from a reply's departure to its place in the journal
+SLACK_S = 0.5  # from a reply's departure to its place in the journal, on a busy machine
 WINDOW = 2
 
 

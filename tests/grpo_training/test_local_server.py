@@ -281,7 +281,8 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
 def test_the_command_ends_with_the_signal_and_leaves_nothing_behind(model, tmp_path, number, code):
     script = tmp_path / "serve.py"
     script.write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        f"import signal, sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # the tests may run under nohup
         "from grpo_training import local_server, serve\nfrom grpo_training.command import run_command\n"
         "from tests.grpo_training.test_local_server import StandIn\n"
         "local_server.choose_engine = lambda name='auto': StandIn()\n"

@@ -178,6 +178,8 @@ def _show_families(view: View, rows: Sequence[FamilyRow]) -> None:
     for name in names:
         having = sum(row.lessons[name] > 0 for row in rows)
         view.line(f"{name}: lessons for {having} of the {len(rows)} families met")
+    having = sum(any(row.lessons[name] for name in names) for row in rows)
+    view.line(f"together: lessons for {having} of the {len(rows)} families met")
     view.line("")
 
 

@@ -115,6 +115,8 @@ def test_the_whole_demo(run, tmp_path):
         lessons = results["libraries"][name]["lessons"]
         assert sum(families.values()) == len(lessons) > 0
         assert f"{name}: lessons for {sum(map(bool, families.values()))} of the {len(families)} families met" in said
+    having = sum(any(row["lessons"].values()) for row in results["families"])
+    assert f"together: lessons for {having} of the {len(results['families'])} families met" in said
 
     # The same command again asks for nothing, though its server has another address.
     app = chat_app(reply)

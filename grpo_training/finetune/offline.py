@@ -181,14 +181,7 @@ def _prepare(
         plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
         reference=ReferencePolicy(model, frozen, [row for group in (*groups, *validation) for row in group]),
         optimizer=new_optimizer(config, model),
-        kl=AdaptiveKL(
-            beta=config.beta,
-            low=config.kl_target_low,
-            high=config.kl_target_high,
-            factor=config.kl_adjustment_factor,
-            minimum=config.beta_min,
-            maximum=config.beta_max,
-        ),
+        kl=AdaptiveKL.of(config),
     )
 
 

@@ -80,14 +80,7 @@ def train_online(
     kept = [problem for problem in problems if problem.id in prompt_ids]
     total = _steps(config, len(kept), len(problems))
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
-    kl = AdaptiveKL(
-        beta=config.beta,
-        low=config.kl_target_low,
-        high=config.kl_target_high,
-        factor=config.kl_adjustment_factor,
-        minimum=config.beta_min,
-        maximum=config.beta_max,
-    )
+    kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:

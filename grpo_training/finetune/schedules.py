@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from grpo_training.finetune.config import GRPOTrainingConfig
 
 SFTSchedule = Literal["constant", "linear", "chord"]
 LRSchedule = Literal["cosine", "linear", "constant"]
@@ -94,6 +97,18 @@ class AdaptiveKL:
     factor: float = 1.5
     minimum: float = 0.001
     maximum: float = 10.0
+
+    @classmethod
+    def of(cls, config: GRPOTrainingConfig) -> AdaptiveKL:
+        """As a configuration wants it, at the beta it starts from."""
+        return cls(
+            beta=config.beta,
+            low=config.kl_target_low,
+            high=config.kl_target_high,
+            factor=config.kl_adjustment_factor,
+            minimum=config.beta_min,
+            maximum=config.beta_max,
+        )
 
     def update(self, kl: float) -> float:
         """Adapt beta to the mean KL per token (nats) of the steps since the last call; the new beta.

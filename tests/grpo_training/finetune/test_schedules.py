@@ -1,4 +1,5 @@
 import math
+import types
 
 import pytest
 
@@ -79,10 +80,12 @@ def test_the_learning_rate_warms_up_and_falls():
 
 def test_adaptive_kl_follows_the_measured_kl():
     control = AdaptiveKL(0.1)
-    assert control.update(0.2) == pytest.approx(0.15)
+    assert control.update(0.101) == pytest.approx(0.15)
     assert control.update(0.05) == pytest.approx(0.15)
     assert control.update(0.1) == pytest.approx(0.15)  # the bounds themselves are inside
     assert control.update(0.01) == pytest.approx(0.15)
+    assert control.update(0.0099) == pytest.approx(0.1)
+    assert control.update(0.2) == pytest.approx(0.15)
     assert control.update(0.001) == pytest.approx(0.1)
 
 
@@ -104,3 +107,12 @@ def test_adaptive_kl_goes_on_where_it_was_saved():
     second = AdaptiveKL(0.1)
     second.load_state_dict(first.state_dict())
     assert second.update(0.5) == first.update(0.5) == pytest.approx(0.225)
+
+
+def test_adaptive_kl_takes_every_bound_from_the_configuration():
+    config = types.SimpleNamespace(
+        beta=0.2, kl_target_low=0.02, kl_target_high=0.3, kl_adjustment_factor=2.0, beta_min=0.05, beta_max=0.5
+    )
+    control = AdaptiveKL.of(config)
+    assert [control.update(kl) for kl in (0.2, 0.31, 0.31)] == [0.2, 0.4, 0.5]
+    assert [control.update(0.019) for _ in range(5)] == [0.25, 0.125, 0.0625, 0.05, 0.05]

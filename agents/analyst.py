@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agents.chat import ask
-from engine.json_reading import read_json_object
+from engine.reading.json_reading import read_json_object
 from engine.records import ChatRequest, Experience, Fault, Operation, Outcome, Problem, Reply, Sampling
-from engine.tasks.task import known_tasks, task_named
+from engine.task import known_tasks, task_named
 from prompts import PromptTemplate, task_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 MAX_WORDS = 32
 _MOST_READ = 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from engine.records import ChatRequest, Message, Outcome, Reply
-from engine.tasks.task import JSON_OBJECT
+from engine.task import JSON_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

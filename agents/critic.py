@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from agents.chat import ask
 from agents.generator import read_candidate
 from engine.records import Candidate, ChatRequest, Experience, Problem, Reply, Sampling
-from engine.tasks.task import known_tasks
+from engine.task import known_tasks
 from prompts import PromptTemplate, task_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 _VARIABLES = frozenset({"problem", "experiences", "generator_id", "proposals", "conflicts"})
 

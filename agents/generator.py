@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from agents.chat import Answer, ask
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
-from engine.tasks.task import known_tasks
+from engine.task import known_tasks
 from prompts import PromptTemplate, task_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 _VARIABLES = frozenset({"problem", "experiences"})
 

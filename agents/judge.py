@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agents.chat import ask
-from engine.json_reading import read_json_object
+from engine.reading.json_reading import read_json_object
 from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
     from agents.chat import ChatClient
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 _SCHEMA: dict[str, Any] = {
     "title": "opinion",

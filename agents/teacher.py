@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages, prompt_hash, read_candidate
-from engine.code_reply import extract
 from engine.records import Candidate, ChatRequest, Message, Outcome, Problem, Reply, Sampling
+from engine.tasks.code.reply import extract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agents.chat import ChatClient
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 ROLE = "teacher"
 

@@ -78,10 +78,10 @@ class Ours:
     name = "ours, journalling"
 
     def __init__(self, base_url: str, folder: Path) -> None:
-        from engine.adaptive_concurrency import ConcurrencyRule
         from engine.api_manager import ApiManager
-        from engine.llm_client import LLMClient
-        from engine.request_journal import RequestJournal
+        from engine.llm.client import LLMClient
+        from engine.llm.concurrency import ConcurrencyRule
+        from engine.llm.journal import RequestJournal
 
         entry = {"api_key": "EMPTY", "base_url": base_url, "model": "m", "price_in": 1.0, "price_out": 2.0}
         self._journal = RequestJournal(folder / "journal.sqlite")

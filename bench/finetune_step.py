@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grpo_training.finetune.samples import Sample
+    from grpo_training.finetune.data.samples import Sample
 
 TIME_RATIO, MEMORY_RATIO, BEYOND_TOKENS = 1.05, 1.0, 0.05
 ROUNDS = 5
@@ -157,13 +157,13 @@ def our_step(
     import torch
     from accelerate import Accelerator
 
-    from grpo_training.finetune.batches import plan_steps
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.model_loading import load_model
-    from grpo_training.finetune.offline import new_optimizer
-    from grpo_training.finetune.reference_policy import ReferencePolicy
-    from grpo_training.finetune.schedules import AdaptiveKL
-    from grpo_training.finetune.update_step import Run, train_step
+    from grpo_training.finetune.objective.reference_policy import ReferencePolicy
+    from grpo_training.finetune.objective.schedules import AdaptiveKL
+    from grpo_training.finetune.offline.batches import plan_steps
+    from grpo_training.finetune.offline.loop import new_optimizer
+    from grpo_training.finetune.offline.step import Run, train_step
 
     torch.set_num_threads(1)
     config = GRPOTrainingConfig(
@@ -289,7 +289,7 @@ def save_model(folder: Path, case: Case) -> Path:
 
 def samples(case: Case, seed: int = 0) -> list[Sample]:
     """A group: one prompt, completions of half the length and more, right and wrong in turns."""
-    from grpo_training.finetune.samples import Sample
+    from grpo_training.finetune.data.samples import Sample
 
     draw = random.Random(seed)
     prompt = tuple(draw.randrange(2, case.vocabulary) for _ in range(case.prompt))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator
-from engine.rollout_store import RolloutStore
-from engine.tasks.task import task_named
-from grpo_training.recorded_replies import reply_text
+from engine.storage.rollout_store import RolloutStore
+from engine.task import task_named
+from grpo_training.serving.recorded_replies import reply_text
 from tests.conftest import SHARED_DATA
 
 MEDIAN_MS, P95_MS = 3.0, 50.0
@@ -25,8 +25,8 @@ MEDIAN_MS, P95_MS = 3.0, 50.0
 def main() -> bool:
     """Measure, print a line; whether the bounds hold. Skips with a reason where the data is not there."""
     from agents.chat import Answer
-    from engine.rollout_store import read
-    from grpo_training.session import now_text, rollout_from
+    from engine.storage.rollout_store import read
+    from grpo_training.learning.session import now_text, rollout_from
 
     files = [SHARED_DATA / "recorded" / f"generator_{n}_rollouts.jsonl" for n in (1, 2)]
     if not all(file.exists() for file in files):
@@ -66,7 +66,7 @@ def main() -> bool:
 
 def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
     """Imports and the workers' start are paid once a process, not once a rollout."""
-    from engine.verifiers.worker import shared_pool
+    from engine.sandbox.worker import shared_pool
 
     problem = Problem(id="warm", text="", answer="1")
     implicit = {

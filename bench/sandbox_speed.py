@@ -31,8 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from engine.verifiers.python_sandbox import CallTest, Sandbox  # noqa: E402
-from engine.verifiers.python_sandbox.tests_of_a_program import Test  # noqa: E402
+from engine.sandbox import CallTest, Sandbox  # noqa: E402
+from engine.sandbox.test_cases import Test  # noqa: E402
 
 RATIO = 3.0
 FLAT = 0.8

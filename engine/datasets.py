@@ -13,10 +13,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.code_datasets import CODE_SETS, code_part
-from engine.code_problems import UnusableRowError, code_problem
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
+from engine.tasks.code.datasets import CODE_SETS, code_part
+from engine.tasks.code.problems import UnusableRowError, code_problem
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is refused before it is read to its end."""
@@ -61,7 +61,7 @@ def load_problems(
     the name has a place there and the ``datasets`` package is installed. A text with a slash or that ends in
     ``.jsonl`` or ``.json`` is a path; the file's stem is then its name. ``quickstart`` is made, not read: its
     training split, or another one as ``quickstart:test``. Code is ``mbpp``, ``mbpp:test``, ``apps:introductory``
-    and so on (:mod:`engine.code_datasets`). A line is one JSON object in UTF-8:
+    and so on (:mod:`engine.tasks.code.datasets`). A line is one JSON object in UTF-8:
 
     * ``problem`` (or ``question``, ``prompt``, ``text``): the text;
     * ``answer`` (or ``ground_truth``): a text or a number;
@@ -69,7 +69,7 @@ def load_problems(
     * ``task``: optional, ``math`` where it is absent (``physics`` in the dataset ``physics``);
     * what else is there goes to ``meta``;
     * a row with ``tests``, ``test_list`` or ``input_output`` is a programming problem, see
-      :func:`engine.code_problems.code_problem`.
+      :func:`engine.tasks.code.problems.code_problem`.
 
     A file may also be one JSON array of such objects.
 
@@ -106,7 +106,7 @@ def load_problems(
 
 
 def _quickstart(split: str, max_problems: int | None) -> list[Problem]:
-    from engine.quickstart import problems
+    from engine.tasks.math.quickstart import problems
 
     return problems(split, max_problems or QUICKSTART_PROBLEMS)
 

@@ -10,14 +10,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.group_statistics import combine_rewards
 from engine.records import Outcome, Rewards
+from engine.statistics.groups import combine_rewards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine.records import Candidate, Problem
-    from engine.tasks.task import Task
+    from engine.task import Task
 
 GENERATOR_WEIGHTS = {"r_ans": 0.5, "r_logic": 0.25, "r_graph": 0.25}
 CRITIC_WEIGHTS = {"r_ans": 0.25, "r_logic": 0.25, "r_graph": 0.25, "r_fusion": 0.25}

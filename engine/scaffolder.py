@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError
+from engine.mathematics.rule import parse_rule
+from engine.mathematics.tree import RuleSyntaxError
 from engine.records import CausalEdge, Scaffold
-from engine.rules.reading import parse_rule
-from engine.rules.tree import RuleSyntaxError
-from engine.scaffold_execution import (
+from engine.scaffold.execution import (
     MAX_RULE_CHARACTERS,
     MAX_RULES,
     Execution,
@@ -18,8 +18,8 @@ from engine.scaffold_execution import (
     compile_scaffold,
     execute,
 )
-from engine.scaffold_interventions import InterventionReport, intervene
-from engine.scaffold_knowns import known_units
+from engine.scaffold.given_values import known_units
+from engine.scaffold.interventions import InterventionReport, intervene
 
 if TYPE_CHECKING:
     import networkx as nx

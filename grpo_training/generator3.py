@@ -1,11 +1,11 @@
 """Generator 3: ``python -m grpo_training.generator3``."""
 
-from grpo_training.command import run_command
+from grpo_training.cli.entry import run_command
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    from grpo_training import generator_process
+    from grpo_training.learning import generator as generator_process
 
     return generator_process.main(3, argv)
 

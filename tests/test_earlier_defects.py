@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from engine.group_statistics import DeadRewardWatch, combine_rewards
 from engine.records import Scaffold
 from engine.reward_evaluator import CRITIC_WEIGHTS, GENERATOR_WEIGHTS, RewardEvaluator
-from engine.tasks.task import task_named
-from tests.agents.scripted_client import ScriptedClient
+from engine.statistics.groups import DeadRewardWatch, combine_rewards
+from engine.task import task_named
 from tests.conftest import ROOT
-from tests.engine.test_scaffold_task import APPLES, MATH, scaffold
-from tests.fault_server import FaultPlan
-from tests.main_loop import World, fusions_of, groups_of
+from tests.engine.tasks.test_scaffold_task import APPLES, MATH, scaffold
+from tests.support.fault_server import FaultPlan
+from tests.support.main_loop import World, fusions_of, groups_of
+from tests.support.scripted_client import ScriptedClient
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.answers.verify import check_ground_truth, is_value, verify_answer
 from engine.records import Candidate, Fault, Outcome, Scaffold
 from engine.reward_evaluator import mean_of_measured
-from engine.scaffold_parsing import parse_scaffold, scaffold_from_object
+from engine.scaffold.parsing import parse_scaffold, scaffold_from_object
 from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
-from engine.tasks.task import JSON_OBJECT, Measurement, TaskMerge
-from engine.verifiers.answers import check_ground_truth, is_value, verify_answer
+from engine.task import JSON_OBJECT, Measurement, TaskMerge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from engine.records import Problem
-    from engine.scaffold_parsing import ParsedScaffold
+    from engine.scaffold.parsing import ParsedScaffold
 
 _MOST_CONFLICTS = 20
 _SHOWN = 6000  # characters of a reply without scaffold that another prompt gets
@@ -146,7 +146,7 @@ class ScaffoldTask:
 
     def merge(self, candidates: Sequence[Candidate], problem: Problem) -> TaskMerge:
         """Join scaffolds that do not conflict into one that executes."""
-        from engine.scaffold_merge import merge_scaffolds
+        from engine.scaffold.merge import merge_scaffolds
 
         readable = [candidate for candidate in candidates if candidate.scaffold is not None]
         if not readable:

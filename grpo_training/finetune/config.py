@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from engine.errors import InputError
-from grpo_training.settings import ROOT, Positive, Settings, Weight, settings_from_yaml
+from grpo_training.cli.settings import ROOT, Positive, Settings, Weight, settings_from_yaml
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grpo_training.finetune.checkpoints import write_folder
 from grpo_training.finetune.model_loading import has_adapter
+from grpo_training.finetune.offline.checkpoints import write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.append_log import replace_file
 from engine.errors import ConfigurationError, InputError
-from engine.terminal_text import LastingStream, harmless
+from engine.storage.append_log import replace_file
+from grpo_training.cli.terminal_text import LastingStream, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Literal
 from agents.analyst import MAX_WORDS
 from agents.critic import critic_template
 from agents.generator import generator_template
-from engine.quickstart import FAMILIES, draw_instance
 from engine.records import Experience
-from engine.tasks.math import TASK
+from engine.tasks.math.quickstart import FAMILIES, draw_instance
+from engine.tasks.math.task import TASK
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
-    from engine.quickstart import Family, Instance
     from engine.records import Message, Scaffold
+    from engine.tasks.math.quickstart import Family, Instance
 
 Role = Literal["generator", "critic", "analyst"]
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.command import run_command
-from grpo_training.model_folder import check_model
-from grpo_training.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.serving.model_folder import check_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-    from engine.quickstart import Family
+    from engine.tasks.math.quickstart import Family
     from grpo_training.pocket.corpus import Conversation
 
 
@@ -81,7 +81,7 @@ def evaluate(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, settin
 
     The analyst is asked as the main job asks it, at temperature 0.
     """
-    from engine.quickstart import FAMILIES
+    from engine.tasks.math.quickstart import FAMILIES
     from grpo_training.pocket.corpus import Corpus, prompt_hashes
     from grpo_training.pocket.sampling import sample_replies
 
@@ -126,7 +126,7 @@ def judge(conversation: Conversation, reply: str) -> Judged:
         if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
             return Judged(conversation, reply, False, False)
         return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
-    from engine.tasks.math import TASK
+    from engine.tasks.math.task import TASK
 
     problem = conversation.instance.problem
     candidate = TASK.parse(reply, problem)
@@ -136,7 +136,7 @@ def judge(conversation: Conversation, reply: str) -> Judged:
 
 def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:
     """The operations are as the group and the list call for: a lesson of the family that may be kept, or none."""
-    from engine.experience_rules import check_text
+    from engine.experience.review import check_text
 
     expected = json.loads(conversation.reply)["operations"]
     if not expected or conversation.has_lesson:
@@ -150,7 +150,7 @@ def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]
 
 def family_of(lesson: str) -> Family:
     """The family whose lessons share most words with a text (Jaccard index)."""
-    from engine.quickstart import FAMILIES
+    from engine.tasks.math.quickstart import FAMILIES
 
     words = set(lesson.lower().split())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from engine.quickstart import FAMILIES
+from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON
 from grpo_training.pocket.tokenizer import RESPONSE_TEMPLATE
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.command import run_command
-from grpo_training.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,7 @@ import json
 
 from agents.analyst import Attempt, ExperienceAnalyst
 from engine.records import Experience, Outcome, Problem
-from tests.agents.scripted_client import ScriptedClient
+from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")
 ATTEMPTS = [Attempt("{scaffold}", "12", True, 0.9), Attempt("no idea", None, False, 0.1, "no_json")]

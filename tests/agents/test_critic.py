@@ -2,9 +2,9 @@ import json
 
 from agents.critic import CriticAgent
 from engine.records import Problem, Sampling
-from engine.tasks.task import task_named
-from tests.agents.scripted_client import ScriptedClient
+from engine.task import task_named
 from tests.agents.test_generator import SCAFFOLD
+from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")
 

@@ -6,8 +6,8 @@ from agents.analyst import analyst_template
 from agents.critic import critic_template
 from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from engine.records import Experience, Outcome, Problem, Sampling
-from engine.tasks.task import known_tasks, task_named
-from tests.agents.scripted_client import ScriptedClient
+from engine.task import known_tasks, task_named
+from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")
 SCAFFOLD = {

@@ -2,8 +2,8 @@ import pytest
 
 from agents.judge import Judge
 from engine.records import Candidate, Outcome, Problem, Scaffold
-from engine.tasks.task import task_named
-from tests.agents.scripted_client import ScriptedClient
+from engine.task import task_named
+from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")
 CANDIDATE = Candidate(outcome=Outcome.OK, scaffold=Scaffold(target_variable="apples"))

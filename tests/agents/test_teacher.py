@@ -2,10 +2,10 @@ import pytest
 
 from agents.generator import generator_messages, prompt_hash
 from agents.teacher import TeacherAgent
-from engine.code_problems import code_problem
 from engine.records import Completion, Fault, Outcome, Reply, Sampling
-from engine.tasks.task import task_named
-from tests.agents.scripted_client import ScriptedClient
+from engine.task import task_named
+from engine.tasks.code.problems import code_problem
+from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = code_problem(
     {"task_id": 7, "text": "Write a function to double a number.", "test_list": ["assert double(2) == 4"]}, "p"

@@ -8,11 +8,11 @@ import networkx
 import pytest
 
 from engine.errors import InputError
+from engine.mathematics.solver import EquationError
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.rules.solver import EquationError
-from engine.scaffold_execution import MAX_RULES
-from engine.scaffold_knowns import read_known
-from engine.scaffold_parsing import scaffold_from_object
+from engine.scaffold.execution import MAX_RULES
+from engine.scaffold.given_values import read_known
+from engine.scaffold.parsing import scaffold_from_object
 from engine.scaffolder import (
     build_graph,
     check_structure,

@@ -20,7 +20,7 @@ from grpo_training.finetune.model_loading import (  # noqa: E402
     save_weights,
     trained_weights,
 )
-from tests.grpo_training.finetune.tiny import good_and_bad, load, logps, settings, write_model  # noqa: E402
+from tests.support.tiny_model import good_and_bad, load, logps, settings, write_model  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from grpo_training.finetune.logprobs import completion_logps_and_entropy  # noqa: E402
-from grpo_training.finetune.losses import StepTotals, policy_loss  # noqa: E402
+from grpo_training.finetune.objective.logprobs import completion_logps_and_entropy  # noqa: E402
+from grpo_training.finetune.objective.losses import StepTotals, policy_loss  # noqa: E402
 
 PROMPT_LENGTHS = (3, 5, 2, 5, 4, 3, 5, 1)
 COMPLETION_LENGTHS = (6, 2, 4, 7, 1, 5, 3, 7)

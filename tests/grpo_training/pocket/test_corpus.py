@@ -7,12 +7,12 @@ import pytest
 from agents.analyst import Attempt, ExperienceAnalyst
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
-from engine.experience_rules import check_text
-from engine.quickstart import FAMILIES
+from engine.experience.review import check_text
 from engine.records import Experience, Outcome, Sampling
-from engine.tasks.math import TASK
+from engine.tasks.math.quickstart import FAMILIES
+from engine.tasks.math.task import TASK
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
-from tests.agents.scripted_client import ScriptedClient
+from tests.support.scripted_client import ScriptedClient
 
 CORPUS = Corpus("train", 5)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from engine.quickstart import FAMILIES
+from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus, scaffold_reply
 from grpo_training.pocket.evaluate import family_of, judge, majority_is_right, rate
 from tests.conftest import ROOT

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.quickstart import FAMILIES
+from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import prompt_hashes
 
 FOLDER = Path(__file__).resolve().parents[3] / "data/models/pocket"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.quickstart import FAMILIES
+from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus
 from grpo_training.pocket.train import (
     CHOICE_WEIGHT,

@@ -1,0 +1,216 @@
+"""The jobs of a verifier's worker process: algebra, conversions, and Math-Verify's opinion.
+
+They run under ``WorkerPool``, which kills them when they are late. A job that needs a library that is slow to
+import says so (``{"needs": name}``) before it imports, so that the import is not counted as its time.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tails, written_alike
+from engine.answers.shapes import Judge, Shape, read_shape, same_shape
+from engine.mathematics.equivalence import constant_value, same_formula, same_zeros
+from engine.mathematics.formulas import Node, TooComplexError, UnreadableError, read_formula
+from engine.mathematics.numerals import Numeral, read_numeral, rounds_to, same_number, shows
+from engine.mathematics.unit_text import read_unit
+from engine.mathematics.units import Quantity, dimension_of, read_quantity, same_quantity
+
+_MAX_OPINION_CHARS = 300
+_SMALLEST_FOR_OPINION = 1e-5
+_FLOAT_ROUNDING, _NUMERIC_PRECISION = 40, 60
+_NO_FORMULA = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}|\d\s+\d")  # words; "20 4"
+_LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
+_DEGREE = read_unit("deg")
+
+
+class _NeedsLibrary(Exception):  # noqa: N818 - a signal, no error
+    """The job cannot go on before a library is imported."""
+
+
+def load(payload: str) -> bool:
+    """Import a library that a job asked for: ``pint`` or ``math_verify``."""
+    if payload == "pint":
+        return dimension_of("m") is not None
+    if payload == "math_verify":
+        import math_verify  # noqa: F401
+    return payload in sys.modules
+
+
+def judge(payload: dict[str, Any]) -> dict[str, Any]:
+    """Decide on one answer.
+
+    Args:
+        payload: ``answer`` and ``truth`` (cleaned texts), ``kind`` (math or physics), ``rel_tol``.
+
+    Returns:
+        ``{"correct": bool, "method": str}`` or ``{"needs": library}``.
+    """
+    court = _Court(payload["kind"], payload["rel_tol"])
+    try:
+        correct = same_shape(read_shape(payload["answer"]), read_shape(payload["truth"]), court.judge)
+    except _NeedsLibrary as need:
+        return {"needs": str(need)}
+    return {"correct": bool(correct), "method": court.method}
+
+
+def equivalent(payload: dict[str, str]) -> bool | None:
+    """Whether two formulas (``left``, ``right``: cleaned texts) are the same; None where one is unreadable."""
+    try:
+        return same_formula(read_formula(payload["left"]), read_formula(payload["right"]))
+    except UnreadableError:
+        return None
+
+
+class _Court:
+    """Compares values with everything there is, and remembers which layer decided last."""
+
+    def __init__(self, kind: str, rel_tol: float | None) -> None:
+        self.kind, self.rel_tol = kind, rel_tol
+        self.method = "text"
+        self.judge = Judge(self.value, self.relation)
+
+    def value(self, answer: str, truth: str) -> bool:
+        plain = same_plain_quantity if self.kind == "physics" else same_plain_value
+        decision = plain(answer, truth, self.rel_tol)
+        if decision is not None:
+            self.method = decision.method
+            return decision.correct
+        return self.physics(answer, truth) if self.kind == "physics" else self.math(answer, truth)
+
+    def relation(self, answer: Shape, truth: Shape) -> bool:
+        self.method = "symbolic"
+        try:
+            sign = same_zeros(_difference(answer), _difference(truth))
+        except UnreadableError:
+            return False
+        return sign != 0 if truth.text in ("=", "!=") else sign > 0
+
+    def physics(self, answer: str, truth: str) -> bool:
+        left, right = read_quantity(answer), read_quantity(truth)
+        if right is not None:
+            right = _with_number(right)
+            left = _with_number(left if left is not None else Quantity((), None, answer))
+            self.method = "units"
+            if left and right and self.same_units_or_convertible(left, right):
+                return True
+        self.method = "symbolic" if right is None else "units"
+        try:  # "2 m g" may be metres and grams or a weight
+            return same_formula(read_formula(answer), read_formula(truth))
+        except UnreadableError:
+            return written_alike(answer, truth)
+
+    def same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
+        if answer.unit != truth.unit and "pint" not in sys.modules:
+            raise _NeedsLibrary("pint")
+        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "physics")
+
+    def math(self, answer: str, truth: str) -> bool:
+        (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
+        if answer_unit and truth_unit and answer_unit != truth_unit:
+            self.method = "units"
+            left, right = (
+                _with_number(Quantity(unit, read_numeral(core), core))
+                for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
+            )
+            return bool(left and right and self.same_units_or_convertible(left, right, exact=True))
+        self.method = "symbolic"
+        if self.formulas(answer_core, truth_core):
+            return True
+        if (answer_unit == _DEGREE) != (truth_unit == _DEGREE):  # pi/6 is 30 degrees
+            in_radians = (
+                rf"({core})\pi/180" if unit == _DEGREE else core
+                for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
+            )
+            if self.formulas(*in_radians):
+                return True
+        return r"\circ" in answer + truth and self.formulas(answer, truth)  # the degrees are inside: \tan 75^\circ
+
+    def formulas(self, answer: str, truth: str) -> bool:
+        try:
+            left, right = read_formula(answer), read_formula(truth)
+        except UnreadableError as error:
+            if isinstance(error, TooComplexError):
+                return False
+            if written_alike(answer, truth):
+                self.method = "text"
+                return True
+            opinion = self.opinion(answer, truth)
+            if opinion is not None:
+                self.method = "math_verify"
+            return bool(opinion)
+        by_value = self.by_value(answer, truth, left, right)
+        return same_formula(left, right) if by_value is None else by_value
+
+    def by_value(self, answer: str, truth: str, left: Node, right: Node) -> bool | None:
+        """Decimals against exact constants; None where neither side is a decimal."""
+        said, meant = read_numeral(answer), read_numeral(truth)
+        if self.rel_tol is None and not (said and said.rounded) and not (meant and meant.rounded):
+            return None
+        x, y = constant_value(left), constant_value(right)
+        if x is None or y is None:
+            return None
+        if self.rel_tol is not None:
+            return same_number(Numeral(x), Numeral(y), self.rel_tol)
+        return (
+            bool((said and said.rounded and shows(said, y)) or (meant and meant.rounded and rounds_to(x, meant)))
+            or None
+        )
+
+    def opinion(self, answer: str, truth: str) -> bool | None:
+        """What Math-Verify says about formulas that our reader does not know. It is told nothing small.
+
+        Its LaTeX reader alone is used: the one for plain text evaluates it. Its own clocks are off, for the
+        worker is killed from outside.
+        """
+        for text in (answer, truth):
+            if len(text) > _MAX_OPINION_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
+                return None
+        if "math_verify" not in sys.modules:
+            raise _NeedsLibrary("math_verify")
+        import math_verify
+
+        config = [math_verify.LatexExtractionConfig()]
+        said, meant = (
+            math_verify.parse(f"${text}$", config, fallback_mode="no_fallback", parsing_timeout=None)
+            for text in (answer, truth)
+        )
+        if not said or not meant or any(_is_doubtful(value) for value in (*said, *meant)):
+            return None
+        return bool(
+            math_verify.verify(
+                meant,
+                said,
+                float_rounding=_FLOAT_ROUNDING,
+                numeric_precision=_NUMERIC_PRECISION,
+                timeout_seconds=None,
+            )
+        )
+
+
+def _difference(relation: Shape) -> Node:
+    left, right = (read_formula(side.text) for side in relation.parts)
+    return Node("add", (left, Node("neg", (right,))))
+
+
+def _with_number(quantity: Quantity) -> Quantity | None:
+    """A quantity whose number is a formula (2 pi s), with that formula's value."""
+    if quantity.number is not None:
+        return quantity
+    try:
+        value = constant_value(read_formula(quantity.formula))
+    except UnreadableError:
+        return None
+    return None if value is None else Quantity(quantity.unit, Numeral(value), prose=quantity.prose)
+
+
+def _is_doubtful(value: Any) -> bool:
+    """Whether Math-Verify read a number that it rounds away, or nothing (0 for what it skipped)."""
+    if isinstance(value, str):
+        return True
+    if not getattr(value, "is_number", False):
+        return False
+    number = value.evalf(15)
+    return not number.is_comparable or not number.is_finite or bool(abs(number) < _SMALLEST_FOR_OPINION)

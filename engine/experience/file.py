@@ -1,0 +1,130 @@
+"""The JSON file of a library: written for people and other programs, read back also when they changed it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from engine.errors import InputError
+from engine.experience.review import category_slug, check_text
+from engine.experience.state import LibraryState
+from engine.records import Experience, Operation
+
+_ARRAY: TypeAdapter[tuple[Experience, ...]] = TypeAdapter(tuple[Experience, ...])
+_MAX_BYTES = 16 << 20
+_ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
+_FIX = "Mend the entry, or delete it from the file."
+
+
+def render_library(state: LibraryState) -> bytes:
+    """The file's bytes: an array of the live experiences, oldest first; the same state gives the same bytes."""
+    return _ARRAY.dump_json(state.experiences, indent=2) + b"\n"
+
+
+@dataclass(frozen=True)
+class EditedFile:
+    """What a library file says that is not the log's own. An entry without a usable id has the id ``""``."""
+
+    entries: list[Experience]
+
+    def as_import(self, prefix: str, at: str) -> list[Experience]:
+        """The entries as a library of its own: their ids are kept where they are good and not said twice."""
+        taken = {entry.id for entry in self.entries}
+        numbers = [int(entry_id.rpartition("-")[2]) for entry_id in taken if entry_id]
+        number = max(numbers, default=0)
+        seen: set[str] = set()
+        imported = []
+        for entry in self.entries:
+            entry_id = entry.id
+            if not entry_id or entry_id in seen:
+                number += 1
+                entry_id = f"{prefix}-{number:03d}"
+            seen.add(entry_id)
+            imported.append(entry.model_copy(update={"id": entry_id, "created_at": entry.created_at or at}))
+        return imported
+
+    def as_edits(self, state: LibraryState) -> list[Operation]:
+        """The operations that lead from a state to these entries.
+
+        An entry belongs to the live experience of its id, else to the one of just its content; an entry that
+        belongs to none is new and gets a new id; a live experience without an entry is deleted.
+        """
+        by_content = {one.content: one for one in state.experiences}
+        matched: dict[str, Experience] = {}
+        new = []
+        for entry in self.entries:
+            known = state.get(entry.id) or by_content.get(entry.content)
+            if known is not None and known.id not in matched:
+                matched[known.id] = entry
+            else:
+                new.append(entry)
+        operations = [Operation(op="delete", id=one.id) for one in state.experiences if one.id not in matched]
+        for one in state.experiences:
+            operations.extend(_edits_of(one, matched[one.id]) if one.id in matched else ())
+        operations.extend(Operation(op="add", content=entry.content, category=entry.category) for entry in new)
+        return operations
+
+
+def _edits_of(known: Experience, entry: Experience) -> Iterator[Operation]:
+    if entry.status == "deleted":
+        yield Operation(op="delete", id=known.id)
+        return
+    if (entry.content, entry.category) != (known.content, known.category):
+        yield Operation(op="modify", id=known.id, content=entry.content, category=entry.category)
+    if entry.status != known.status:
+        yield Operation(op="pin" if entry.status == "pinned" else "unpin", id=known.id)
+
+
+def parse_library(content: bytes, path: Path) -> EditedFile:
+    """Read a library file that a person or another program wrote.
+
+    Args:
+        content: its bytes: an array of objects of which ``content`` is needed, the rest optional.
+        path: for the error.
+
+    Raises:
+        InputError: names the place, what is wrong and how to mend it.
+    """
+    if len(content) > _MAX_BYTES:
+        raise InputError(f"{path} is too large for a library: {len(content)} bytes")
+    try:
+        raw = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise InputError(
+            f"{path} is not JSON",
+            why=str(error),
+            fix="Mend it; or, where an .ops.jsonl log is beside it, delete it: the log holds the library.",
+        ) from None
+    if not isinstance(raw, list):
+        raise InputError(f"{path} must hold an array of experiences, not {type(raw).__name__}")
+    return EditedFile([entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))])
+
+
+def _entry(raw: Any, place: int, path: Path) -> Experience | None:
+    """One entry, checked as far as it can be without its problem; None where it is marked as deleted."""
+    where = f"{path}, entry {place}"
+    if not isinstance(raw, dict) or not isinstance(raw.get("content"), str):
+        raise InputError(f"{where}: an object with a text as content is needed", fix=_FIX)
+    told = {key: value for key, value in raw.items() if value is not None}
+    entry_id = str(told.get("id", ""))
+    told |= {
+        "id": entry_id if _ID.fullmatch(entry_id) else "",
+        "content": told["content"].strip(),
+        "category": category_slug(str(told.get("category", ""))),
+        "source_problem": str(told.get("source_problem", "")),
+    }
+    if reason := check_text(told["content"]):
+        raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
+    try:
+        entry = Experience.model_validate(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{where}: {field}: {first['msg']}", fix=_FIX) from None
+    return None if entry.status == "deleted" else entry

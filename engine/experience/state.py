@@ -1,0 +1,354 @@
+"""What a library is: a state, the events that change it, and the pure functions between the two."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from engine.experience.review import Reason, category_slug, check_text, find_duplicate
+from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
+
+MAX_PROPOSALS = 32
+"""An analyst's reply is not read further than this many operations."""
+
+_KEPT_EVIDENCE = 16
+_SHOWN_CHARACTERS = 400
+
+# ------------------------------------------------------------------ state
+
+
+@dataclass(frozen=True)
+class LibraryState:
+    """A library at one moment. Deleted experiences are no part of it; the log remembers them.
+
+    Every step makes a state, and most steps only count uses; so the counts stand apart from the texts, and are
+    put together when someone looks.
+
+    Args:
+        texts: the live experiences, oldest first, without their uses.
+        counts: id -> (rollouts, correct ones) of those that were used.
+        next_number: the number of the next id; it only grows, so ids are never used again.
+        version: a hash of ids, contents, categories and pins; times and uses do not change it.
+    """
+
+    texts: tuple[Experience, ...]
+    counts: Mapping[str, tuple[int, int]]
+    next_number: int
+    version: str
+
+    @property
+    def experiences(self) -> tuple[Experience, ...]:
+        """The live experiences, oldest first."""
+        return tuple(map(self._with_uses, self.texts))
+
+    def get(self, experience_id: str) -> Experience | None:
+        """The live experience of that id."""
+        return next((self._with_uses(one) for one in self.texts if one.id == experience_id), None)
+
+    def _with_uses(self, one: Experience) -> Experience:
+        if one.id not in self.counts:
+            return one
+        rollouts, correct = self.counts[one.id]
+        return one.model_copy(update={"uses": Uses(rollouts=rollouts, correct=correct)})
+
+
+def version_of(experiences: Iterable[Experience]) -> str:
+    """The first 12 hex digits of the SHA-256 over id, content, category and status of each experience."""
+    told = [[one.id, one.content, one.category, one.status] for one in experiences]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+
+
+EMPTY = LibraryState((), {}, 1, version_of(()))
+
+
+@dataclass(frozen=True)
+class Change:
+    """How an experience differs between two states: None where it is not there."""
+
+    before: Experience | None
+    after: Experience | None
+
+    @property
+    def kind(self) -> Literal["added", "deleted", "modified"]:
+        """What happened on the way."""
+        if self.before is None:
+            return "added"
+        return "deleted" if self.after is None else "modified"
+
+
+def diff(before: LibraryState, after: LibraryState) -> list[Change]:
+    """What changed in ids, contents, categories and pins from one state to another, in order of id."""
+    old, new = ({one.id: one for one in state.texts} for state in (before, after))
+    pairs = [Change(old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys(), key=_by_number)]
+    return [pair for pair in pairs if _content_key(pair.before) != _content_key(pair.after)]
+
+
+def _content_key(experience: Experience | None) -> tuple[str, ...] | None:
+    return (experience.content, experience.category, experience.status) if experience else None
+
+
+def _by_number(experience_id: str) -> tuple[int, str]:
+    return (_number(experience_id), experience_id)
+
+
+def _number(experience_id: str) -> int:
+    """The number in an id such as ``G1-007``; 0 where there is none."""
+    found = re.search(r"-(\d{1,9})$", experience_id)
+    return int(found.group(1)) if found else 0
+
+
+# ------------------------------------------------------------------ events
+
+
+class Event(Record):
+    """One line of the log: one transaction."""
+
+    at: str
+    format: int = FORMAT
+
+
+class BeginEvent(Event):
+    """A run begins here: what its first prompts may know is the library at this line."""
+
+    event: Literal["begin"] = "begin"
+    run: str
+
+
+class StepEvent(Event):
+    """A scored group: who stood in its prompts, how it went, and what was learned from it."""
+
+    event: Literal["step"] = "step"
+    run: str
+    step: int
+    problem_id: str
+    epoch: int
+    used: list[str]
+    rollouts: int
+    correct: int
+    mean: float | None = None
+    std: float | None = None
+    operations: list[Operation] = Field(default_factory=list)
+    refused: list[Refusal] = Field(default_factory=list)
+
+
+class EditEvent(Event):
+    """A person's change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``."""
+
+    event: Literal["edit"] = "edit"
+    operations: list[Operation]
+    note: str = ""
+
+
+class RollbackEvent(Event):
+    """The library is again as it was in ``version``; ids given out since then stay used."""
+
+    event: Literal["rollback"] = "rollback"
+    version: str
+    experiences: list[Experience]
+
+
+class ImportEvent(Event):
+    """A library file that was there before its log."""
+
+    event: Literal["import"] = "import"
+    experiences: list[Experience]
+
+
+LibraryEvent = BeginEvent | StepEvent | EditEvent | RollbackEvent | ImportEvent
+EVENT: TypeAdapter[LibraryEvent] = TypeAdapter(Annotated[LibraryEvent, Field(discriminator="event")])
+
+
+def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
+    """The state after an event. Pure; applied operations were checked before they became an event."""
+    match event:
+        case BeginEvent():
+            return state
+        case ImportEvent() | RollbackEvent():
+            return _restored(state, event.experiences)
+        case StepEvent():
+            state = _counted(state, event)
+            evidence = Evidence(problem_id=event.problem_id, epoch=event.epoch, mean=event.mean, std=event.std)
+            return _with_operations(state, event.operations, event.at, evidence)
+        case EditEvent():
+            return _with_operations(state, event.operations, event.at, None)
+
+
+def _with_operations(
+    state: LibraryState, operations: Sequence[Operation], at: str, evidence: Evidence | None
+) -> LibraryState:
+    if not operations:
+        return state
+    live = {one.id: one for one in state.texts}
+    for operation in operations:
+        _apply(live, operation, at, evidence)
+    counts = {key: count for key, count in state.counts.items() if key in live}
+    numbers = [_number(operation.id or "") + 1 for operation in operations]
+    return _state(live.values(), counts, max([state.next_number, *numbers]))
+
+
+def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence: Evidence | None) -> None:
+    known = live.get(operation.id or "")
+    if operation.op == "add" and operation.id:
+        live[operation.id] = Experience(
+            id=operation.id,
+            content=operation.content or "",
+            category=operation.category,
+            source_problem=evidence.problem_id if evidence else "",
+            created_at=at,
+            evidence=[evidence] if evidence else [],
+        )
+    elif known is None:
+        return
+    elif operation.op == "modify":
+        proofs = [*known.evidence, *([evidence] if evidence else [])][-_KEPT_EVIDENCE:]
+        changes = {
+            "content": operation.content,
+            "category": operation.category or known.category,
+            "evidence": proofs,
+        }
+        live[known.id] = known.model_copy(update=changes)
+    elif operation.op == "delete":
+        del live[known.id]
+    elif operation.op in ("pin", "unpin"):
+        status = "pinned" if operation.op == "pin" else "active"
+        live[known.id] = known.model_copy(update={"status": status})
+
+
+def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
+    if not event.used or not event.rollouts:
+        return state
+    counts = dict(state.counts)
+    for used in {one.id for one in state.texts}.intersection(event.used):
+        rollouts, correct = counts.get(used, (0, 0))
+        counts[used] = (rollouts + event.rollouts, correct + event.correct)
+    return replace(state, counts=counts)
+
+
+def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
+    """Those experiences; the counts of the ones that are live now are kept, as uses are never undone."""
+    restored = [one for one in experiences if one.status != "deleted"]
+    counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
+    counts |= {key: count for key, count in state.counts.items() if key in {one.id for one in restored}}
+    texts = [one.model_copy(update={"uses": Uses()}) for one in restored]
+    return _state(texts, counts, max([state.next_number, *(_number(one.id) + 1 for one in experiences)]))
+
+
+def _state(texts: Iterable[Experience], counts: Mapping[str, tuple[int, int]], next_number: int) -> LibraryState:
+    kept = tuple(texts)
+    return LibraryState(kept, counts, next_number, version_of(kept))
+
+
+# ------------------------------------------------------------------ proposals
+
+
+@dataclass(frozen=True)
+class Disposal:
+    """What became of proposals: the operations to apply, ids assigned, and the refused ones with the reason."""
+
+    applied: tuple[Operation, ...]
+    refused: tuple[Refusal, ...]
+
+
+def dispose(
+    state: LibraryState,
+    proposals: Sequence[Operation],
+    *,
+    prefix: str,
+    capacity: int,
+    problem: Problem | None,
+    by_person: bool = False,
+) -> Disposal:
+    """Check proposals one after another, each against the state that those before it leave. Pure.
+
+    Args:
+        state: the newest state of the library.
+        proposals: ``add`` (content, category), ``modify`` (id, content), ``delete`` (id); of a person also
+            ``pin`` and ``unpin`` (id). The id of an ``add`` is assigned here, whatever it says.
+        prefix: of new ids: ``G1`` gives ``G1-001``.
+        capacity: the most live experiences. A full library refuses an ``add``: what must go for it is the
+            analyst's to say, by a ``delete`` before it.
+        problem: the group's problem, for the checks of the text.
+        by_person: pinned experiences may be changed too; likeness, capacity and number are the person's affair.
+
+    Returns:
+        the disposal; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
+        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``duplicate``, ``library_full``.
+    """
+    applied: list[Operation] = []
+    refused: list[Refusal] = []
+    touched: set[str] = set()
+    limit = len(proposals) if by_person else MAX_PROPOSALS
+    for proposal in proposals[:limit]:
+        operation = _tidied(proposal, prefix, state.next_number)
+        reason = _objection(state, operation, capacity, problem, by_person)
+        if reason is None and operation.id in touched and not by_person:
+            reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
+        if reason is not None:
+            refused.append(_refusal(proposal, reason))
+            continue
+        applied.append(operation)
+        touched.add(operation.id or "")
+        state = _with_operations(state, [operation], "", None)
+    if extra := proposals[limit:]:
+        message = f"Only the first {limit} operations are read; {len(extra)} more were left out."
+        refused.append(_refusal(extra[0], Reason("too_many_operations", message)))
+    return Disposal(tuple(applied), tuple(refused))
+
+
+def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
+    op = proposal.op.strip().lower()
+    adds = op == "add"
+    return Operation(
+        op=op,
+        id=f"{prefix}-{next_number:03d}" if adds else (proposal.id or "").strip(),
+        content=(proposal.content or "").strip() if op in ("add", "modify") else None,
+        category=category_slug(proposal.category) if op in ("add", "modify") else "",
+    )
+
+
+def _objection(
+    state: LibraryState, operation: Operation, capacity: int, problem: Problem | None, by_person: bool
+) -> Reason | None:
+    allowed = ("add", "modify", "delete", "pin", "unpin") if by_person else ("add", "modify", "delete")
+    if operation.op not in allowed:
+        return Reason("unsupported", f"The operation must be one of {', '.join(allowed)}.")
+    known = state.get(operation.id or "")
+    if operation.op != "add":
+        if known is None:
+            return Reason("unknown_id", "The library holds no experience of this id.")
+        if known.status == "pinned" and not by_person:
+            return Reason("pinned", f"{known.id} is pinned by a person.")
+        if operation.op != "modify":
+            return None
+    content = operation.content or ""
+    if known is not None and (known.content, known.category) == (content, operation.category or known.category):
+        return Reason("unchanged", f"{known.id} says this already.")
+    if reason := check_text(content, problem):
+        return reason
+    if by_person:
+        return None
+    others = (one for one in state.texts if one.id != operation.id)
+    if twin := find_duplicate(content, others):
+        return Reason("duplicate", f"{twin.id} says nearly the same: modify that one instead.")
+    if known is None and len(state.texts) >= capacity:
+        return Reason("library_full", f"The library holds {capacity} experiences; delete one first.")
+    return None
+
+
+def _refusal(proposal: Operation, reason: Reason) -> Refusal:
+    """The record of a refusal; what was proposed is cut to what a person can look at."""
+    cut = proposal.model_copy(
+        update={
+            "op": proposal.op[:32],
+            "id": proposal.id and proposal.id[:64],
+            "content": proposal.content and proposal.content[:_SHOWN_CHARACTERS],
+            "category": proposal.category[:64],
+        }
+    )
+    return Refusal(operation=cut, reason=reason.code, message=reason.message)

@@ -1,0 +1,1 @@
+"""The client of OpenAI-compatible endpoints: retries, concurrency, rate limits, budget, journal."""

@@ -1,0 +1,1 @@
+"""Formulas: tokens, parsing, values, evaluation, equations, dimensions, numerals and units."""

@@ -1,0 +1,259 @@
+"""Which variables of a scaffold the names in a rule mean.
+
+A name means the variable of that name. Models also spell a variable out (``OC^2`` for ``OC_squared``,
+``log2(x)`` for ``log2_x``) or change its case; that is followed only among the declared causes, only where
+one variable fits, and only where the name means nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.mathematics.evaluation import CONSTANTS
+from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
+from engine.mathematics.rule import Rule
+from engine.mathematics.tokens import COMPARISONS, FUNCTIONS
+from engine.mathematics.tree import Apply, Name, Node, Number, Series, apply, series
+
+_SPELLED: Mapping[str, Callable[[list[str]], str]] = {
+    "pow": "".join,
+    "mul": "".join,
+    "div": "over".join,
+    "add": "plus".join,
+    "neg": lambda parts: f"minus{parts[0]}",
+    "log": lambda parts: "log" + "".join(reversed(parts)),
+}
+COMPARISON_NAMES = frozenset(COMPARISONS.values())
+_POWERS = {"squared": "2", "cubed": "3"}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRule:
+    """A rule whose names are variables.
+
+    Args:
+        effect: the variable it gives.
+        left: the left side of an equation to solve for the effect; None where ``right`` is its value.
+        right: the expression, or the right side of the equation.
+        reads: the variables that must have values first (the effect is not among them).
+        unknown: names that mean no variable; such a rule has no value.
+        assumptions: what the rule says of its effect (``positive`` ...).
+    """
+
+    effect: str
+    left: Node | None
+    right: Node
+    reads: frozenset[str]
+    unknown: frozenset[str]
+    assumptions: frozenset[str]
+
+
+def bind_rule(
+    rule: Rule,
+    effect: str,
+    causes: Sequence[str],
+    variables: Collection[str],
+    *,
+    lowest_terms: bool = False,
+) -> BoundRule:
+    """Give a rule's names their meaning.
+
+    Args:
+        rule: as read.
+        effect: the variable that the rule is for.
+        causes: its declared causes.
+        variables: all variables of the scaffold; one that is used without being declared is still found by
+            its exact name, and ``reads`` then shows it.
+        lowest_terms: whether the scaffold states that fractions are in lowest terms; only then are ``m`` and
+            ``n`` the parts of a cause ``m_over_n``.
+
+    Raises:
+        RuleSyntaxError: the bound rule is too large.
+    """
+    binder = _Binder(rule, effect, causes, variables, lowest_terms)
+    left, right = binder.left, binder.right
+    used = (left.names if left is not None else frozenset()) | right.names
+    unknown = frozenset(name for name in used if name not in variables and name != effect)
+    unknown -= {name for name in unknown if name in CONSTANTS}
+    calls = _unknown_functions(right) | (_unknown_functions(left) if left is not None else frozenset())
+    reads = frozenset(name for name in used if name in variables and name != effect)
+    return BoundRule(effect, left, right, reads, unknown | calls, rule.assumptions)
+
+
+@lru_cache(maxsize=4096)
+def folded(name: str) -> str:
+    """A name without case, spaces and underscores: ``Total Time`` and ``total_time`` are one name.
+
+    A single letter keeps its case: ``R`` and ``r``, ``G`` and ``g`` are different things.
+    """
+    bare = re.sub(r"[\s_\-]+", "", name)
+    return bare.casefold() if len(bare) > 1 else bare
+
+
+@lru_cache(maxsize=4096)
+def signature(variable: str) -> str:
+    """A variable's name as it would be spelled out: ``OC_squared`` is ``oc2``, ``m_over_n`` is ``movern``.
+
+    A digit behind an underscore is an index (``x_2``), not a power, and keeps its mark.
+    """
+    text = re.sub(r"_(?=\d)", "#", re.sub(r"log_(?=\d)", "log", variable.lower()))
+    for word, digit in _POWERS.items():
+        text = re.sub(rf"_?{word}", digit, text)
+    return re.sub(r"[^\w#]|_", "", text)
+
+
+class _Binder:
+    def __init__(
+        self,
+        rule: Rule,
+        effect: str,
+        causes: Sequence[str],
+        variables: Collection[str],
+        lowest_terms: bool,
+    ) -> None:
+        self._effect = effect
+        self._declared = set(causes)
+        self._variables = variables
+        sides = [rule.right] if rule.left is None else [rule.left, rule.right]
+        self._written = frozenset().union(*(side.names | _called(side) for side in sides))
+        self._by_fold = _unique({cause: folded(cause) for cause in causes if cause not in self._written})
+        self._by_signature = _unique({cause: signature(cause) for cause in causes})
+        self._parts = _fraction_parts(causes) if lowest_terms else {}
+        self.left: Node | None = None
+        self.right = self._bound(rule.right, frozenset())
+        if rule.left is None or self._names_effect(rule.left):
+            return
+        if self._is_effect(self.right):
+            self.right = self._bound(rule.left, frozenset())
+            return
+        left = self._bound(rule.left, frozenset())
+        # "slope = ..." in the rule for slope_AB: a name that means nothing else is the effect's short name.
+        alias = isinstance(left, Name) and left.name not in variables and left.name not in self.right.names
+        if not alias:
+            self.left = left
+
+    def _is_effect(self, node: Node) -> bool:
+        return isinstance(node, Name) and node.name == self._effect
+
+    def _names_effect(self, node: Node) -> bool:
+        """Whether a left side is the effect alone, also spelled out, and the right side is free of it."""
+        if self._effect in self.right.names:
+            return False
+        if isinstance(node, Name):
+            if node.name in self._declared or (node.name != self._effect and node.name in self._variables):
+                return False
+            return folded(node.name) == folded(self._effect)
+        return self._spells(node, self._effect)
+
+    def _spells(self, node: Node, variable: str) -> bool:
+        if not isinstance(node, Apply) or spelling(node) != signature(variable):
+            return False
+        # x^2 is x_squared, but never x2, which is as likely a second x.
+        return node.function != "pow" or variable.lower().endswith(tuple(_POWERS))
+
+    def _meaning(self, name: str) -> str | None:
+        if name in self._declared or name == self._effect or name in self._variables:
+            return name
+        if name in CONSTANTS:
+            return None
+        found = self._by_fold.get(folded(name))
+        if found is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
+            return found
+        if folded(name) == folded(self._effect):
+            return self._effect
+        return None
+
+    def _bound(self, node: Node, local: frozenset[str]) -> Node:
+        if isinstance(node, Number):
+            return node
+        if isinstance(node, Name):
+            return self._bound_name(node, local)
+        if isinstance(node, Series):
+            inner = local | {node.index}
+            return series(
+                node.function,
+                self._bound(node.body, inner),
+                node.index,
+                self._bound(node.first, local),
+                self._bound(node.last, local),
+            )
+        return self._spelled_out(node, local) or self._bound_call(node, local)
+
+    def _bound_name(self, node: Name, local: frozenset[str]) -> Node:
+        if node.name in local:
+            return node
+        meaning = self._meaning(node.name)
+        if meaning is not None:
+            return Name(meaning)
+        if node.name in self._parts:
+            part, fraction = self._parts[node.name]
+            return apply(part, Name(fraction))
+        return node
+
+    def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
+        """The cause that a term spells, where one of its names means nothing by itself."""
+        if not self._by_signature:
+            return None
+        names = (node.names | _called(node)) - local
+        if all(self._meaning(name) or name in CONSTANTS for name in names):
+            return None
+        cause = self._by_signature.get(spelling(node) or "")
+        return Name(cause) if cause is not None and self._spells(node, cause) else None
+
+    def _bound_call(self, node: Apply, local: frozenset[str]) -> Node:
+        arguments = [self._bound(argument, local) for argument in node.arguments]
+        function = FUNCTIONS.get(node.function, node.function)
+        variable = self._meaning(node.function)
+        callable_so = function == "log" or (function in OPERATIONS and OPERATIONS[function][0] == 1)
+        if variable is not None and len(arguments) == 1 and not callable_so:
+            return apply("mul", Name(variable), arguments[0])  # n(n - 3), and n is a variable
+        return apply(function if function in FUNCTION_NAMES else node.function, *arguments)
+
+
+def spelling(node: Node) -> str | None:
+    """A tree as a name would spell it: ``log2(x^4*y)`` is ``log2x4y``; None where names do not spell that."""
+    if isinstance(node, Number):
+        return str(node.value) if isinstance(node.value, int) else None
+    if isinstance(node, Name):
+        return re.sub(r"_(?=\d)", "#", node.name.lower()).replace("_", "")
+    if isinstance(node, Series):
+        return None
+    parts = [spelling(argument) for argument in node.arguments]
+    if None in parts:
+        return None
+    texts = [part or "" for part in parts]
+    joined = _SPELLED.get(node.function)
+    return joined(texts) if joined else node.function.lower().replace("_", "") + "".join(texts)
+
+
+def _unique(keys: Mapping[str, str]) -> dict[str, str]:
+    """The names by key, where a key belongs to one name."""
+    found: dict[str, str] = {}
+    shared: set[str] = set()
+    for name, key in keys.items():
+        if key in found:
+            shared.add(key)
+        found[key] = name
+    return {key: name for key, name in found.items() if key not in shared}
+
+
+def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """``m`` and ``n`` as the numerator and denominator of a cause ``m_over_n``."""
+    parts: dict[str, tuple[str, str]] = {}
+    for cause in causes:
+        match = re.fullmatch(r"(\w+?)_over_(\w+)", cause)
+        if match:
+            parts |= {match[1]: ("numerator", cause), match[2]: ("denominator", cause)}
+    return parts
+
+
+def _called(node: Node) -> frozenset[str]:
+    """The functions that a tree calls by a name which the grammar does not define."""
+    return frozenset(name for name in node.functions if name not in FUNCTION_NAMES and name not in FUNCTIONS)
+
+
+def _unknown_functions(node: Node) -> frozenset[str]:
+    return node.functions - FUNCTION_NAMES - COMPARISON_NAMES

@@ -1,0 +1,170 @@
+"""Dimensions carried through a scaffold's rules: do metres stay metres?
+
+A dimension is a mapping from base dimension to power ({} is a pure number). None is "not known": a constant such
+as 9.8 may hide a unit, so what depends on it is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from engine.mathematics.rule import parse_rule
+from engine.mathematics.tree import Apply, Name, Node, Number, RuleSyntaxError
+from engine.records import Scaffold
+
+Dimension = Mapping[str, Fraction]
+
+_PURE: Dimension = {}
+_KEEP = frozenset({"neg", "abs", "floor", "ceil", "round", "if"})
+_SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
+_PURE_ONLY = frozenset(
+    (
+        *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        *("exp", "ln", "log", "log2", "log10", "factorial", "binomial", "permutations"),
+    )
+)
+_CONSTANTS = frozenset({"pi", "e"})
+_MOST_RULES = 500
+_MOST_PURE_INTEGER = 9  # 2, 3 and 4 stand in formulas; 10 may be g
+
+
+class DimensionMismatchError(ValueError):
+    """Quantities of different dimensions are added, or one stands where a pure number must."""
+
+
+def dimension_checks(
+    scaffold: Scaffold, known: Mapping[str, Dimension | None], stated: Dimension | None
+) -> dict[str, bool]:
+    """Check each rule's dimensions, in an order in which causes come before effects.
+
+    Args:
+        scaffold: an acyclic scaffold.
+        known: the knowns' dimensions; None where a known's unit cannot be read.
+        stated: the dimension of the stated answer; None where there is none.
+
+    Returns:
+        by effect, whether its rule agrees with itself; under ``target``, whether the target's dimension is the
+        stated one. What is not known is left out, and a graph of more than 500 rules wholly.
+    """
+    if len(scaffold.causal_graph) > _MOST_RULES:
+        return {}
+    dimensions: dict[str, Dimension | None] = dict(known)
+    checks: dict[str, bool] = {}
+    waiting = {edge.effect: edge for edge in scaffold.causal_graph}
+    for _ in range(len(waiting)):
+        ready = [name for name, edge in waiting.items() if not any(cause in waiting for cause in edge.cause)]
+        if not ready:
+            break
+        for name in ready:
+            edge = waiting.pop(name)
+            try:
+                rule = parse_rule(edge.rule, edge.effect, edge.cause)
+                if rule.left is not None and not (isinstance(rule.left, Name) and rule.left.name == name):
+                    dimensions[name] = None  # an equation solved for its effect: not carried through
+                    continue
+                dimensions[name] = dimension_of_tree(rule.right, dimensions.get)
+            except RuleSyntaxError:
+                dimensions[name] = None
+            except DimensionMismatchError:
+                dimensions[name] = None
+                checks[name] = False
+            else:
+                if dimensions[name] is not None:
+                    checks[name] = True
+    target = dimensions.get(scaffold.target_variable)
+    if target is not None and stated is not None:
+        checks["target"] = _clean(target) == _clean(stated)
+    return checks
+
+
+def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) -> Dimension | None:
+    """The dimension of an expression; None where it is not known.
+
+    Args:
+        tree: the expression.
+        dimension: gives a variable's dimension.
+
+    Raises:
+        DimensionMismatchError: the expression adds or compares what cannot be.
+    """
+    match tree:
+        case Number():
+            return _PURE if is_pure_constant(Fraction(tree.value)) else None
+        case Name():
+            return _PURE if tree.name in _CONSTANTS else dimension(tree.name)
+        case Apply():
+            return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
+    return None  # a series: its index runs over pure numbers, its body is not followed
+
+
+def is_pure_constant(value: Fraction) -> bool:
+    """Whether a written number is surely without a unit: 2, 1/2 or 3/4, but not 9.8 or 10."""
+    return abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
+
+
+def _constant(tree: Node) -> Fraction | None:
+    """The value of a number, of its negative, or of a quotient of numbers; None for anything else."""
+    match tree:
+        case Number():
+            return Fraction(tree.value)
+        case Apply(function="neg", arguments=(inner,)):
+            value = _constant(inner)
+            return None if value is None else -value
+        case Apply(function="div", arguments=(top, bottom)):
+            over, under = _constant(top), _constant(bottom)
+            return over / under if over is not None and under else None
+    return None
+
+
+def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
+    name = tree.function
+    if name in _KEEP:
+        return parts[0] if name != "if" else _same(parts[1:])
+    if name in _SAME:
+        found = _same(parts)
+        return _PURE if name == "atan2" else found
+    if name in _PURE_ONLY:
+        _same([*parts, _PURE])
+        return _PURE
+    if name == "mul":
+        return _combine(parts, (1,) * len(parts))
+    if name == "div":
+        return _combine(parts, (1, -1))
+    if name in ("sqrt", "cbrt"):
+        return _scale(parts[0], Fraction(1, 2 if name == "sqrt" else 3))
+    if name == "pow":
+        _same([parts[1], _PURE])
+        exponent = _constant(tree.arguments[1])
+        return _pure_or_unknown(parts[0]) if exponent is None else _scale(parts[0], exponent)
+    return None
+
+
+def _same(parts: list[Dimension | None]) -> Dimension | None:
+    """The one dimension of terms that must agree; unknown terms may be anything."""
+    known = [_clean(part) for part in parts if part is not None]
+    if any(part != known[0] for part in known[1:]):
+        raise DimensionMismatchError(f"{known}")
+    return known[0] if known and len(known) == len(parts) else None
+
+
+def _combine(parts: list[Dimension | None], signs: tuple[int, ...]) -> Dimension | None:
+    total: dict[str, Fraction] = {}
+    for part, sign in zip(parts, signs, strict=True):
+        if part is None:
+            return None
+        for base, power in part.items():
+            total[base] = total.get(base, Fraction(0)) + sign * Fraction(power)
+    return _clean(total)
+
+
+def _scale(part: Dimension | None, factor: Fraction) -> Dimension | None:
+    return None if part is None else _clean({base: power * factor for base, power in part.items()})
+
+
+def _pure_or_unknown(part: Dimension | None) -> Dimension | None:
+    return _PURE if part is not None and not _clean(part) else None
+
+
+def _clean(dimension: Dimension) -> dict[str, Fraction]:
+    return {base: Fraction(power) for base, power in dimension.items() if power}

@@ -1,0 +1,153 @@
+"""Whether two formulas are the same: exact for rational numbers, else by their values at seeded points.
+
+Two analytic expressions that agree to 25 digits at several random points are the same one; constants are
+compared to 100 digits. A point where one of them is not real is left out, so that sqrt(1/n) and 1/sqrt(n),
+which differ only where n is negative, are the same, while |x| and x are not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from engine.mathematics.formula_values import Evaluator, TooLargeError, UndefinedError, exact_value
+from engine.mathematics.formulas import Node, symbols_of, uses
+
+_SEED = 20240601
+_DIGITS, _MORE_DIGITS = 50, 150
+_SAME, _SAME_CONSTANT = 10.0**-25, 10.0**-100
+_CANCELLED = 10.0**-30
+_ENOUGH = 3
+_RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
+
+
+def same_formula(answer: Node, truth: Node) -> bool:
+    """Whether two formulas have the same value wherever both are real (or everywhere, with i in them).
+
+    ``log`` without a base may mean the natural or the decimal one, but the same on both sides.
+    """
+    if answer == truth:
+        return True
+    try:
+        left, right = exact_value(answer), exact_value(truth)
+    except (TooLargeError, UndefinedError):
+        return False
+    if left is not None and right is not None:
+        return left == right
+    bases = (None, 10) if uses(answer, "log") or uses(truth, "log") else (None,)
+    return any(_same(answer, truth, base) for base in bases)
+
+
+def same_zeros(answer: Node, truth: Node) -> int:
+    """Compare two functions whose zeros are a curve.
+
+    Returns:
+        the sign (1 or -1) of the factor where one is a constant multiple of the other, else 0.
+    """
+    if answer == truth:
+        return 1
+    names = sorted(symbols_of(answer) | symbols_of(truth))
+    evaluator = _evaluator(_DIGITS, None)
+    ratio: Any = None
+    agreed = 0
+    for point in _points(names):
+        try:
+            above, below = evaluator.value(answer, point), evaluator.value(truth, point)
+        except (TooLargeError, UndefinedError):
+            continue
+        if not above and not below:
+            continue
+        if not above or not below:
+            return 0
+        quotient = above / below
+        if evaluator.context.im(quotient):
+            continue
+        if ratio is not None and abs(quotient - ratio) > _SAME * abs(ratio):
+            return 0
+        ratio, agreed = quotient, agreed + 1
+    if agreed < (_ENOUGH if names else 1) or ratio is None:
+        return 0
+    return 1 if evaluator.context.re(ratio) > 0 else -1
+
+
+def constant_value(node: Node) -> Fraction | None:
+    """The value of a real constant to 50 digits, or None (symbols, complex, infinite, undefined, too large)."""
+    if symbols_of(node):
+        return None
+    try:
+        exact = exact_value(node)
+        if exact is not None:
+            return exact
+        evaluator = _evaluator(_DIGITS, None)
+        value = evaluator.value(node, {})
+    except (TooLargeError, UndefinedError):
+        return None
+    context = evaluator.context
+    if not context.isfinite(value) or abs(context.im(value)) > abs(value) * _SAME:
+        return None
+    return Fraction(context.nstr(context.re(value), _DIGITS - 5))
+
+
+@lru_cache(maxsize=8)
+def _evaluator(digits: int, log_base: int | None) -> Evaluator:
+    return Evaluator(digits, log_base)
+
+
+def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
+    names = sorted(symbols_of(answer) | symbols_of(truth))
+    if not names:
+        seen = _compare({}, answer, truth, log_base, (_DIGITS, _MORE_DIGITS))
+        return seen is not None and seen.agree
+    is_complex = uses(answer, "const", "i") or uses(truth, "const", "i")
+    real: list[bool] = []
+    other: list[bool] = []
+    for point in _points(names):
+        seen = _compare(point, answer, truth, log_base, (_DIGITS,))
+        if seen is None:
+            continue
+        if not seen.agree and (seen.real or is_complex):
+            return False
+        (real if seen.real or is_complex else other).append(seen.agree)
+    return len(real) >= _ENOUGH or (not real and len(other) >= _ENOUGH and all(other))
+
+
+class _Comparison(NamedTuple):
+    agree: bool
+    real: bool
+
+
+def _compare(
+    point: dict[str, Fraction], answer: Node, truth: Node, log_base: int | None, precisions: tuple[int, ...]
+) -> _Comparison | None:
+    """Compare two formulas at one point; None where either has no value."""
+    seen = None
+    for digits in (*precisions, _MORE_DIGITS):
+        evaluator = _evaluator(digits, log_base)
+        context = evaluator.context
+        try:
+            left, right = evaluator.value(answer, point), evaluator.value(truth, point)
+        except (TooLargeError, UndefinedError):
+            return None
+        if not context.isfinite(left) or not context.isfinite(right):
+            return _Comparison(bool(left == right), True)
+        real = all(abs(context.im(value)) <= abs(value) * _SAME for value in (left, right))
+        difference, scale = abs(left - right), max(abs(left), abs(right))
+        limit = _SAME if digits == _DIGITS else _SAME_CONSTANT
+        seen = _Comparison(bool(difference <= scale * limit or (digits > _DIGITS and difference < limit)), real)
+        if seen.agree and digits == precisions[-1]:
+            return seen
+        if not seen.agree and (digits > _DIGITS or difference > _CANCELLED):
+            return seen  # a smaller difference may be all that a cancellation left: look closer
+    return seen
+
+
+def _points(names: list[str]) -> Iterator[dict[str, Fraction]]:
+    draw = random.Random(_SEED)  # noqa: S311 - no secret: the same points every time
+    for low, high in _RANGES:
+        for _ in range(_ENOUGH):
+            yield {name: low + (high - low) * Fraction(draw.randrange(1, 10**9), 10**9) for name in names}
+    for _ in range(_ENOUGH):
+        yield {name: Fraction(draw.randrange(1, 12)) for name in names}

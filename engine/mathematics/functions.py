@@ -1,0 +1,246 @@
+"""What the functions and operators of a rule do to numbers, exactly where that is possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from engine.mathematics.values import (
+    MAX_FRACTION_BITS,
+    MAX_INTEGER_BITS,
+    Value,
+    WorkBudget,
+    as_float,
+    as_rational,
+    as_whole,
+    bits_of,
+    canonical,
+    fail,
+    settled,
+)
+
+MAX_FACTORIAL = 5000
+
+
+def _root(value: int, degree: int) -> int | None:
+    """The exact integer root of a natural number, or None."""
+    if value < 2:
+        return value
+    if degree == 2:
+        root = math.isqrt(value)
+    elif degree > value.bit_length():
+        return None
+    else:  # Newton from above ends at the floor of the root
+        root = 1 << -(-value.bit_length() // degree)
+        while (smaller := ((degree - 1) * root + value // root ** (degree - 1)) // degree) < root:
+            root = smaller
+    return root if root**degree == value else None
+
+
+def positive(value: Value) -> float:
+    """The float of a positive value. Raises RuleEvaluationError (``domain``): it is an argument of a log."""
+    number = as_float(value)
+    if number <= 0:
+        fail("domain", "a logarithm of a number that is not positive")
+    return number
+
+
+def _add(budget: WorkBudget, *terms: Value) -> Value:
+    return sum(terms)
+
+
+def _mul(budget: WorkBudget, *factors: Value) -> Value:
+    product = factors[0]
+    for factor in factors[1:]:
+        if bits_of(product) + bits_of(factor) > 2 * MAX_INTEGER_BITS:
+            fail("too_large", "a product is too large")
+        product *= factor
+    return product
+
+
+def _div(budget: WorkBudget, left: Value, right: Value) -> Value:
+    if isinstance(left, float) or isinstance(right, float):
+        return as_float(left) / as_float(right)
+    return Fraction(left, right)
+
+
+def _floordiv(budget: WorkBudget, left: Value, right: Value) -> Value:
+    return math.floor(settled(_div(budget, left, right)))
+
+
+def _mod(budget: WorkBudget, left: Value, right: Value) -> Value:
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = settled(left), settled(right)
+        quotient = math.floor(settled(_div(budget, left, right)))
+        return settled(left - right * quotient)
+    return left % right
+
+
+def _pow(budget: WorkBudget, base: Value, exponent: Value) -> Value:
+    if isinstance(base, float) or isinstance(exponent, float):
+        return _float_power(base, exponent)
+    if isinstance(exponent, int):
+        if base in (0, 1, -1):
+            return _tiny_power(base, exponent)
+        if abs(exponent) * (bits_of(base) - 1) > MAX_INTEGER_BITS:
+            fail("too_large", "a power is too large")
+        budget.charge(abs(exponent) * bits_of(base) >> 7)
+        return base**exponent if exponent >= 0 else 1 / Fraction(base) ** -exponent
+    root = _exact_root(base, exponent.denominator)
+    return _float_power(base, exponent) if root is None else _pow(budget, root, exponent.numerator)
+
+
+def _tiny_power(base: Value, exponent: int) -> Value:
+    if base == 0:
+        if exponent < 0:
+            fail("division_by_zero", "a negative power of zero")
+        return 0 if exponent else 1
+    return base if exponent % 2 else 1
+
+
+def _float_power(base: Value, exponent: Value) -> float:
+    number = as_float(base)
+    if number < 0 and not (isinstance(exponent, int) or as_float(exponent).is_integer()):
+        fail("domain", "a broken power of a negative number")
+    return math.pow(number, as_float(exponent))
+
+
+def _exact_root(value: Value, degree: int) -> int | Fraction | None:
+    """The root of a non-negative exact value where it is exact; None where it is not."""
+    if isinstance(value, float) or value < 0 or degree > 64 or bits_of(value) > MAX_FRACTION_BITS:
+        return None
+    top = _root(value.numerator, degree)
+    bottom = _root(value.denominator, degree)
+    return None if top is None or bottom is None else Fraction(top, bottom)
+
+
+def _sqrt(budget: WorkBudget, value: Value) -> Value:
+    root = _exact_root(value, 2)
+    return math.sqrt(as_float(value)) if root is None else root
+
+
+def _nth_root(budget: WorkBudget, value: Value, degree: Value) -> Value:
+    order = as_whole(degree)
+    if order < 1 or (value < 0 and order % 2 == 0):
+        fail("domain", "an even root of a negative number, or no root at all")
+    sign, size = (-1, -value) if value < 0 else (1, value)
+    root = _exact_root(size, order)
+    if root is None:
+        budget.charge(order >> 4)
+        return sign * math.pow(as_float(size), 1 / order)
+    return sign * root
+
+
+def _factorial(budget: WorkBudget, value: Value) -> Value:
+    number = as_whole(value)
+    if number > MAX_FACTORIAL:
+        fail("too_large", f"a factorial of more than {MAX_FACTORIAL}")
+    budget.charge(max(number, 0) >> 2)
+    return math.factorial(number)
+
+
+def _chosen(budget: WorkBudget, total: Value, part: Value, ordered: bool) -> int:
+    n, k = as_whole(total), as_whole(part)
+    if n < 0:
+        fail("domain", "a choice from a negative number of things")
+    if k < 0 or k > n:
+        return 0
+    steps = k if ordered else min(k, n - k)
+    if steps * n.bit_length() > MAX_INTEGER_BITS:
+        fail("too_large", "a number of choices is too large")
+    budget.charge(steps)
+    return math.perm(n, k) if ordered else math.comb(n, steps)
+
+
+def _fold(work: Callable[..., int]) -> Callable[..., Value]:
+    return lambda budget, *values: work(*(as_whole(value) for value in values))
+
+
+def _rounded(budget: WorkBudget, value: Value, digits: Value = 0) -> Value:
+    """To the nearest, halves away from zero: what mathematics teaches (Python rounds halves to even)."""
+    places = as_whole(digits)
+    if abs(places) > 30:
+        fail("domain", "rounding to so many places")
+    scaled = Fraction(settled(value)) * Fraction(10) ** places
+    whole = math.floor(abs(scaled) + Fraction(1, 2))
+    result = canonical(Fraction(whole if scaled >= 0 else -whole) / Fraction(10) ** places)
+    return float(result) if isinstance(value, float) and isinstance(result, Fraction) else result
+
+
+def _logarithm(budget: WorkBudget, value: Value, base: Value) -> Value:
+    number, root = positive(value), positive(base)
+    if root == 1:
+        fail("domain", "a logarithm to the base one")
+    power = math.log2(number) / math.log2(root) if root != 10 else math.log10(number)
+    near = settled(power)
+    # An exact power of the base has an exact logarithm: log2(8) is 3, not 2.9999999999999996.
+    if isinstance(near, int) and not isinstance(value, float) and not isinstance(base, float):
+        small = abs(near) * bits_of(base) < MAX_FRACTION_BITS
+        return near if small and Fraction(base) ** near == value else power
+    return power
+
+
+def _atan(budget: WorkBudget, value: Value, run: Value = 1) -> float:
+    return math.atan2(as_float(value), as_float(run))
+
+
+def _real(work: Callable[[float], float]) -> Callable[..., Value]:
+    return lambda budget, value: work(as_float(value))
+
+
+def _at_zero(work: Callable[[float], float], result: int) -> Callable[..., Value]:
+    """A function whose value at exact zero is an exact integer."""
+    return lambda budget, value: result if value == 0 and not isinstance(value, float) else work(as_float(value))
+
+
+def _extreme(work: Callable[[Iterable[Value]], Value]) -> Callable[..., Value]:
+    return lambda budget, *values: work(values)
+
+
+_MANY = 400
+OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
+    "add": (1, _MANY, _add),
+    "mul": (1, _MANY, _mul),
+    "neg": (1, 1, lambda budget, value: -value),
+    "div": (2, 2, _div),
+    "floordiv": (2, 2, _floordiv),
+    "mod": (2, 2, _mod),
+    "pow": (2, 2, _pow),
+    "sqrt": (1, 1, _sqrt),
+    "isqrt": (1, 1, lambda budget, value: math.isqrt(as_whole(value))),
+    "cbrt": (1, 1, lambda budget, value: _nth_root(budget, value, 3)),
+    "root": (2, 2, _nth_root),
+    "abs": (1, 1, lambda budget, value: abs(value)),
+    "sign": (1, 1, lambda budget, value: (value > 0) - (value < 0)),
+    "floor": (1, 1, lambda budget, value: math.floor(settled(value))),
+    "ceil": (1, 1, lambda budget, value: math.ceil(settled(value))),
+    "round": (1, 2, _rounded),
+    "factorial": (1, 1, _factorial),
+    "binomial": (2, 2, lambda budget, total, part: _chosen(budget, total, part, False)),
+    "permutations": (2, 2, lambda budget, total, part: _chosen(budget, total, part, True)),
+    "gcd": (2, _MANY, _fold(math.gcd)),
+    "lcm": (2, 50, _fold(math.lcm)),
+    "min": (2, _MANY, _extreme(min)),
+    "max": (2, _MANY, _extreme(max)),
+    "numerator": (1, 1, lambda budget, value: as_rational(value).numerator),
+    "denominator": (1, 1, lambda budget, value: as_rational(value).denominator),
+    "exp": (1, 1, _at_zero(math.exp, 1)),
+    "ln": (1, 1, lambda budget, value: 0 if value == 1 else math.log(positive(value))),
+    "log": (2, 2, _logarithm),
+    "log2": (1, 1, lambda budget, value: _logarithm(budget, value, 2)),
+    "log10": (1, 1, lambda budget, value: _logarithm(budget, value, 10)),
+    "sin": (1, 1, _at_zero(math.sin, 0)),
+    "cos": (1, 1, _at_zero(math.cos, 1)),
+    "tan": (1, 1, _at_zero(math.tan, 0)),
+    "asin": (1, 1, _at_zero(math.asin, 0)),
+    "acos": (1, 1, _real(math.acos)),
+    "atan": (1, 1, _atan),
+    "atan2": (2, 2, _atan),
+    "sinh": (1, 1, _at_zero(math.sinh, 0)),
+    "cosh": (1, 1, _at_zero(math.cosh, 1)),
+    "tanh": (1, 1, _at_zero(math.tanh, 0)),
+    "degrees": (1, 1, _real(math.degrees)),
+    "radians": (1, 1, _real(math.radians)),
+}
+FUNCTION_NAMES = frozenset(OPERATIONS) | {"if"}

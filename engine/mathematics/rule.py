@@ -1,0 +1,201 @@
+"""A rule as a model writes it: an expression, an equation, or one of a few exact phrases of English.
+
+Other prose is not a rule: it is refused here and scored where rules are scored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.mathematics.expressions import parse_expression, parse_sides
+from engine.mathematics.tokens import MAX_CHARACTERS
+from engine.mathematics.tree import Apply, Node, RuleSyntaxError, substitute
+
+_MAX_SPOKEN_DEPTH = 3
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that could be read.
+
+    Args:
+        left: the left side of an equation; None where the rule is an expression alone.
+        right: the right side, or the expression.
+        assumptions: what the rule itself says of its effect: ``positive``, ``nonnegative``, ``integer``.
+    """
+
+    left: Node | None
+    right: Node
+    assumptions: frozenset[str] = frozenset()
+
+
+def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
+    """Read a rule.
+
+    Args:
+        text: ``effect = expression``, an expression, an equation, a chain ``a = b = c``, or an exact phrase
+            such as "numerator of x in simplest form"; ``, where s = (a + b) / 2`` and ``, x > 0`` may follow.
+        effect: the variable that the rule is for.
+        causes: the declared causes; "the simplified fraction" is the only one, where there is one.
+
+    Raises:
+        RuleSyntaxError: the text cannot be read, or can be read in two ways.
+    """
+    found = _read(text, effect, causes[0] if len(causes) == 1 else "")
+    if isinstance(found, Rule):
+        return found
+    raise RuleSyntaxError(*found)
+
+
+# Rollouts of one group repeat each other's rules, and each rule is asked for by several measurements.
+@lru_cache(maxsize=1024)
+def _read(text: str, effect: str, only_cause: str) -> Rule | tuple[str, str]:
+    try:
+        return _rule(text, effect, only_cause)
+    except RuleSyntaxError as error:
+        return error.kind, error.what
+
+
+def _rule(text: str, effect: str, only_cause: str) -> Rule:
+    if len(text) > MAX_CHARACTERS:
+        raise RuleSyntaxError("too_large", f"a rule is longer than {MAX_CHARACTERS} characters")
+    text = " ".join(text.split()).strip("$ ").rstrip(".; ")
+    text, assumptions = _condition(text, effect)
+    text, *clauses = re.split(r",? (?:where|with) ", text, maxsplit=1)
+    local: dict[str, Node] = {}
+    for clause in re.split(r", and |, | and ", clauses[0]) if clauses else ():
+        _read_clause(clause, effect, local, assumptions)
+    left_text, equals, right_text = _split_equation(text)
+    sides = parse_sides(f"{left_text} {equals} {_spoken(right_text, only_cause)}" if equals else
+                        _spoken(text, only_cause))  # fmt: skip
+    if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
+        sides = list(sides[0].arguments)
+    if any(isinstance(side, Apply) and side.function in _COMPARISONS for side in sides):
+        raise RuleSyntaxError("comparison", "a comparison gives no value")
+    if local:
+        # Twice, so that a clause may use a later one; what then is left stays unknown.
+        sides = [substitute(substitute(side, local), local) for side in sides]
+    left, right = (sides[0], _telling(sides[1:])) if len(sides) > 1 else (None, sides[0])
+    return Rule(left, right, frozenset(assumptions))
+
+
+def _telling(sides: Sequence[Node]) -> Node:
+    """Of ``area = pi*r^2 = 3.14*9`` the last side that still speaks of variables, else the last."""
+    return next((side for side in reversed(sides) if side.names - {"pi", "e"}), sides[-1])
+
+
+def _split_equation(text: str) -> tuple[str, str, str]:
+    """The text around its last plain ``=``; empty where there is none."""
+    places = [match.start() for match in re.finditer(r"(?<![<>=!])=(?!=)", text)]
+    return (text[: places[-1]], "=", text[places[-1] + 1 :]) if places else ("", "", text)
+
+
+def _condition(text: str, effect: str) -> tuple[str, set[str]]:
+    """Take a sign condition on the effect off the end: ``x^2 = 9, x > 0`` or ``x^2 = 9 (x > 0)``."""
+    match = re.fullmatch(r"(.+?)(?:, ?(?:with |where )?| \()([^\s,()]+) ?(>=?|≥) ?0\)?", text)
+    if match is None or match[2] != effect or match[1].count("(") != match[1].count(")"):
+        return text, set()
+    return match[1], {"positive" if match[3] == ">" else "nonnegative"}
+
+
+def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: set[str]) -> None:
+    """One clause behind "where": a definition, or what the effect is."""
+    words = re.fullmatch(r"(\S+) (?:is|are) (?:an? )?(.+)", clause)
+    if words and words[1] == effect and (stated := domain_words(words[2])):
+        assumptions |= stated
+        return
+    name, equals, expression = clause.partition("=")
+    if not equals or not re.fullmatch(r"[^\W\d]\w*", name.strip()):
+        raise RuleSyntaxError("prose", f"cannot read the condition {clause[:40]!r}")
+    local[name.strip()] = parse_expression(_spoken(expression.strip(), ""))
+
+
+def domain_words(text: str) -> set[str]:
+    """``{"positive", "integer"}`` of "positive integer"; empty where other words stand in it too."""
+    meanings = {
+        "positive": {"positive"}, "nonnegative": {"nonnegative"}, "non-negative": {"nonnegative"},
+        "natural": {"positive", "integer"}, "integer": {"integer"}, "integers": {"integer"},
+        "whole": {"nonnegative", "integer"}, "number": set(), "numbers": set(), "real": set(), "reals": set(),
+        "distinct": set(), "a": set(), "an": set(), "all": set(), "both": set(), "prime": {"positive", "integer"},
+        "primes": {"positive", "integer"}, "relatively": set(), "coprime": set(),
+    }  # fmt: skip
+    stated: set[str] = set()
+    for word in text.lower().replace(",", " ").split():
+        if word not in meanings:
+            return set()
+        stated |= meanings[word]
+    return stated
+
+
+# ------------------------------------------------------------------ phrases
+
+_LOWEST = (
+    r"(?:,? (?:when |if )?(?:expressed |written |reduced |simplified )?(?:as a fraction )?"
+    r"(?:in|to) (?:its |the )?(?:simplest|lowest|reduced|irreducible)(?: (?:form|terms|fraction))?)?"
+)
+_THE_FRACTION = re.compile(r"(?:simplified|reduced|simplest|irreducible) fraction", re.IGNORECASE)
+_PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), template)
+    for pattern, template in (
+        (rf"numerator (?:\+|plus) (?:the )?denominator of (.+?){_LOWEST}", "numerator<0> + denominator<0>"),
+        (rf"sum of (?:the )?numerator and (?:the )?denominator of (.+?){_LOWEST}",
+         "numerator<0> + denominator<0>"),
+        (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
+        (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),
+        (r"(.+?) (?:in|to) (?:its |the )?(?:simplest|lowest|reduced) (?:form|terms)", "<0>"),
+        (r"remainder (?:when|of|if) (.+?) (?:is )?(?:divided by|modulo|mod) (.+)", "(<0> % <1>)"),
+        (r"quotient (?:when|of|if) (.+?) (?:is )?(?:divided by) (.+)", "(<0> // <1>)"),
+        (r"greatest common (?:divisor|factor) of (.+?) and (.+)", "gcd(<0>, <1>)"),
+        (r"least common multiple of (.+?) and (.+)", "lcm(<0>, <1>)"),
+        (r"ratio of (.+?) to (.+)", "(<0> / <1>)"),
+        (r"square root of (.+)", "sqrt<0>"),
+        (r"cube root of (.+)", "cbrt<0>"),
+        (r"absolute value of (.+)", "abs<0>"),
+        (r"square of (\w+)", "(<0>^2)"),
+        (r"cube of (\w+)", "(<0>^3)"),
+        (r"factorial of (\w+)", "factorial<0>"),
+        (r"half of (.+)", "(<0> / 2)"),
+        (r"(?:twice|double) (\w+)", "(2 * <0>)"),
+        (r"(.+?) (?:divided by|over) (.+)", "(<0> / <1>)"),
+        (r"(.+?) (?:multiplied by|times) (.+)", "(<0> * <1>)"),
+        (r"(.+?) modulo (.+)", "(<0> % <1>)"),
+        (r"(.+?) plus (.+)", "(<0> + <1>)"),
+    )
+)  # fmt: skip
+_LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
+_SPEAKS = re.compile(r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE)
+
+
+def _spoken(text: str, only_cause: str, depth: int = 0) -> str:
+    """A phrase in the grammar's own notation; anything else as it is."""
+    text = re.sub(r"^(?:the|The) ", "", text.strip())
+    if not _SPEAKS.search(text):
+        return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
+    if depth >= _MAX_SPOKEN_DEPTH:
+        raise RuleSyntaxError("prose", "phrases stand in phrases too deep")
+    listed = _LISTS.fullmatch(text)
+    if listed and not re.match(r"sum of (?:the )?numerator", text, re.IGNORECASE):
+        items = [_spoken(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]
+        return _joined(listed[1].lower(), [f"({item})" for item in items])
+    for pattern, template in _PHRASES:
+        match = pattern.fullmatch(text)
+        if match:
+            for place, group in enumerate(match.groups()):
+                operand = f"({_spoken(group, only_cause, depth + 1)})"
+                template = template.replace(f"<{place}>", operand)
+            return template
+    return text
+
+
+def _joined(word: str, items: list[str]) -> str:
+    if word == "sum":
+        return f"({' + '.join(items)})"
+    if word == "product":
+        return f"({' * '.join(items)})"
+    if word in ("average", "mean"):
+        return f"(({' + '.join(items)}) / {len(items)})"
+    return f"{word[:3]}({', '.join(items)})"

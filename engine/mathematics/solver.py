@@ -1,0 +1,364 @@
+"""Equations solved for one unknown: polynomials here and exactly, the rest by SymPy in a killable worker.
+
+SymPy never sees a model's text: its expressions are built from our own tree.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from engine.mathematics.evaluation import evaluate
+from engine.mathematics.tree import Apply, Name, Node, apply
+from engine.mathematics.values import (
+    MAX_ANSWER_BITS,
+    RuleEvaluationError,
+    Value,
+    WorkBudget,
+    agree,
+    as_float,
+    bits_of,
+    canonical,
+    checked,
+    fail,
+)
+from engine.records import Outcome
+
+_MAX_DEGREE = 8
+_CPU_LIMIT_S = 2.0
+_WALL_LIMIT_S = 20.0
+
+
+class EquationError(RuleEvaluationError):
+    """An equation has no single solution: ``no_solution``, ``ambiguous``, ``unsolved``, ``solver_timeout``."""
+
+
+@dataclass(frozen=True)
+class Equation:
+    """``left = right``, to be solved for ``unknown``.
+
+    Args:
+        left: one side.
+        right: the other side.
+        unknown: the name to solve for.
+        values: numbers of all other names.
+        assumptions: what is stated of the unknown: ``positive``, ``nonnegative``, ``integer``.
+    """
+
+    left: Node
+    right: Node
+    unknown: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+    assumptions: frozenset[str] = frozenset()
+
+
+Solver = Callable[[Equation], list[Value]]
+"""All real solutions of an equation, in ascending order. Raises EquationError where they are not known."""
+
+
+def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None = None) -> Value:
+    """The one solution that the stated assumptions leave.
+
+    Args:
+        equation: what to solve.
+        solver: takes what is not a polynomial of degree 1 or 2; None where nothing should.
+        budget: what checking the solutions may cost.
+
+    Raises:
+        EquationError: no solution, several, or none that could be found.
+        RuleEvaluationError: a number is too large on the way.
+    """
+    try:
+        return _single_solution(equation, solver, budget or WorkBudget())
+    except OverflowError:  # an exact number of more than 308 digits met a float
+        fail("too_large", "a number is too large for a float")
+
+
+def _single_solution(equation: Equation, solver: Solver | None, budget: WorkBudget) -> Value:
+    found = polynomial_solutions(equation, budget)
+    if found is None:
+        if solver is None:
+            raise EquationError("unsolved", "only polynomials of degree 1 and 2 are solved here")
+        found = solver(equation)
+    kept = [value for value in found if allowed(value, equation.assumptions)]
+    kept = [value for value in kept if _holds(equation, value, budget)]
+    if len(kept) == 1:
+        return kept[0]
+    if not kept:
+        raise EquationError("no_solution", f"no value of {equation.unknown} satisfies the equation")
+    raise EquationError("ambiguous", f"{len(kept)} values of {equation.unknown} satisfy the equation")
+
+
+def allowed(value: Value, assumptions: Iterable[str]) -> bool:
+    """Whether a value is what is stated of it (a float within noise of an integer counts as one)."""
+    tests: dict[str, Callable[[Value], bool]] = {
+        "positive": lambda number: number > 0,
+        "nonnegative": lambda number: number >= 0,
+        "integer": lambda number: agree(number, round(number)),
+    }
+    return all(tests[assumption](value) for assumption in assumptions)
+
+
+def _holds(equation: Equation, value: Value, budget: WorkBudget) -> bool:
+    """Whether the solution satisfies the equation as written (it may lie outside a function's domain)."""
+    values = {**equation.values, equation.unknown: value}
+    try:
+        left = evaluate(equation.left, values, budget)
+        right = evaluate(equation.right, values, budget)
+    except RuleEvaluationError as error:
+        if error.kind == "too_large":
+            raise
+        return False
+    if not isinstance(left, float) and not isinstance(right, float):
+        return left == right  # of any length
+    scale = max(1.0, abs(float(left)), abs(float(right)))
+    return abs(float(left) - float(right)) <= 1e-7 * scale
+
+
+# ------------------------------------------------------------------ polynomials
+
+_Polynomial = list[Value]  # coefficients, lowest power first
+
+
+class _NotPolynomialError(Exception):
+    """The unknown stands where a polynomial has none."""
+
+
+def polynomial_solutions(equation: Equation, budget: WorkBudget) -> list[Value] | None:
+    """The real roots where the equation is a quotient of polynomials of degree 1 or 2 at most; else None.
+
+    Coefficients are exact where the values are, so linear solutions are exact fractions.
+
+    Raises:
+        EquationError: every value is a solution, so none is the answer (``ambiguous``).
+    """
+    try:
+        top, _ = _quotient(apply("add", equation.left, apply("neg", equation.right)), equation, budget)
+    except _NotPolynomialError:
+        return None
+    top = _trimmed(top)
+    if not top:
+        raise EquationError("ambiguous", f"the equation holds for every {equation.unknown}")
+    if len(top) == 1:
+        return []
+    if len(top) == 2:
+        return [_over(-top[0], top[1])]
+    return _quadratic_roots(*top) if len(top) == 3 else None
+
+
+def _quotient(node: Node, equation: Equation, budget: WorkBudget) -> tuple[_Polynomial, _Polynomial]:
+    """Numerator and denominator of a tree, as polynomials of the unknown."""
+    budget.charge(4)
+    if equation.unknown not in node.names:
+        return [evaluate(node, equation.values, budget)], [1]
+    if isinstance(node, Name):
+        return [0, 1], [1]
+    if not isinstance(node, Apply) or node.function not in ("add", "neg", "mul", "div", "pow"):
+        raise _NotPolynomialError
+    if node.function == "pow":
+        return _power(node, equation, budget)
+    parts = [_quotient(argument, equation, budget) for argument in node.arguments]
+    top, bottom = parts[0]
+    if node.function == "neg":
+        return [-value for value in top], bottom
+    for other_top, other_bottom in parts[1:]:
+        if node.function == "mul":
+            top, bottom = _times(top, other_top), _times(bottom, other_bottom)
+        elif node.function == "div":
+            top, bottom = _times(top, other_bottom), _times(bottom, other_top)
+        elif bottom == other_bottom:
+            top = _plus(top, other_top)
+        else:
+            top = _plus(_times(top, other_bottom), _times(other_top, bottom))
+            bottom = _times(bottom, other_bottom)
+    return top, bottom
+
+
+def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polynomial, _Polynomial]:
+    base, exponent_node = node.arguments
+    if equation.unknown in exponent_node.names:
+        raise _NotPolynomialError
+    exponent = evaluate(exponent_node, equation.values, budget)
+    if not isinstance(exponent, int) or abs(exponent) > _MAX_DEGREE:
+        raise _NotPolynomialError
+    top, bottom = _quotient(base, equation, budget)
+    if exponent < 0:
+        top, bottom, exponent = bottom, top, -exponent
+    raised_top: _Polynomial = [1]
+    raised_bottom: _Polynomial = [1]
+    for _ in range(exponent):
+        raised_top, raised_bottom = _times(raised_top, top), _times(raised_bottom, bottom)
+    return raised_top, raised_bottom
+
+
+def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
+    return [
+        checked(canonical(value + shorter[power])) if power < len(shorter) else value
+        for power, value in enumerate(longer)
+    ]
+
+
+def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    if len(left) + len(right) > _MAX_DEGREE + 2:
+        raise _NotPolynomialError
+    product: _Polynomial = [0] * (len(left) + len(right) - 1)
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            product[i + j] = checked(canonical(product[i + j] + a * b))
+    return product
+
+
+def _trimmed(polynomial: _Polynomial) -> _Polynomial:
+    """Without leading zeros; a float that is noise beside the other coefficients is a zero."""
+    has_floats = any(isinstance(value, float) for value in polynomial)
+    scale = max(abs(float(value)) for value in polynomial) if has_floats else 0.0
+    end = len(polynomial)
+    while end:
+        last = polynomial[end - 1]
+        if last != 0 and not (isinstance(last, float) and -1e-13 * scale <= last <= 1e-13 * scale):
+            break
+        end -= 1
+    return polynomial[:end]
+
+
+def _over(top: Value, bottom: Value) -> Value:
+    if isinstance(top, float) or isinstance(bottom, float):
+        return checked(as_float(top) / as_float(bottom))
+    return checked(canonical(Fraction(top) / Fraction(bottom)))
+
+
+def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Value]:
+    """Roots of ``square x^2 + linear x + constant``, ascending; exact where the discriminant is a square."""
+    discriminant = canonical(linear * linear - 4 * square * constant)
+    if isinstance(discriminant, float) and abs(discriminant) <= 1e-13 * float(linear) ** 2:
+        discriminant = 0  # a double root that rounding would tear apart, or away
+    if discriminant < 0:
+        return []
+    root = evaluate(apply("sqrt", Name("d")), {"d": discriminant})
+    roots = [_over(-linear - root, 2 * square), _over(-linear + root, 2 * square)]
+    return sorted(roots[:1] if roots[0] == roots[1] else roots)
+
+
+# ------------------------------------------------------------------ the worker
+
+
+def solve_in_worker(equation: Equation) -> list[Value]:
+    """All real solutions by SymPy in a worker process; bounded in time and memory.
+
+    Raises:
+        EquationError: ``unsolved`` (also for infinitely many solutions) or ``solver_timeout``.
+    """
+    from engine.sandbox.worker import shared_pool
+
+    left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
+    payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
+    result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _WALL_LIMIT_S)
+    if result.outcome is not Outcome.OK or result.value is None:
+        late = result.outcome is Outcome.VERIFIER_TIMEOUT or "SolverTimeoutError" in result.error
+        kind = "solver_timeout" if late else "unsolved"
+        raise EquationError(kind, f"the equation for {equation.unknown} could not be solved")
+    exact = not _has_float(left) and not _has_float(right)
+    return sorted(_read_solution(text, exact) for text in result.value)
+
+
+def _reduced(node: Node, equation: Equation) -> list[Any]:
+    """A tree as JSON lists, with everything but the unknown worked out to a number's text."""
+    if equation.unknown not in node.names:
+        value = evaluate(node, equation.values)
+        if bits_of(value) > MAX_ANSWER_BITS:
+            fail("too_large", "a number is too long to be written for the solver")
+        return ["number", repr(value) if isinstance(value, float) else str(value)]
+    if isinstance(node, Name):
+        return ["unknown"]
+    if not isinstance(node, Apply):
+        raise EquationError("unsolved", "the unknown stands inside a series")
+    return ["apply", node.function, *(_reduced(argument, equation) for argument in node.arguments)]
+
+
+def _has_float(data: list[Any]) -> bool:
+    if data[0] == "number":
+        return not data[1].removeprefix("-").replace("/", "", 1).isdecimal()
+    return any(_has_float(part) for part in data[2:])
+
+
+def _read_solution(text: str, exact: bool) -> Value:
+    rational = text.removeprefix("-").replace("/", "", 1).isdecimal()
+    value = canonical(Fraction(text)) if rational else float(text)
+    return value if exact else float(value)
+
+
+class SolverTimeoutError(Exception):
+    """The worker's processor time for one equation is used up."""
+
+
+def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
+    """A worker's job: the real solutions as text (``"3/4"`` or a float); None where they are not finite.
+
+    Time is counted as processor time from after SymPy's import on, so that a busy machine and a cold start
+    change nothing.
+    """
+    import sympy
+
+    unknown = sympy.Symbol("unknown", real=True)
+    previous = signal.signal(signal.SIGVTALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_LIMIT_S)
+    try:
+        build = _SymPyBuilder(unknown)
+        difference = build.expression(payload["left"]) - build.expression(payload["right"])
+        domain = sympy.Interval.open(0, sympy.oo) if payload["positive"] else sympy.S.Reals
+        solutions = sympy.solveset(difference, unknown, domain)
+        if not isinstance(solutions, sympy.FiniteSet):
+            return [] if solutions is sympy.S.EmptySet else None
+        if any(solution.is_real is None for solution in solutions):
+            return None  # to leave out what could be real would make several solutions look like one
+        return [_written(solution) for solution in solutions if solution.is_real]
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous)
+
+
+def _out_of_time(signum: int, frame: object) -> None:
+    raise SolverTimeoutError
+
+
+def _written(solution: Any) -> str:
+    return str(solution) if solution.is_Rational else repr(float(solution.evalf(30)))
+
+
+class _SymPyBuilder:
+    """A SymPy expression from the nested lists of ``_reduced``."""
+
+    def __init__(self, unknown: Any) -> None:
+        import sympy
+
+        self._sympy = sympy
+        self._unknown = unknown
+        self._functions: dict[str, Callable[..., Any]] = {
+            "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value,
+            "div": lambda left, right: left / right, "mod": sympy.Mod, "sqrt": sympy.sqrt,
+            "floordiv": lambda left, right: sympy.floor(left / right), "cbrt": sympy.cbrt,
+            "root": lambda value, degree: sympy.real_root(value, degree), "abs": sympy.Abs,
+            "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "asin": sympy.asin, "acos": sympy.acos,
+            "atan": sympy.atan, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
+            "exp": sympy.exp, "ln": sympy.log, "log2": lambda value: sympy.log(value, 2),
+            "log10": lambda value: sympy.log(value, 10), "floor": sympy.floor, "ceil": sympy.ceiling,
+            "factorial": sympy.factorial, "binomial": sympy.binomial, "min": sympy.Min, "max": sympy.Max,
+            "radians": lambda value: value * sympy.pi / 180, "degrees": lambda value: value * 180 / sympy.pi,
+        }  # fmt: skip
+
+    def expression(self, data: list[Any]) -> Any:
+        """The expression; raises KeyError for what SymPy is not asked to solve (gcd, rounding ...)."""
+        kind, *rest = data
+        if kind == "number":  # a float becomes the rational of its decimal text: exact work, rounded once
+            return self._sympy.Rational(rest[0])
+        if kind == "unknown":
+            return self._unknown
+        function, *arguments = rest
+        values = [self.expression(argument) for argument in arguments]
+        if function == "log":  # of one argument the base is not known
+            return self._sympy.log(values[0], values[1])
+        return self._functions[function](*values)

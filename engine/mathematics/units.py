@@ -1,0 +1,208 @@
+"""Physical quantities read from hostile text and compared through pint.
+
+pint never sees the text: numbers, formulas and unit names are read by readers of our own, and pint gets
+names of ``unit_text.UNITS`` with bounded powers. pint is imported at the first use.
+
+Policies:
+
+* An angle in radians has no unit; a degree is pi/180, so 30 degrees is 0.5236 and a bare 30 is not 30 degrees.
+* A temperature alone (25 degrees Celsius) is a point on its scale; in a product (J/(kg degC)) it is a step.
+* A per cent is a hundredth.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from engine.mathematics.numerals import Numeral, numeral_prefix, physics_tolerance
+from engine.mathematics.unit_text import Powers, read_unit
+
+_STEPS = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
+_NOISE = Fraction(1, 10**9)
+_MAX_SPLITS = 40
+_HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.)\s*", re.IGNORECASE)
+_SPREAD = re.compile(r"\\pm\s*[\d.]+(?:[eE][+-]?\d+)?")
+_REMARK = re.compile(r",\s*([A-Za-z][A-Za-z\s]*)$")
+_BRACKETED_NUMBER = re.compile(r"^\(\s*([^()]*)\s*\)(?=\s*\S)")
+_SPLIT = re.compile(r"(?<=[\d}).])\s*(?=[A-Za-z\\^])|\s+")
+_PROSE = re.compile(r"^[,;\s]*[A-Za-z][A-Za-z\s,.'-]*$")
+_DIRECTION = re.compile(
+    r"\b(north|south|east|west|up|down|left|right|clockwise|counterclockwise|attractive|repulsive|inward|outward)"
+)
+
+_registry: Any = None
+_registry_guard = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with a unit. ``number`` is None where the number is a formula, whose text is ``formula``.
+
+    ``prose`` is what stands after the unit ("downwards"); ``written`` is the unit with its prose as it was written.
+    """
+
+    unit: Powers
+    number: Numeral | None
+    formula: str = ""
+    prose: str = ""
+    written: str = ""
+
+
+def without_side_remarks(text: str) -> str:
+    """A cleaned text without "about", without the spread of a measurement, and "5 N, down" as "5 N down"."""
+    return _REMARK.sub(r" \1", _SPREAD.sub("", _HEDGE.sub("", text.strip())))
+
+
+def read_quantity(text: str) -> Quantity | None:
+    r"""Read a cleaned text as number and unit: ``3.0\times 10^8 m/s``, ``2\pi \text{ s}``, ``0.75``.
+
+    None where no number is written or what follows is no unit.
+    """
+    text = _BRACKETED_NUMBER.sub(r"\1 ", without_side_remarks(text))
+    percent = text.removesuffix("%").rstrip("\\ ")
+    prefix = numeral_prefix(text)
+    if prefix and percent != text and not prefix[1].strip(" %\\"):
+        number = prefix[0]
+        hundredth = Numeral(number.value / 100, number.rounded, number.figures, number.place / 100)
+        return Quantity((), hundredth, written="%")
+    if prefix:
+        number, rest = prefix
+        rest = re.sub(r"^\s*(?:\\cdot|\\times|\*)\s*(?=[A-Za-z\\])", " ", rest)
+        found = _unit_and_prose(rest)
+        if found:
+            return Quantity(found[0], number, prose=found[1], written=rest.strip())
+    for split in list(_SPLIT.finditer(text))[:_MAX_SPLITS]:
+        formula, unit = text[: split.start()], read_unit(text[split.end() :])
+        if formula and unit and re.search(r"[\d]|\\pi", formula):
+            return Quantity(unit, None, formula, written=text[split.end() :])
+    return None
+
+
+def _unit_and_prose(text: str) -> tuple[Powers, str] | None:
+    unit = read_unit(text)
+    if unit is not None:
+        return unit, ""
+    words = text.split()
+    for count in range(min(len(words) - 1, 6), 0, -1):
+        prose = " ".join(words[count:])
+        unit = read_unit(" ".join(words[:count]).rstrip(","))
+        if unit and _PROSE.match(prose):
+            return unit, prose
+    return None
+
+
+def dimension_of(text: str) -> dict[str, float] | None:
+    """The dimensions of a unit or quantity text: ``"5 N"`` gives {"[mass]": 1, "[length]": 1, "[time]": -2}.
+
+    Args:
+        text: a unit ("kg m/s^2"), a quantity ("9.81 m/s^2") or a bare number ("3"), not necessarily cleaned.
+
+    Returns:
+        powers of pint's base dimensions, {} for a pure number (angles too), None for text that is neither.
+    """
+    from engine.answers.final_answer import clean
+
+    cleaned = clean(text)
+    if not cleaned:
+        return None
+    unit = read_unit(cleaned)
+    if unit is None:
+        quantity = read_quantity(cleaned)
+        if quantity is None:
+            return None
+        unit = quantity.unit
+    return dict(_dimensions(unit))
+
+
+def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "physics") -> bool:
+    """Whether a quantity is the true one, compared in the truth's unit.
+
+    Args:
+        answer, truth: with numbers (a formula was evaluated by the caller and put in their place).
+        rel_tol: replaces the tolerance that the truth's significant figures give (``physics_tolerance``).
+        tolerance_of: ``physics``, or ``exact`` for mathematics: only float noise is granted.
+
+    Returns:
+        False also where dimensions differ, a unit is missing, or the directions named are different ones.
+    """
+    if answer.number is None or truth.number is None:
+        raise ValueError("a quantity without a number")
+    said, meant = set(_DIRECTION.findall(answer.prose.lower())), set(_DIRECTION.findall(truth.prose.lower()))
+    if said and meant and said != meant:
+        return False
+    converted = convert(answer.number.value, answer.unit, truth.unit)
+    if converted is None:
+        return False
+    tolerance = Fraction(0)
+    if tolerance_of == "physics" or rel_tol is not None:
+        tolerance = physics_tolerance(truth.number, rel_tol)
+    noise = _NOISE * abs(truth.number.value)
+    if answer.unit != truth.unit and any(name in _STEPS for name, _ in (*answer.unit, *truth.unit)):
+        noise += _NOISE
+    return abs(converted - truth.number.value) <= tolerance + noise
+
+
+def from_base_units(value: Fraction, unit: Powers) -> Fraction | None:
+    """A value that is meant in SI base units, in a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds.
+
+    None where the unit is too large or too small for a float, such as Ppc^12.
+    """
+    try:
+        slope, start = _scale(unit)
+        return (value - start) / slope
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return None
+
+
+def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
+    """A value in another unit; None where the dimensions differ."""
+    if unit == target:
+        return value
+    if _dimensions(unit) != _dimensions(target):
+        return None
+    slope, start = _scale(unit)
+    target_slope, target_start = _scale(target)
+    return (value * slope + start - target_start) / target_slope
+
+
+def _registry_of_units() -> Any:
+    global _registry
+    with _registry_guard:
+        if _registry is None:
+            import pint
+
+            registry: Any = pint.UnitRegistry(cache_folder=None)
+            registry.define("si_gauss = 1e-4 tesla")  # pint's own has the dimensions of the CGS system
+            _registry = registry
+        return _registry
+
+
+@lru_cache(maxsize=1024)
+def _dimensions(unit: Powers) -> tuple[tuple[str, float], ...]:
+    registry = _registry_of_units()
+    powers = registry.get_dimensionality({name: float(power) for name, power in unit})
+    return tuple(sorted((name, power) for name, power in powers.items() if power))
+
+
+@lru_cache(maxsize=1024)
+def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
+    """(a, b) of "a x + b", which takes a value to base units; b only for a temperature alone."""
+    registry = _registry_of_units()
+    alone = len(unit) == 1 and unit[0][1] == 1
+    if alone and unit[0][0] in _STEPS:
+        zero, one = (registry.Quantity(x, unit[0][0]).to("kelvin").magnitude for x in (0.0, 1.0))
+        return _exact(one - zero), _exact(zero)
+    product = registry.Quantity(1.0, "dimensionless")
+    for name, power in unit:
+        product = product * registry.Quantity(1.0, _STEPS.get(name, name)) ** float(power)
+    return _exact(product.to_base_units().magnitude), Fraction(0)
+
+
+def _exact(value: float) -> Fraction:
+    """The decimal number that a float stands for: 0.01, not the nearest binary fraction."""
+    return Fraction(f"{value:.15g}")

@@ -1,0 +1,1 @@
+"""Tolerant readers: JSON and Python source as models write them."""

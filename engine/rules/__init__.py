@@ -1,1 +1,0 @@
-"""The language of a scaffold's rules: text to tree, tree to value. No Python is ever evaluated."""

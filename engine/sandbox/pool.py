@@ -1,0 +1,62 @@
+"""Warm zygotes, one for each thread that may need one at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.sandbox.host import Level, Zygote
+
+
+class ZygotePool:
+    """At most ``size`` zygotes of one level, started when first needed. Works from any thread."""
+
+    def __init__(self, size: int, level: Level) -> None:
+        self._level = level
+        self._places: queue.LifoQueue[Zygote | None] = queue.LifoQueue()
+        for _ in range(size):
+            self._places.put(None)
+        self._alive: set[Zygote] = set()
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def zygote(self) -> Iterator[Zygote]:
+        """One that nobody else uses meanwhile. It is replaced when something goes wrong with it.
+
+        Raises:
+            SandboxError: where none can be started.
+        """
+        zygote = self._places.get()
+        try:
+            if zygote is not None and not zygote.alive():
+                self._retire(zygote)
+                zygote = None
+            if zygote is None:
+                zygote = Zygote(self._level)
+                with self._guard:
+                    self._alive.add(zygote)
+            yield zygote
+        finally:
+            if zygote is not None and zygote.dead:
+                self._retire(zygote)
+                zygote = None
+            self._places.put(zygote)
+
+    def pids(self) -> list[int]:
+        """The processes that live now."""
+        with self._guard:
+            return [zygote.pid for zygote in self._alive if zygote.alive()]
+
+    def close(self) -> None:
+        """Kill all. The pool may be used again afterwards."""
+        with self._guard:
+            zygotes = list(self._alive)
+        for zygote in zygotes:
+            self._retire(zygote)
+
+    def _retire(self, zygote: Zygote) -> None:
+        zygote.close()
+        with self._guard:
+            self._alive.discard(zygote)

@@ -1,0 +1,1 @@
+"""Causal scaffolds: parsing, execution, interventions, merge."""

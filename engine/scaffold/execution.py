@@ -1,0 +1,283 @@
+"""A scaffold's rules worked out, from its knowns to its target, and what changes when a known changes.
+
+"Executed" is claimed only where the target's value follows from knowns by rules that could be read, each
+with one solution, without contradiction. All else is reported as what it is: a partial execution.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engine.mathematics.binding import BoundRule, bind_rule
+from engine.mathematics.evaluation import evaluate_rule
+from engine.mathematics.rule import parse_rule
+from engine.mathematics.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
+from engine.mathematics.tree import RuleSyntaxError
+from engine.mathematics.values import RuleEvaluationError, Value, WorkBudget, agree, format_value
+from engine.records import Scaffold
+from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
+
+MAX_RULES = 2000
+MAX_RULE_CHARACTERS = 200_000  # of all rules together: reading them is linear in this
+_MAX_WORKER_CALLS = 6
+
+
+@dataclass(frozen=True)
+class RuleFailure:
+    """A rule without a value.
+
+    ``kind``: a kind of RuleSyntaxError, RuleEvaluationError or EquationError, or ``missing_input`` (a cause
+    has no value), ``effect_absent`` (an equation that does not contain its effect), ``conflict`` (it
+    contradicts another rule or a known), ``outside_domain`` (its value is not what is stated of it),
+    ``rests_on_no_known`` (the target is a constant that a rule states).
+    """
+
+    effect: str
+    rule: str
+    kind: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A scaffold's rules, read and bound once; ``failures`` are those that could not be."""
+
+    scaffold: Scaffold
+    rules: tuple[tuple[int, BoundRule], ...]
+    failures: tuple[RuleFailure, ...]
+    knowns: Mapping[str, Value]
+    domains: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What the rules gave.
+
+    Args:
+        values: all numbers, by variable; the knowns are among them.
+        order: the effects, in the order in which they got their values.
+        failures: the rules without a value, and why.
+        executed: whether the target's value follows from knowns.
+        answer: the target's value as text, where it was executed.
+        rests_on: the variables that the target's value was worked out from.
+        program: the rules, to be run again.
+    """
+
+    values: Mapping[str, Value]
+    order: tuple[str, ...]
+    failures: tuple[RuleFailure, ...]
+    executed: bool
+    answer: str | None
+    rests_on: frozenset[str]
+    program: Program = field(repr=False)
+
+    @property
+    def partial(self) -> bool:
+        """Whether some effect got a value, but the target's does not follow."""
+        return bool(self.order) and not self.executed
+
+    @property
+    def failed_kinds(self) -> dict[str, str]:
+        """Why an effect has no value, by effect (the first reason)."""
+        return {failure.effect: failure.kind for failure in reversed(self.failures)}
+
+
+def compile_scaffold(scaffold: Scaffold) -> Program:
+    """Read and bind all rules. Never raises; of a scaffold beyond the limits no rule is read."""
+    characters = sum(len(edge.rule) for edge in scaffold.causal_graph)
+    if len(scaffold.causal_graph) > MAX_RULES or characters > MAX_RULE_CHARACTERS:
+        limits = f"{MAX_RULES} rules or {MAX_RULE_CHARACTERS} characters in them"
+        failure = RuleFailure(scaffold.target_variable, "", "too_large", f"more than {limits}")
+        return Program(scaffold, (), (failure,), {}, {})
+    knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
+    variables = set(scaffold.knowns)
+    for edge in scaffold.causal_graph:
+        variables.add(edge.effect)
+        variables.update(edge.cause)
+    lowest_terms = states_lowest_terms(scaffold)
+    rules: list[tuple[int, BoundRule]] = []
+    failures: list[RuleFailure] = []
+    for place, edge in enumerate(scaffold.causal_graph):
+        try:
+            rule = parse_rule(edge.rule, edge.effect, edge.cause)
+            bound = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
+        except RuleSyntaxError as error:
+            failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
+            continue
+        rules.append((place, bound))
+    return Program(scaffold, tuple(rules), tuple(failures), knowns, stated_domains(scaffold))
+
+
+def execute(
+    scaffold: Scaffold,
+    interventions: Mapping[str, Value] | None = None,
+    solver: Solver | None = solve_in_worker,
+) -> Execution:
+    """Work out a scaffold's values.
+
+    Args:
+        scaffold: what to work out.
+        interventions: do(): these variables have these values, and their own rules do not count.
+        solver: solves equations that are no polynomials of degree 1 or 2; None leaves them unsolved.
+
+    Returns:
+        what followed, and what did not and why. Never raises for what the scaffold contains; bounded in
+        work (``WorkBudget``) and in calls of the solver.
+    """
+    return run(compile_scaffold(scaffold), interventions, solver)
+
+
+def run(
+    program: Program,
+    interventions: Mapping[str, Value] | None = None,
+    solver: Solver | None = solve_in_worker,
+    budget: WorkBudget | None = None,
+) -> Execution:
+    """As ``execute``, for rules that are read already and with a budget that several runs may share."""
+    return _Run(program, interventions or {}, solver, budget or WorkBudget()).execution()
+
+
+class _Run:
+    def __init__(
+        self,
+        program: Program,
+        interventions: Mapping[str, Value],
+        solver: Solver | None,
+        budget: WorkBudget,
+    ) -> None:
+        self._program = program
+        self._fixed = interventions
+        self._solver = solver
+        self._solver_calls = 0
+        self._budget = budget
+        self._values: dict[str, Value] = {**program.knowns, **interventions}
+        self._given = frozenset(self._values)
+        self._reads: dict[str, frozenset[str]] = {}
+        self._failures = list(program.failures)
+        self._contradicted: set[str] = set()
+
+    def execution(self) -> Execution:
+        program, target = self._program, self._program.scaffold.target_variable
+        order = self._work_through([rule for rule in program.rules if rule[1].effect not in self._fixed])
+        rests_on = self._ancestors(target)
+        value = self._values.get(target)
+        sound = target in self._reads and not (rests_on | {target}) & self._contradicted
+        if sound and not rests_on & self._given:
+            sound = False
+            rule = "; ".join(edge.rule for edge in program.scaffold.causal_graph if edge.effect == target)
+            self._fail(target, rule, "rests_on_no_known", "no known takes part in the target's value")
+        answer = format_value(value) if sound and value is not None else None
+        if sound and answer is None:
+            self._fail(target, "", "too_large", "the target's value is too long to be written")
+        return Execution(
+            values=self._values,
+            order=tuple(order),
+            failures=tuple(self._failures),
+            executed=answer is not None,
+            answer=answer,
+            rests_on=rests_on,
+            program=program,
+        )
+
+    def _work_through(self, rules: Iterable[tuple[int, BoundRule]]) -> list[str]:
+        """Give values to effects as soon as all that a rule reads has one; each edge is walked once."""
+        waiting: dict[str, list[int]] = defaultdict(list)
+        missing: dict[int, int] = {}
+        by_place = dict(rules)
+        ready: deque[int] = deque()
+        for place, rule in by_place.items():
+            lacking = [name for name in rule.reads if name not in self._values]
+            missing[place] = len(lacking)
+            for name in lacking:
+                waiting[name].append(place)
+            if not lacking:
+                ready.append(place)
+        order: list[str] = []
+        while ready:
+            place = ready.popleft()
+            rule = by_place[place]
+            if not self._apply(place, rule):
+                continue
+            order.append(rule.effect)
+            for waiter in waiting.pop(rule.effect, ()):
+                missing[waiter] -= 1
+                if not missing[waiter]:
+                    ready.append(waiter)
+        for place, count in missing.items():
+            if count:
+                rule = by_place[place]
+                lacking = sorted(name for name in rule.reads if name not in self._values)
+                text = self._program.scaffold.causal_graph[place].rule
+                self._fail(rule.effect, text, "missing_input", f"no value for {', '.join(lacking)[:200]}")
+        return order
+
+    def _apply(self, place: int, rule: BoundRule) -> bool:
+        """Whether the rule gave its effect a value that it did not have."""
+        text = self._program.scaffold.causal_graph[place].rule
+        try:
+            value = self._value(rule)
+        except RuleEvaluationError as error:
+            self._fail(rule.effect, text, error.kind, error.what)
+            return False
+        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        if not allowed(value, assumptions):
+            self._contradicted.add(rule.effect)
+            stated = ", ".join(sorted(assumptions))
+            self._fail(rule.effect, text, "outside_domain", f"{_shown(value)} is not {stated}")
+        if rule.effect in self._values:
+            if not agree(self._values[rule.effect], value):
+                self._contradicted.add(rule.effect)
+                earlier = self._values[rule.effect]
+                self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
+            elif rule.effect not in self._reads:  # a known that a rule confirms
+                self._reads[rule.effect] = rule.reads
+            return False
+        self._values[rule.effect] = value
+        self._reads[rule.effect] = rule.reads
+        return True
+
+    def _value(self, rule: BoundRule) -> Value:
+        if rule.unknown:
+            names = ", ".join(sorted(rule.unknown))[:200]
+            raise RuleEvaluationError("unknown_name", f"the rule uses {names}, which has no value")
+        self._budget.charge(2)
+        if rule.left is None:
+            return evaluate_rule(rule.right, self._values, self._budget)
+        if rule.effect not in rule.left.names | rule.right.names:
+            raise RuleEvaluationError("effect_absent", f"the equation does not contain {rule.effect}")
+        values = {name: self._values[name] for name in rule.reads}
+        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
+        return solve(equation, self._limited_solver, self._budget)
+
+    def _limited_solver(self, equation: Equation) -> list[Value]:
+        if self._solver is None or self._solver_calls >= _MAX_WORKER_CALLS:
+            raise EquationError("unsolved", "no solver is asked for this equation")
+        self._solver_calls += 1
+        try:
+            return self._solver(equation)
+        except EquationError as error:
+            if error.kind == "solver_timeout":  # one slow equation is enough for a scaffold
+                self._solver_calls = _MAX_WORKER_CALLS
+            raise
+
+    def _ancestors(self, target: str) -> frozenset[str]:
+        """What the target's value was worked out from."""
+        found: set[str] = set()
+        stack = [target]
+        while stack:
+            for name in self._reads.get(stack.pop(), ()):
+                if name not in found:
+                    found.add(name)
+                    stack.append(name)
+        return frozenset(found)
+
+    def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
+        self._failures.append(RuleFailure(effect, rule, kind, message))
+
+
+def _shown(value: Value) -> str:
+    """A value for a message; Python refuses to write the longest integers."""
+    return format_value(value) or "a very long number"

@@ -1,0 +1,166 @@
+"""What a scaffold states: the numbers of its known variables, their units, and of what kind a variable is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from engine.mathematics.evaluation import CONSTANTS, evaluate
+from engine.mathematics.expressions import parse_expression
+from engine.mathematics.rule import domain_words
+from engine.mathematics.tree import RuleSyntaxError
+from engine.mathematics.values import MAX_ANSWER_BITS, RuleEvaluationError, Value, WorkBudget, bits_of, canonical
+from engine.records import Scaffold
+
+_MAX_TEXT = 200
+_MAX_STATEMENTS = 100
+_RATIONAL_DIGITS = 15
+_RATIONAL_DENOMINATOR = 1000
+
+_PREFIX = r"(?:[fpnuµμmcdkMGT]|da|h)?"
+_SYMBOL = (
+    r"(?:eV|Hz|Pa|Wb|mol|ohm|rad|bar|atm|cal|min|deg|cd|[mgsANJWCVFΩTHKLl]|"
+    r"(?:milli|centi|kilo|mega|micro|nano)?(?:met(?:er|re)s?|grams?|seconds?|newtons?|joules?|watts?|volts?|"
+    r"amps?|amperes?|ohms?|coulombs?|farads?|teslas?|kelvins?|pascals?|hertz|moles?|lit(?:er|re)s?|radians?)|"
+    r"h|hr|hours?|minutes?|days?|years?|degrees?|units?|inch(?:es)?|feet|foot|miles?|mph|°C?|°F|u)"
+)
+_POWER = r"(?:\^?\{?[-−]?\d\}?|[⁻]?[²³¹⁴])?"
+_FACTOR = rf"{_PREFIX}{_SYMBOL}{_POWER}"
+_QUANTITY = re.compile(
+    r"(?P<number>[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?P<power>\s*(?:[×x*·]|\\times|\\cdot)\s*10\s*\^?\s*[\({]?\s*(?P<exponent>[-−]?\d{1,3}|[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)[\)}]?)?"
+    rf"\s*(?P<unit>{_FACTOR}(?:\s*[/·*⋅ ]\s*\(?{_FACTOR}\)?){{0,5}})?"
+)
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_DEGREES = re.compile(r"(?:°|deg|degrees?)")
+_CONVERTS = re.compile(r"radians|deg2rad|180|°|\bdeg", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The number of a known variable, and its unit as written (empty where there is none)."""
+
+    value: Value
+    unit: str = ""
+
+
+def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
+    """The knowns that are numbers; lists, truth values and words are left out.
+
+    An angle in degrees becomes radians, unless a rule of the scaffold speaks of such a conversion itself.
+    """
+    convert = not any(_CONVERTS.search(edge.rule[:_MAX_TEXT]) for edge in scaffold.causal_graph[:1000])
+    found: dict[str, Known] = {}
+    for name, written in scaffold.knowns.items():
+        known = read_known(written)
+        if known is None:
+            continue
+        if convert and _DEGREES.fullmatch(known.unit):
+            known = Known(math.radians(known.value), known.unit)
+        found[name] = known
+    return found
+
+
+def known_units(scaffold: Scaffold) -> dict[str, str]:
+    """The units of the knowns that are written with one, as they are written."""
+    return {name: known.unit for name, known in numeric_knowns(scaffold).items() if known.unit}
+
+
+def read_known(written: Any) -> Known | None:
+    """A known's number.
+
+    Args:
+        written: a JSON value: a number, ``"3/4"``, ``"\\\\frac{1}{2}"``, ``"sqrt(41)"``, ``"5 m/s"``,
+            ``"3.0 x 10^8 m/s"``.
+
+    Returns:
+        the number (decimals exactly; 0.3333333333333333 is read as 1/3) or None.
+    """
+    if isinstance(written, bool):
+        return None
+    if isinstance(written, int):
+        return Known(written) if written.bit_length() <= MAX_ANSWER_BITS else None
+    if isinstance(written, float):
+        return Known(_decimal(written)) if math.isfinite(written) else None
+    if not isinstance(written, str) or len(written) > _MAX_TEXT or not written.strip():
+        return None
+    return _quantity(written.strip().strip("$ ")) or _constant_expression(written.strip())
+
+
+def _decimal(number: float) -> Value:
+    """The number that a JSON float was meant to be."""
+    text = repr(number)
+    if len(text.partition("e")[0].strip("-0.").replace(".", "")) < _RATIONAL_DIGITS:
+        return canonical(Fraction(text))
+    near = Fraction(number).limit_denominator(_RATIONAL_DENOMINATOR)
+    return canonical(near) if float(near) == number else number
+
+
+def _constant_expression(text: str) -> Known | None:
+    try:
+        tree = parse_expression(text)
+        if tree.names - CONSTANTS.keys():
+            return None
+        value = evaluate(tree, {}, WorkBudget(units=2000, terms=100))
+    except (RuleSyntaxError, RuleEvaluationError):
+        return None
+    return Known(value) if bits_of(value) <= MAX_ANSWER_BITS else None
+
+
+def _quantity(text: str) -> Known | None:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    number, power = match["number"].replace(",", "").replace("−", "-"), match["exponent"]
+    mantissa, _, exponent = number.lower().partition("e")
+    if not re.search(r"\d", mantissa) or len(exponent) > 4:  # "e4" is a square of a chessboard
+        return None
+    value = Fraction(number) * Fraction(10) ** int(power.translate(_RAISED) if power else 0)
+    return Known(canonical(value), (match["unit"] or "").strip()) if bits_of(value) <= MAX_ANSWER_BITS else None
+
+
+# ------------------------------------------------------------------ stated kinds
+
+_NAMES = r"(?P<names>[^\W\d]\w*(?:(?:, and |, | and )[^\W\d]\w*)*)"
+_KIND = re.compile(rf"(?:let |where |given |that |and )*{_NAMES} (?:is|are|be) (?P<kind>[\w\- ,]+?)\.?", re.I)
+_SIGN = re.compile(rf"{_NAMES} ?(?P<sign>>=?|≥) ?0\.?", re.IGNORECASE)
+_LOWEST = re.compile(r"relatively prime|coprime|co-prime|(?:simplest|lowest|reduced) (?:form|terms)", re.I)
+
+
+def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
+    """What the scaffold states of its variables, by name: ``positive``, ``nonnegative``, ``integer``.
+
+    Read from its constraints ("x and y are positive integers", "n >= 0") and, for the target, from the
+    expected type of the answer ("positive integer"). Anything else that is said is left alone.
+    """
+    found: dict[str, set[str]] = {}
+    for statement in _statements(scaffold.constraints_and_premises):
+        match = _KIND.fullmatch(statement)
+        kinds = domain_words(match["kind"]) if match else set()
+        if match is None and (match := _SIGN.fullmatch(statement)):
+            kinds = {"positive" if match["sign"] == ">" else "nonnegative"}
+        if match is not None:
+            for name in re.split(r", and |, | and ", match["names"]):
+                found.setdefault(name, set()).update(kinds)
+    found.setdefault(scaffold.target_variable, set()).update(domain_words(scaffold.expected_answer_type[:60]))
+    return {name: frozenset(kinds) for name, kinds in found.items() if kinds}
+
+
+def states_lowest_terms(scaffold: Scaffold) -> bool:
+    """Whether the scaffold says that a fraction of it is in lowest terms."""
+    texts = [
+        *_statements(scaffold.constraints_and_premises),
+        scaffold.problem_model[:2000],
+        scaffold.chosen_strategy[:2000],
+        *(edge.rule[:_MAX_TEXT] for edge in scaffold.causal_graph[:_MAX_STATEMENTS]),
+        *(step.description[:_MAX_TEXT] for step in scaffold.computation_plan[:_MAX_STATEMENTS]),
+    ]
+    return any(_LOWEST.search(text) for text in texts)
+
+
+def _statements(texts: Sequence[str]) -> list[str]:
+    return [" ".join(text[:_MAX_TEXT].replace("$", "").split()) for text in texts[:_MAX_STATEMENTS]]

@@ -1,0 +1,146 @@
+"""Numeric do(): change one known, work the rules out again, and compare what moved with what the graph says."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from engine.mathematics.solver import Equation, EquationError, Solver, solve_in_worker
+from engine.mathematics.values import Value, WorkBudget, agree, canonical
+from engine.records import Scaffold
+from engine.scaffold.execution import Execution, run
+
+MAX_KNOWNS = 8
+_MAX_SOLVER_CALLS = 8
+_UNITS = 400_000
+# Where a changed run ended so, nothing is known about what the rules would have said.
+_UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
+
+
+@dataclass(frozen=True)
+class KnownReaction:
+    """What a change of one known did.
+
+    Args:
+        known: the variable that was changed.
+        expected: the effects that the graph leads to from it.
+        reacted: the effects whose values moved, or were lost, in at least one change.
+        target_agrees: the target moved if, and only if, the graph says so.
+        score: half for the target, half for the share of ``expected`` and ``reacted`` that they have in common.
+    """
+
+    known: str
+    expected: frozenset[str]
+    reacted: frozenset[str]
+    target_agrees: bool
+    score: float
+
+
+@dataclass(frozen=True)
+class InterventionReport:
+    """The mean score over the knowns that could be measured; None where there was none.
+
+    ``unmeasured`` are knowns whose changed runs could not be worked out, or that the graph leads nowhere from
+    and that no value rests on.
+    """
+
+    score: float | None
+    reactions: tuple[KnownReaction, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+
+
+def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
+    """Change each numeric known by itself and compare the movements with the graph's descendants.
+
+    Args:
+        scaffold: whose graph is tested.
+        execution: its execution without interventions; the target must have a value in it.
+        solver: as in ``execute``; asked for at most 8 equations in all.
+
+    Returns:
+        a score in [0, 1], 1 where every effect moved exactly where the graph says so; at most 8 knowns are
+        changed, in the order in which the scaffold names them.
+    """
+    if scaffold.target_variable not in execution.order:
+        return InterventionReport(None)
+    children: dict[str, list[str]] = defaultdict(list)
+    for edge in scaffold.causal_graph:
+        for cause in edge.cause:
+            children[cause].append(edge.effect)
+    experiment = _Experiment(execution, children, solver)
+    reactions: list[KnownReaction] = []
+    unmeasured: list[str] = []
+    for known in list(execution.program.knowns)[:MAX_KNOWNS]:
+        reaction = experiment.reaction(known)
+        if reaction is None:
+            unmeasured.append(known)
+        else:
+            reactions.append(reaction)
+    score = sum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
+    return InterventionReport(score, tuple(reactions), tuple(unmeasured))
+
+
+class _Experiment:
+    def __init__(self, execution: Execution, children: Mapping[str, list[str]], solver: Solver | None) -> None:
+        self._base = execution
+        self._children = children
+        self._target = execution.program.scaffold.target_variable
+        self._budget = WorkBudget(units=_UNITS)
+        self._solver = solver
+        self._solver_calls = 0
+
+    def reaction(self, known: str) -> KnownReaction | None:
+        effects = frozenset(self._base.order) - {known}
+        expected = self._descendants(known) & effects
+        reacted: set[str] = set()
+        measured = False
+        for changed in _changes(self._base.values[known]):
+            moved = self._moved(known, changed, effects)
+            if moved is None:
+                continue
+            measured = True
+            reacted |= moved
+            if reacted >= expected:  # min(a, b) may need another change to move; what moved is enough
+                break
+        if not measured or not (expected or reacted):
+            return None
+        target_agrees = (self._target in expected) == (self._target in reacted)
+        common = len(expected & reacted) / len(expected | reacted)
+        score = 0.5 * target_agrees + 0.5 * common
+        return KnownReaction(known, expected, frozenset(reacted), target_agrees, score)
+
+    def _moved(self, known: str, changed: Value, effects: frozenset[str]) -> set[str] | None:
+        again = run(self._base.program, {known: changed}, self._counted, self._budget)
+        before = {failure.effect for failure in self._base.failures if failure.kind in _UNMEASURED}
+        if any(failure.kind in _UNMEASURED and failure.effect not in before for failure in again.failures):
+            return None
+        old, new = self._base.values, again.values
+        return {effect for effect in effects if effect not in new or not agree(old[effect], new[effect])}
+
+    def _counted(self, equation: Equation) -> list[Value]:
+        self._solver_calls += 1
+        if self._solver is None or self._solver_calls > _MAX_SOLVER_CALLS:
+            raise EquationError("unsolved", "no solver is asked for this equation")
+        return self._solver(equation)
+
+    def _descendants(self, known: str) -> frozenset[str]:
+        found: set[str] = set()
+        queue = deque([known])
+        while queue:
+            for child in self._children.get(queue.popleft(), ()):
+                if child not in found:
+                    found.add(child)
+                    queue.append(child)
+        return frozenset(found)
+
+
+def _changes(value: Value) -> tuple[Value, ...]:
+    """Other values to try, in turn: whole numbers stay whole, so that factorials keep their meaning."""
+    if isinstance(value, int):
+        return (value + 1, 2 * value or 2, value - 1)
+    if isinstance(value, Fraction):
+        return tuple(canonical(other) for other in (value * Fraction(3, 2), value + 1, value / 2))
+    return tuple(other for other in (value * 1.5, value + 1, value / 2) if math.isfinite(other))

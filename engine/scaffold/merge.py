@@ -1,0 +1,378 @@
+"""Several scaffolds of one problem merged into one by their structure, where they do not contradict each other.
+
+What they disagree on is listed and left to someone who can judge; nothing is decided by vote here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.mathematics.binding import BoundRule, folded
+from engine.mathematics.solver import Solver, solve_in_worker
+from engine.mathematics.tree import Apply, Name, Node, Number
+from engine.mathematics.values import Value, WorkBudget, agree, format_value
+from engine.records import CausalEdge, PlanStep, Scaffold
+from engine.scaffold.execution import Execution, compile_scaffold, run
+from engine.scaffold.given_values import read_known
+from engine.scaffolder import find_cycle
+
+MAX_MERGED_RULES = 500
+_COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Something that the scaffolds say differently: a rule, a known's value, the target, or the answer.
+
+    ``effect`` names the variable (``target_variable`` for the target itself); ``alternatives`` are the texts.
+    """
+
+    effect: str
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What merging gave.
+
+    Args:
+        merged: the merged scaffold; only where there is no conflict and it executes.
+        conflicts: what the scaffolds contradict each other in, as far as the target rests on it.
+        agreed: share of all their effects that every scaffold has, with an equivalent rule.
+        answer: the merged scaffold's executed answer.
+    """
+
+    merged: Scaffold | None
+    conflicts: tuple[Conflict, ...]
+    agreed: float
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    """One scaffold's rule for an effect, read (``rule``) or not, with its value before and after a change."""
+
+    source: int
+    edge: CausalEdge
+    rule: BoundRule | None
+    value: Value | None
+    changed: Value | None
+
+
+def merge_scaffolds(
+    scaffolds: Sequence[Scaffold],
+    answers: Sequence[str | None] = (),
+    is_stated: Callable[[str, str], bool] | None = None,
+    solver: Solver | None = solve_in_worker,
+) -> Merge:
+    """Merge scaffolds of one problem.
+
+    Args:
+        scaffolds: at least one; variables that differ in case, spaces or underscores only are one variable.
+        answers: their stated answers, as far as known. Where all of them are the same and the merged scaffold
+            executes to another number, that is a conflict about the target.
+        is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
+        solver: as in ``execute``.
+
+    Two rules of an effect are equivalent where they are the same expression up to the order of sums and
+    products, or where their values are equal, also after all shared knowns are changed. A rule that only
+    some scaffolds have is taken where the target needs it. A rule that cannot be read gives way to one that
+    can.
+    """
+    if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
+        return Merge(None, (), 0.0)
+    named = _with_common_names(scaffolds)
+    targets = list(dict.fromkeys(scaffold.target_variable for scaffold in named))
+    groups = _alternatives(named, solver)
+    classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
+    complete = sum(
+        len(classes[effect]) == 1 and len({item.source for item in items}) == len(named)
+        for effect, items in groups.items()
+    )
+    agreed = complete / len(groups) if groups else 0.0
+    if len(targets) > 1:
+        return Merge(None, (Conflict("target_variable", tuple(targets)),), agreed)
+    needed = _needed(targets[0], groups)
+    knowns, conflicts = _merged_knowns(named, needed)
+    chosen: list[CausalEdge] = []
+    for effect in (effect for effect in groups if effect in needed):
+        candidates = _readable(classes[effect])
+        if len(candidates) > 1:
+            conflicts.append(Conflict(effect, _told_apart([group[0].edge for group in candidates])))
+        chosen.append(candidates[0][0].edge)
+    if conflicts:
+        return Merge(None, tuple(conflicts), agreed)
+    return _checked(
+        _assembled(named, knowns, _in_order(chosen, knowns)), answers, is_stated or _same_known, agreed, solver
+    )
+
+
+def _checked(
+    merged: Scaffold,
+    answers: Sequence[str | None],
+    is_stated: Callable[[str, str], bool],
+    agreed: float,
+    solver: Solver | None,
+) -> Merge:
+    cycle = find_cycle(merged)
+    if cycle is not None:
+        rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
+        return Merge(None, (Conflict(cycle[0], rules),), agreed)
+    execution = run(compile_scaffold(merged), None, solver)
+    if not execution.executed or execution.answer is None:
+        return Merge(None, (), agreed)
+    stated = {answer.strip() for answer in answers if answer and answer.strip()}
+    if len(stated) == 1 and not is_stated(execution.answer, *stated):
+        texts = (execution.answer, *stated)
+        return Merge(None, (Conflict(merged.target_variable, texts),), agreed)
+    final = merged.model_copy(update={"final_answer": execution.answer})
+    return Merge(final, (), agreed, execution.answer)
+
+
+# ------------------------------------------------------------------ names
+
+
+def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
+    """The scaffolds with one spelling for each variable: the most frequent, of equals the first."""
+    spellings: dict[str, Counter[str]] = defaultdict(Counter)
+    distinct: set[str] = set()  # keys that one scaffold uses for two variables, such as R and r
+    for scaffold in scaffolds:
+        variables = _variables(scaffold)
+        keys = Counter(folded(name) for name in variables)
+        distinct.update(key for key, count in keys.items() if count > 1)
+        for name in variables:
+            spellings[folded(name)][name] += 1
+    common = {key: names.most_common(1)[0][0] for key, names in spellings.items() if key not in distinct}
+    return [_renamed(scaffold, common) for scaffold in scaffolds]
+
+
+def _variables(scaffold: Scaffold) -> list[str]:
+    names = [scaffold.target_variable, *scaffold.knowns]
+    for edge in scaffold.causal_graph:
+        names += [edge.effect, *edge.cause]
+    return list(dict.fromkeys(names))
+
+
+def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
+    changes = {name: common.get(folded(name), name) for name in _variables(scaffold)}
+    changes = {old: new for old, new in changes.items() if old != new}
+    if not changes:
+        return scaffold
+
+    def name(old: str) -> str:
+        return changes.get(old, old)
+
+    def text(rule: str) -> str:
+        return re.sub(r"[^\W\d]\w*", lambda word: name(word[0]), rule)
+
+    return scaffold.model_copy(
+        update={
+            "target_variable": name(scaffold.target_variable),
+            "knowns": {name(old): value for old, value in scaffold.knowns.items()},
+            "causal_graph": [
+                CausalEdge(cause=[name(old) for old in edge.cause], effect=name(edge.effect), rule=text(edge.rule))
+                for edge in scaffold.causal_graph
+            ],
+            "computation_plan": [
+                step.model_copy(update={"target": name(step.target), "inputs": [name(old) for old in step.inputs]})
+                for step in scaffold.computation_plan
+            ],
+        }
+    )
+
+
+# ------------------------------------------------------------------ rules
+
+
+def _alternatives(scaffolds: Sequence[Scaffold], solver: Solver | None) -> dict[str, list[_Alternative]]:
+    """All rules by effect, each with what it is worth in its own scaffold."""
+    groups: dict[str, list[_Alternative]] = defaultdict(list)
+    programs = [compile_scaffold(scaffold) for scaffold in scaffolds]
+    shared = set.intersection(*(set(program.knowns) for program in programs))
+    for source, program in enumerate(programs):
+        budget = WorkBudget()
+        base = run(program, None, solver, budget)
+        changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
+        changed = run(program, changes, solver, budget) if changes else base
+        rules = dict(program.rules)
+        for place, edge in enumerate(program.scaffold.causal_graph):
+            groups[edge.effect].append(
+                _Alternative(source, edge, rules.get(place), _own(base, edge), _own(changed, edge))
+            )
+    return groups
+
+
+def _own(execution: Execution, edge: CausalEdge) -> Value | None:
+    """The effect's value where the rule took part in it."""
+    failed = any(failure.effect == edge.effect and failure.rule == edge.rule for failure in execution.failures)
+    return None if failed else execution.values.get(edge.effect)
+
+
+def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
+    """Rules that are equivalent stand together, in the order in which they first appear."""
+    classes: list[list[_Alternative]] = []
+    for item in alternatives:
+        for group in classes:
+            if _equivalent(group[0], item):
+                group.append(item)
+                break
+        else:
+            classes.append([item])
+    return classes
+
+
+def _equivalent(left: _Alternative, right: _Alternative) -> bool:
+    if left.rule is None or right.rule is None:
+        same_text = " ".join(left.edge.rule.split()) == " ".join(right.edge.rule.split())
+        return same_text and set(left.edge.cause) == set(right.edge.cause)
+    if _normal_rule(left.rule) == _normal_rule(right.rule):
+        return True
+    if left.value is None or right.value is None or not agree(left.value, right.value):
+        return False
+    # x + 2 and 2 x are equal for x = 2, and are not the same rule.
+    if left.changed is None or right.changed is None:
+        return left.changed is right.changed
+    return agree(left.changed, right.changed)
+
+
+def _normal_rule(rule: BoundRule) -> object:
+    sides = [_normal(rule.right)] if rule.left is None else [_normal(rule.left), _normal(rule.right)]
+    return sorted(sides, key=repr)
+
+
+def _normal(node: Node) -> tuple[Any, ...]:
+    """A tree as a tuple in which the order of sums and products does not show."""
+    if isinstance(node, Number):
+        return ("number", node.value)
+    if isinstance(node, Name):
+        return ("name", node.name)
+    if isinstance(node, Apply):
+        parts = [_normal(argument) for argument in node.arguments]
+        return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
+    return (node.function, node.index, _normal(node.body), _normal(node.first), _normal(node.last))
+
+
+def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
+    """The classes whose rules can be read, where there are any; each with the best rule in front."""
+    readable = [group for group in classes if group[0].rule is not None]
+    return [sorted(group, key=_flaws) for group in readable or classes]
+
+
+def _flaws(item: _Alternative) -> tuple[bool, int]:
+    """Rules with a value first; of those, the ones that use just what they list."""
+    if item.rule is None:
+        return True, 0
+    used = item.rule.reads | item.rule.unknown
+    return item.value is None, len(used ^ set(item.edge.cause))
+
+
+def _told_apart(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
+    """The rules as text, with their causes where the text alone does not tell them apart."""
+    if len({edge.rule for edge in edges}) == len(edges):
+        return tuple(edge.rule for edge in edges)
+    return tuple(f"{edge.rule} [from {', '.join(edge.cause)}]" for edge in edges)
+
+
+def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
+    """The target and all that it could rest on in any of the scaffolds."""
+    needed = {target}
+    stack = [target]
+    while stack:
+        for item in groups.get(stack.pop(), ()):
+            for cause in {*item.edge.cause, *(item.rule.reads if item.rule else ())}:
+                if cause not in needed:
+                    needed.add(cause)
+                    stack.append(cause)
+    return needed
+
+
+# ------------------------------------------------------------------ the merged scaffold
+
+
+def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[Conflict]]:
+    merged: dict[str, Any] = {}
+    conflicts: list[Conflict] = []
+    for name in dict.fromkeys(name for scaffold in scaffolds for name in scaffold.knowns if name in needed):
+        values = [scaffold.knowns[name] for scaffold in scaffolds if name in scaffold.knowns]
+        if not all(_same_known(values[0], value) for value in values[1:]):
+            conflicts.append(Conflict(name, tuple(dict.fromkeys(_shown(value) for value in values))))
+        merged[name] = values[0]
+    return merged, conflicts
+
+
+def _same_known(left: Any, right: Any) -> bool:
+    one, other = read_known(left), read_known(right)
+    if one is None or other is None:
+        return _shown(left) == _shown(right)
+    return agree(one.value, other.value) and one.unit == other.unit
+
+
+def _shown(value: Any) -> str:
+    known = read_known(value)
+    shown = None if known is None else format_value(known.value)
+    return f"{shown} {known.unit}".strip() if known and shown else json.dumps(value, default=str, sort_keys=True)
+
+
+def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[CausalEdge]:
+    """Rules after those that they need, as far as that is possible."""
+    ordered: list[CausalEdge] = []
+    have = set(knowns)
+    effects = {edge.effect for edge in edges}
+    while edges:
+        ready = [edge for edge in edges if all(cause in have or cause not in effects for cause in edge.cause)]
+        ready = ready or edges  # a cycle: the check that follows names it
+        ordered += ready
+        have.update(edge.effect for edge in ready)
+        edges = [edge for edge in edges if edge not in ready]
+    return ordered
+
+
+def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: Sequence[CausalEdge]) -> Scaffold:
+    target = scaffolds[0].target_variable
+    by_effect = {edge.effect: edge for edge in edges}
+    kept: set[str] = set()
+    stack = [target]
+    while stack:  # the chosen rules need less than all alternatives did
+        effect = stack.pop()
+        if effect in by_effect and effect not in kept:
+            kept.add(effect)
+            stack += by_effect[effect].cause
+    rules = [edge for edge in edges if edge.effect in kept]
+    causes = {cause for edge in rules for cause in edge.cause}
+    step_ids = {edge.effect: f"step{place}" for place, edge in enumerate(rules, start=1)}
+    descriptions = {
+        step.target: step.description
+        for scaffold in reversed(scaffolds)
+        for step in scaffold.computation_plan
+        if step.description
+    }
+    plan = [
+        PlanStep(
+            id=step_ids[edge.effect],
+            target=edge.effect,
+            inputs=[step_ids.get(cause, cause) for cause in edge.cause],
+            description=descriptions.get(edge.effect, edge.rule),
+        )
+        for edge in rules
+    ]
+    return Scaffold(
+        constraints_and_premises=list(
+            dict.fromkeys(text for scaffold in scaffolds for text in scaffold.constraints_and_premises)
+        ),
+        problem_model=_first(scaffold.problem_model for scaffold in scaffolds),
+        chosen_strategy=_first(scaffold.chosen_strategy for scaffold in scaffolds),
+        target_variable=target,
+        expected_answer_type=_first(scaffold.expected_answer_type for scaffold in scaffolds),
+        knowns={name: value for name, value in knowns.items() if name in causes},
+        causal_graph=rules,
+        computation_plan=plan,
+    )
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")

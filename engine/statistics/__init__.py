@@ -1,0 +1,1 @@
+"""Group statistics, paired comparisons, pass@k."""

@@ -1,0 +1,1 @@
+"""Python programs, judged by tests."""

@@ -1,0 +1,398 @@
+"""Programming problems: rows of MBPP, of APPS and of our own files, as problems of the task ``code``.
+
+A problem's ``answer`` is JSON text with all that decides whether a program is right (tests, entry point) and all
+that its prompt shows, so that a record that keeps a problem's text and answer can be scored and asked again.
+``meta`` holds the same for readers, and what only describes the problem.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from engine.errors import InputError
+from engine.reading.python_syntax import parse
+from engine.records import Problem
+from engine.tasks.code.reply import defined_names, parse_program
+from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, from_literal, to_literal
+
+MAX_TESTS_CHARS = 192 << 10
+"""Characters of a problem's tests; tests beyond it are left out, and counted in ``meta``."""
+
+MBPP_SPLITS = {"prompt": range(1, 11), "test": range(11, 511), "validation": range(511, 601), "train": range(601, 975)}
+"""The official splits by ``task_id``, for the full and the sanitized set."""
+
+APPS_DIFFICULTIES = ("introductory", "interview", "competition")
+
+_COMPARISONS = {
+    "call": ("exact", "sequence", "tokens", "lines", "float", "set"),
+    "stdin": ("exact", "lines", "tokens", "float", "set"),
+    "assert": ("exact",),
+}
+"""What ``cmp`` of a test may be, as ``engine.sandbox.test_cases`` defines it."""
+
+_FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
+
+
+class UnusableRowError(InputError):
+    """A row that cannot become a problem; ``reason`` is a short code for counting."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        self.reason = reason
+        super().__init__(why)
+
+
+@dataclass(frozen=True)
+class CodeFacts:
+    """What a problem's ``answer`` holds.
+
+    Args:
+        io_mode: ``call`` or ``stdin``.
+        tests: see :class:`engine.tasks.code.test_cases.CodeTest`.
+        entry_point: the function that tests call; None where programs read stdin.
+        public_count: the first so many tests stand in the prompt.
+        starter_code: the beginning that a solver is given; may be empty.
+        reference: a right program; may be empty.
+        time_limit_s: seconds for one test; None: the sandbox's own.
+    """
+
+    io_mode: Literal["call", "stdin"]
+    tests: tuple[CodeTest, ...]
+    entry_point: str | None = None
+    public_count: int = 0
+    starter_code: str = ""
+    reference: str = ""
+    time_limit_s: float | None = None
+
+
+def facts_of(problem: Problem) -> CodeFacts:
+    """What a problem's ``answer`` holds.
+
+    Raises:
+        InputError: it is no problem of this task, or has no test.
+    """
+    try:
+        return read_facts(problem.answer)
+    except InputError as error:
+        raise InputError(f"{problem.id}: {error.what}", why=error.why, fix=error.fix) from None
+
+
+@lru_cache(maxsize=256)
+def read_facts(answer: str) -> CodeFacts:
+    """What the text of a problem's ``answer`` holds.
+
+    Raises:
+        InputError: as :func:`facts_of`, without the problem's id.
+    """
+    try:
+        value = json.loads(answer)
+        facts = CodeFacts(**{name: value[name] for name in _FACTS if name in value})
+        facts = CodeFacts(**{**vars(facts), "tests": tuple(_checked(test) for test in facts.tests)})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(
+            "the answer of a code problem must be JSON with its tests",
+            why=str(error)[:300],
+            fix='Give rows with "test_list" (MBPP), "input_output" (APPS) or "tests"; see docs/code_task.md.',
+        ) from None
+    if not facts.tests:
+        raise InputError("there is no test", fix="A program without tests cannot be scored; take the problem out.")
+    limit_s: Any = facts.time_limit_s
+    if limit_s is not None and not (type(limit_s) in (int, float) and 0 < limit_s < math.inf):
+        raise InputError(f"time_limit_s is {limit_s!r}", fix="Give seconds above 0.")
+    if facts.io_mode not in ("call", "stdin"):
+        raise InputError(f"io_mode is {facts.io_mode!r}", fix='Give "call" or "stdin".')
+    return facts
+
+
+def _checked(test: Any) -> CodeTest:
+    """A test whose texts can all be read, so that no run ends on one.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is none.
+    """
+    needed = {"call": ("fn", "args", "expected"), "stdin": ("stdin", "expected"), "assert": ("code",)}
+    missing = [key for key in needed[test["kind"]] if not isinstance(test.get(key), str)]
+    if missing:
+        raise ValueError(f"a test of kind {test['kind']} needs the text {missing[0]!r}")
+    row: CodeTest = {key: value for key, value in test.items() if key in CodeTest.__annotations__}  # type: ignore[assignment]
+    if row["kind"] == "call":
+        if not isinstance(from_literal(row["args"]), list | tuple) or not _is_function(row["fn"]):
+            raise ValueError("a call needs a function's name and a list of arguments")
+        if not _is_keywords(from_literal(row.get("kwargs", "{}"))):
+            raise ValueError("kwargs of a call must be a dict of names")
+        from_literal(row["expected"])
+    for source in (row.get("code", ""), row.get("setup", "")):
+        parse(source)
+    if "cmp" in row and row["cmp"] not in _COMPARISONS[row["kind"]]:
+        raise ValueError(f"cmp is {row['cmp']!r}; it may be {', '.join(_COMPARISONS[row['kind']])}")
+    return row
+
+
+def _is_keywords(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value)
+
+
+# ------------------------------------------------------------------ rows
+
+
+def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", public_tests: int = 1) -> Problem | None:
+    """The problem of a row of MBPP (``test_list``), APPS (``input_output``) or our own files (``tests``).
+
+    Args:
+        row: an object of the dataset.
+        default_id: the id where the row has none.
+        prefix: what stands before the row's own number in the id, such as ``apps_train``.
+        public_tests: tests that the prompt shows, where the row does not say it.
+
+    Returns:
+        None: a row of none of these forms.
+
+    Raises:
+        UnusableRowError: there is no statement or no test, or a test that cannot be read.
+    """
+    try:
+        if "tests" in row:
+            return _own(row, default_id)
+        if "input_output" in row:
+            return _apps(row, default_id, prefix)
+        if "test_list" in row:
+            return _mbpp(row, default_id, prefix or "mbpp", public_tests)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UnusableRowError("malformed", f"a field has the wrong form: {error}") from None
+    return None
+
+
+def row_of(problem: Problem) -> dict[str, Any]:
+    """A problem as a line of ``data/train.jsonl``; :func:`code_problem` reads it back as the same problem."""
+    facts = json.loads(problem.answer)
+    return {
+        "dataset": problem.meta.get("dataset", ""),
+        "task_id": problem.id,
+        "prompt": problem.text,
+        "canonical_solution": facts.get("reference", ""),
+        "test_list": problem.meta.get("test_list", []),
+        "test_setup_code": problem.meta.get("test_setup_code", ""),
+        "difficulty": problem.meta.get("difficulty", ""),
+        **{name: facts[name] for name in _FACTS if name in facts and name != "reference"},
+    }
+
+
+def _mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> Problem:
+    setup = "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip()
+    statements = row["test_list"]
+    if not statements:
+        raise UnusableRowError("no_tests", "there is no test")
+    try:
+        tests = [from_assert(statement, setup) for statement in statements]
+    except ValueError as error:
+        raise UnusableRowError("unreadable_test", f"a test is {error}") from None
+    reference = _plain(row.get("code") or row.get("canonical_solution") or "")
+    number = row.get("task_id")
+    return _problem(
+        id=default_id if number is None else str(number) if isinstance(number, str) else f"{prefix}_{number}",
+        text=row.get("text") or row.get("prompt") or "",
+        facts=CodeFacts(
+            entry_point=_entry_point(tests, reference),
+            io_mode="call",
+            tests=tuple(tests),
+            public_count=public_tests,
+            reference=reference,
+        ),
+        meta={
+            "dataset": prefix,
+            "difficulty": row.get("difficulty") or "",
+            "test_list": statements,
+            "test_setup_code": setup,
+        },
+    )
+
+
+def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
+    given = _json(row["input_output"], "input_output")
+    if not given or not given.get("inputs"):
+        raise UnusableRowError("no_tests", "there is no test")
+    solutions = _json(row.get("solutions"), "solutions") or []
+    starter = _plain(row.get("starter_code") or "")
+    fn, inputs, outputs = given.get("fn_name"), given["inputs"], given.get("outputs") or []
+    if fn and "class Solution" in starter:
+        fn = f"Solution.{fn}"
+    if len(inputs) != len(outputs):
+        raise UnusableRowError("unequal_tests", f"{len(inputs)} inputs and {len(outputs)} outputs")
+    pairs = list(zip(inputs, outputs, strict=True))
+    try:
+        tests = [_call_test(fn, *pair) if fn else _stdin_test(*pair) for pair in pairs]
+    except ValueError as error:
+        raise UnusableRowError("unreadable_test", f"a test cannot be written down: {error}") from None
+    number = row.get("problem_id", row.get("id"))
+    return _problem(
+        id=default_id if number is None else f"{prefix or 'apps'}_{number}",
+        text=row.get("question") or "",
+        facts=CodeFacts(
+            entry_point=fn or None,
+            io_mode="call" if fn else "stdin",
+            tests=tuple(tests),
+            starter_code=starter,
+            reference=_plain(solutions[0]) if solutions else "",
+        ),
+        meta={
+            "dataset": "apps",
+            "difficulty": row.get("difficulty") or "",
+            "test_list": [{"input": one, "output": other} for one, other in pairs],
+            "test_setup_code": "",
+            "url": row.get("url") or "",
+        },
+    )
+
+
+def _own(row: Mapping[str, Any], default_id: str) -> Problem:
+    """A row of our own form; what it leaves out is found as for MBPP."""
+    listed = list(row.get("test_list") or [])
+    try:
+        tests = [_checked(test) for test in row["tests"]]
+    except ValueError as error:
+        raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
+    reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
+    io_mode: Any = row.get("io_mode") or ("stdin" if tests and tests[0].get("kind") == "stdin" else "call")
+    entry_point = row.get("entry_point") or (_entry_point(tests, reference) if io_mode == "call" else None)
+    return _problem(
+        id=str(row.get("task_id") or row.get("id") or default_id),
+        text=row.get("prompt") or row.get("problem") or row.get("question") or row.get("text") or "",
+        facts=CodeFacts(
+            entry_point=entry_point,
+            io_mode=io_mode,
+            tests=tuple(tests),
+            public_count=row.get("public_count", 0),
+            starter_code=row.get("starter_code") or "",
+            reference=reference,
+            time_limit_s=row.get("time_limit_s"),
+        ),
+        meta={
+            "dataset": row.get("dataset") or "",
+            "difficulty": row.get("difficulty") or "",
+            "test_list": listed if len(listed) == len(tests) else [],
+            "test_setup_code": row.get("test_setup_code") or "",
+        },
+    )
+
+
+def _problem(*, id: str, text: str, facts: CodeFacts, meta: dict[str, Any]) -> Problem:
+    text = _plain(text).strip()
+    if not text:
+        raise UnusableRowError("no_statement", "there is no problem text")
+    places = _within_limit(facts.tests)
+    tests = [facts.tests[place] for place in places]
+    if not facts.tests:
+        raise UnusableRowError("no_tests", "there is no test")
+    if not tests:
+        raise UnusableRowError("tests_too_large", f"no test is shorter than {MAX_TESTS_CHARS} characters")
+    held = {**vars(facts), "tests": tests, "public_count": min(facts.public_count, len(tests))}
+    answer = json.dumps({name: value for name, value in held.items() if value not in ("", None)}, ensure_ascii=False)
+    problem = Problem(
+        id=id,
+        text=text,
+        answer=answer,
+        task="code",
+        meta={
+            **meta,
+            **held,
+            "test_list": [meta["test_list"][place] for place in places] if meta["test_list"] else [],
+            "tests_left_out": len(facts.tests) - len(tests),
+        },
+    )
+    try:
+        facts_of(problem)
+    except InputError as error:
+        raise UnusableRowError("unreadable_test", error.why or error.what) from None
+    return problem
+
+
+def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
+    """The places of the tests, without those that would pass the limit."""
+    left, kept = MAX_TESTS_CHARS, []
+    for place, test in enumerate(tests):
+        size = sum(len(str(value)) for value in test.values())
+        if size <= left:
+            left -= size
+            kept.append(place)
+    return kept
+
+
+def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
+    """The function that most tests call and the reference defines; without a reference, the most called one.
+
+    What a test's setup brings along is not asked of the program.
+    """
+    tree = parse_program(reference)
+    defined = defined_names(tree) if tree else set()
+    counts: Counter[str] = Counter()
+    for test in tests:
+        setup = parse_program(test.get("setup", ""))
+        brought = defined_names(setup) if setup else set()
+        names = [name for name in called_names(test) if name not in brought]
+        counts.update([name for name in names if not defined or name in defined][:1])
+    return counts.most_common(1)[0][0] if counts else None
+
+
+# ------------------------------------------------------------------ APPS
+
+
+def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
+    """APPS wraps the expected value of a call into a list of one, most of the time."""
+    if not _is_function(fn) or not isinstance(args, list):
+        raise ValueError("fn_name is no name, or the input is no list of arguments")
+    if isinstance(expected, list) and len(expected) == 1:
+        expected = expected[0]
+    text = to_literal(expected)
+    cmp = "float" if "." in text else "sequence"
+    return {"kind": "call", "fn": fn, "args": to_literal(args), "expected": text, "cmp": cmp}
+
+
+def _is_function(name: str) -> bool:
+    """A function's name, or ``Class.method``."""
+    return all(part.isidentifier() for part in name.split(".", maxsplit=1))
+
+
+def _stdin_test(given: Any, expected: Any) -> CodeTest:
+    text = _lines(expected)
+    return {"kind": "stdin", "stdin": _lines(given), "expected": text, "cmp": "float" if "." in text else "tokens"}
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(_lines, value))
+    if not isinstance(value, str):
+        return to_literal(value)
+    return value.replace("\r\n", "\n")
+
+
+def _json(value: Any, name: str) -> Any:
+    """A field of APPS: JSON text, perhaps empty, perhaps with integers that Python would refuse to read."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return None
+    try:
+        return json.loads(value, parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        raise UnusableRowError("bad_json", f"{name} is not JSON: {str(error)[:200]}") from None
+
+
+def _integer(digits: str) -> int:
+    """An integer of up to 50,000 digits; ``int`` stops at 4,300."""
+    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
+    if len(digits) > 50_000:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    value = 0
+    for start in range(0, len(digits), 4000):
+        part = digits[start : start + 4000]
+        value = value * 10 ** len(part) + int(part)
+    return sign * value
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

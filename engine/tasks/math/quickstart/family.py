@@ -1,0 +1,139 @@
+"""A family of problems: how it is worded, how it is solved, and how people get it wrong."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from engine.records import CausalEdge, Scaffold
+from engine.tasks.math.quickstart.wording import expand
+
+SPLITS = {"train": 0.7, "validation": 0.15, "test": 0.15}
+"""Shares of the wordings, and likewise of the number tuples, that belong to each split."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to go about it, right or mistaken.
+
+    Args:
+        strategy: the way in a few words.
+        rules: rules in order, parted by semicolons; the effect of the last one is what is asked for.
+    """
+
+    strategy: str
+    rules: str
+
+    @property
+    def target(self) -> str:
+        """The variable that is asked for."""
+        return self.edges[-1].effect
+
+    @functools.cached_property
+    def edges(self) -> tuple[CausalEdge, ...]:
+        """The rules as edges of a causal graph; the causes are the names in a rule, as they come."""
+        edges = []
+        for rule in self.rules.split(";"):
+            effect, _, expression = rule.strip().partition(" = ")
+            causes = list(dict.fromkeys(_NAME.findall(expression)))
+            edges.append(CausalEdge(cause=causes, effect=effect, rule=rule.strip()))
+        return tuple(edges)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Short word problems of one kind, with a mistake that people really make.
+
+    Args:
+        name: its name, an identifier.
+        category: what its lessons are filed under.
+        wording: a grammar (``engine.tasks.math.quickstart.wording``); its slots are the numbers, ``who``, ``other``,
+            ``place`` and ``thing``.
+        numbers: for each known, in the order of the scaffold, the values that it can take.
+        fits: whether a choice of numbers gives a clean problem.
+        answer: the right answer in closed form, written apart from ``right``.
+        right: the right way.
+        mistaken: the well-known mistake.
+        lesson: a grammar of lessons: when they apply, and what to do.
+        habit: how often somebody without the lesson takes the right way.
+    """
+
+    name: str
+    category: str
+    wording: str
+    numbers: Mapping[str, Sequence[int]]
+    fits: Callable[..., bool]
+    answer: Callable[..., Fraction | int]
+    right: Way
+    mistaken: Way
+    lesson: str
+    habit: float
+
+    @functools.cached_property
+    def wordings(self) -> tuple[str, ...]:
+        """All wordings, with slots in place of numbers and names."""
+        return expand(self.wording)
+
+    @functools.cached_property
+    def lessons(self) -> tuple[str, ...]:
+        """All paraphrases of the family's lesson."""
+        return expand(self.lesson)
+
+    @functools.cached_property
+    def draws(self) -> tuple[dict[str, int], ...]:
+        """All clean choices of numbers."""
+        names = list(self.numbers)
+        choices = itertools.product(*self.numbers.values())
+        draws = (dict(zip(names, choice, strict=True)) for choice in choices)
+        return tuple(draw for draw in draws if self.fits(**draw))
+
+    @functools.lru_cache(maxsize=128)  # noqa: B019 - families live as long as the module
+    def wordings_of(self, split: str) -> tuple[str, ...]:
+        """The wordings that belong to a split."""
+        return tuple(text for text in self.wordings if split_of(f"{self.name}:{text}") == split)
+
+    @functools.lru_cache(maxsize=128)  # noqa: B019
+    def draws_of(self, split: str) -> tuple[dict[str, int], ...]:
+        """The choices of numbers that belong to a split."""
+        return tuple(draw for draw in self.draws if split_of(f"{self.name}:{sorted(draw.items())}") == split)
+
+    @functools.lru_cache(maxsize=128)  # noqa: B019
+    def lessons_of(self, split: str) -> tuple[str, ...]:
+        """The paraphrases of the lesson that belong to a split; every split has some."""
+        ordered = sorted(self.lessons, key=_hash)
+        rest = max(1, round(len(ordered) * SPLITS["test"]))
+        parts = {"test": ordered[:rest], "validation": ordered[rest : 2 * rest], "train": ordered[2 * rest :]}
+        return tuple(parts[split])
+
+    def scaffold(self, way: Way, draw: Mapping[str, int]) -> Scaffold:
+        """The scaffold of a way for a choice of numbers, without a stated answer."""
+        return Scaffold(
+            chosen_strategy=way.strategy,
+            target_variable=way.target,
+            knowns=dict(draw),
+            causal_graph=list(way.edges),
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def split_of(text: str) -> str:
+    """The split that a text belongs to, by its hash; the same on every machine."""
+    point = _hash(text) / 2**64
+    for split, share in SPLITS.items():
+        if point < share:
+            return split
+        point -= share
+    return "test"
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])

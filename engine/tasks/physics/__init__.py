@@ -1,0 +1,1 @@
+"""Physics problems: numbers with units."""

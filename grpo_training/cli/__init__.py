@@ -1,0 +1,1 @@
+"""The frame of every command: entry point, settings, console output."""

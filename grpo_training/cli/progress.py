@@ -1,0 +1,274 @@
+"""What a person sees while a command works: a live panel on a terminal, a bar and plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from grpo_training.cli.terminal_text import LastingStream, harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import TextIO
+
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from tqdm import tqdm
+
+_ROWS_SHOWN = 10
+
+
+class Traffic(Protocol):
+    """The client's counters, read at each refresh."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not answered."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts after the first."""
+
+    @property
+    def journal_hits(self) -> int:
+        """Replies that were paid for before."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens sent."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens received."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars, None where no price is configured."""
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """One group's outcome. ``mean`` and ``std`` are of ``r_total``."""
+
+    problem_id: str
+    mean: float
+    std: float
+    triggered: bool
+    correct: int
+    size: int
+    saved: Sequence[str] = ()
+    refused: Sequence[str] = ()
+
+
+class Progress:
+    """Shows a run. Use as a context manager.
+
+    Args:
+        label: who works (``generator_1``).
+        total: groups to do; None while it is not known.
+        traffic: gives the client's counters.
+        stream: where the lines go, stdout by default; the bar goes to stderr.
+        live: a live panel; by default where ``stream`` is a terminal.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None,
+        traffic: Callable[[], Traffic],
+        *,
+        stream: TextIO | None = None,
+        live: bool | None = None,
+    ) -> None:
+        self._label, self._total, self._traffic = label, total, traffic
+        self._stream: Any = LastingStream(stream or sys.stdout)
+        self._is_live = self._stream.isatty() if live is None else live
+        self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
+        self._notes: deque[str] = deque(maxlen=4)
+        self._lessons: list[str] = []
+        self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
+        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._bar: tqdm[Any] | None = None
+
+    def __enter__(self) -> Progress:
+        if self._is_live:
+            from rich.live import Live
+
+            self._live = Live(
+                console=_console(self._stream), get_renderable=self._panel, refresh_per_second=4, transient=True
+            )
+            self._live.__enter__()
+        else:
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=self._total, desc=self._label, file=LastingStream(sys.stderr), dynamic_ncols=True, mininterval=1.0
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+        if self._bar is not None:
+            self._bar.close()
+
+    @property
+    def groups(self) -> int:
+        """Groups done in this start."""
+        return self._done
+
+    def restored(self, count: int) -> None:
+        """Groups that an earlier start had finished."""
+        if count:
+            self._restored += count
+            self.note(f"{self._label}: {count} groups were done before; going on from there")
+
+    def restored_one(self, line: GroupLine) -> None:
+        """A group that an earlier start had finished took its place in the order again."""
+        self._correct += line.correct
+        self._answers += line.size
+        self._triggered += line.triggered
+        self._saved += len(line.saved)
+        if self._bar is not None:
+            self._bar.update()
+
+    def group_done(self, line: GroupLine) -> None:
+        """A group was scored and its lessons were decided."""
+        self._done += 1
+        self._correct += line.correct
+        self._answers += line.size
+        self._triggered += line.triggered
+        self._saved += len(line.saved)
+        self._lessons += line.saved
+        self._recent.append(line)
+        if self._bar is not None:
+            self._bar.update()
+        verdict = "Extract (σ>τ)" if line.triggered else "Skip (σ≤τ)"
+        self._say(f"  {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict}")
+        for text in line.saved:
+            self._say(f"    ✅ Saved: {text}")
+        for text in line.refused:
+            self._say(f"    ✗ Refused: {text}")
+
+    def set_total(self, total: int) -> None:
+        """How many groups there are, once it is known."""
+        self._total = total
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.refresh()
+
+    def note(self, text: str) -> None:
+        """A line of its own: a warning, or what is waited for."""
+        self._notes.append(text)
+        self._say(text)
+
+    def summary(self, rows: Sequence[tuple[str, str]]) -> None:
+        """The table at the end; call it after the panel is closed."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        traffic = self._traffic()
+        table = Table(title=self._label, box=box.SIMPLE, show_header=False)
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        share = f" ({self._correct / self._answers:.1%})" if self._answers else ""
+        shown = [
+            ("groups", f"{self._done}" + (f" + {self._restored} done before" if self._restored else "")),
+            ("right answers", f"{self._correct} of {self._answers}{share}"),
+            ("groups with σ>τ", str(self._triggered)),
+            ("lessons saved", str(self._saved)),
+            *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._shown_lessons())),
+            *rows,
+            ("tokens", f"{traffic.prompt_tokens:,} in, {traffic.completion_tokens:,} out"),
+            ("cost", _dollars(traffic.cost_usd)),
+            ("retries", str(traffic.retries)),
+            ("replies from the journal", str(traffic.journal_hits)),
+            ("time", f"{time.monotonic() - self._started:.0f} s"),
+        ]
+        for name, value in shown:
+            table.add_row(Text(name), Text(harmless(value, keep="\n")))
+        _console(self._stream).print(table)
+
+    def _shown_lessons(self) -> list[str]:
+        """After a live panel is gone, what it said of lessons; plain lines have said it already."""
+        if not self._is_live:
+            return []
+        more = len(self._lessons) - _ROWS_SHOWN
+        return self._lessons[:_ROWS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+
+    def _say(self, text: str) -> None:
+        if self._bar is None:
+            return
+        from tqdm import tqdm
+
+        tqdm.write(harmless(text), file=self._stream)
+        self._stream.flush()
+
+    def _panel(self) -> RenderableType:
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        traffic = self._traffic()
+        head = Table.grid(padding=(0, 2))
+        share = f"{self._correct / self._answers:.0%} right" if self._answers else ""
+        done = self._done + self._restored
+        head.add_row(
+            ProgressBar(total=self._total, completed=done, width=24),
+            f"{done}/{'?' if self._total is None else self._total}",
+            share,
+            f"{self._saved} lessons",
+        )
+        flow = Text(
+            f"in flight {traffic.in_flight} · retries {traffic.retries} · from the journal {traffic.journal_hits}"
+            f" · tokens {traffic.prompt_tokens:,} in {traffic.completion_tokens:,} out"
+            f" · {_dollars(traffic.cost_usd)}"
+        )
+        rows = Table(box=None, padding=(0, 2), show_edge=False)
+        for name, justify in (
+            ("problem", "left"),
+            ("right", "right"),
+            ("μ", "right"),
+            ("σ", "right"),
+            ("", "left"),
+        ):
+            rows.add_column(name, justify=justify)  # type: ignore[arg-type]
+        for line in self._recent:
+            learned = _learned(line)
+            rows.add_row(
+                Text(harmless(line.problem_id)),
+                f"{line.correct}/{line.size}",
+                f"{line.mean:.3f}",
+                f"{line.std:.3f}",
+                Text(harmless(learned), overflow="ellipsis", no_wrap=True),
+            )
+        notes = [Text(harmless(note), style="yellow") for note in self._notes]
+        return Panel(Group(head, flow, rows, *notes), title=self._label, title_align="left")
+
+
+def _learned(line: GroupLine) -> str:
+    if line.saved:
+        return f"✅ {line.saved[0]}"
+    if line.refused:
+        return f"✗ {line.refused[0]}"
+    return "no lesson" if line.triggered else ""
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream) if stream.isatty() else Console(file=stream, width=110)
+
+
+def _dollars(cost: float | None) -> str:
+    return "no prices configured" if cost is None else f"${cost:.4f}"

@@ -1,0 +1,1 @@
+"""The demos and the ablation."""

@@ -1,0 +1,91 @@
+"""What an evaluation leaves: figures, samples, a manifest, a journal and a log, beside each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from engine.storage.append_log import AppendLog, replace_file, sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from grpo_training.evaluation.sampling import JudgedSample, ProblemResult
+
+FORMAT = 1
+"""Of the figures and of the samples' lines."""
+
+
+class ResultFiles:
+    """The files of one evaluation.
+
+    Args:
+        figures: the JSON file; the others are named after it.
+    """
+
+    def __init__(self, figures: Path) -> None:
+        self.figures = figures
+        self.samples = figures.with_suffix(".samples.jsonl")
+        self.manifest = figures.with_suffix(".run.json")
+        self.journal = figures.with_suffix(".sqlite")
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        """Be the only one that writes them.
+
+        Raises:
+            LockHeldError: another process does.
+        """
+        return AppendLog(self.samples).hold()
+
+    def set_aside(self) -> None:
+        """Rename what is there to the first ``.oldN`` that is free for all; the journal of paid replies stays."""
+        paths = [self.figures, self.samples, self.manifest]
+        number = 1
+        while any(path.with_name(f"{path.name}.old{number}").exists() for path in paths):
+            number += 1
+        for path in paths:
+            if path.exists():
+                path.rename(path.with_name(f"{path.name}.old{number}"))
+
+    def write_figures(self, report: Mapping[str, Any]) -> None:
+        """Put the figures in place at once."""
+        replace_file(self.figures, (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
+
+    @contextlib.contextmanager
+    def new_samples(self) -> Iterator[Callable[[str, str, ProblemResult, Sequence[JudgedSample]], None]]:
+        """What writes a problem's samples: model, draw, result, samples. The file is in place when it is whole."""
+        temporary = self.samples.with_name(self.samples.name + ".tmp")
+        try:
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                yield lambda model, draw, result, samples: _write(file, model, draw, result, samples)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.samples)
+            sync_directory(self.samples.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _write(file: TextIO, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+    for sample in samples:
+        row = {
+            "format": FORMAT,
+            "model": model,
+            "draw": draw,
+            "task_id": result.problem_id,
+            "group": result.group,
+            "sample_idx": sample.index,
+            "is_correct": sample.is_right,
+            "outcome": sample.outcome,
+            "fault": sample.fault and sample.fault.model_dump(),
+            "answer": sample.answer,
+            "truncated": sample.is_truncated,
+            "readable": sample.is_readable,
+            "completion": sample.completion
+            and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
+        }
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -1,0 +1,1 @@
+"""Training samples from stored rollouts and teacher traces."""

@@ -1,0 +1,255 @@
+"""Stored rollouts as training groups: from a file or a folder of files, with a count of all that is left out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from engine.errors import InputError, MissingInputError
+from engine.records import RolloutGroup
+from engine.statistics.groups import group_stats
+from engine.storage.rollout_store import latest_by_problem, read
+from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
+from grpo_training.finetune.data.scored_files import has_replies, json_rows, read_scored, report_broken
+from grpo_training.finetune.data.stored_logprobs import without_unusable_logprobs
+from grpo_training.finetune.data.stored_prompts import LessonsNotFoundError, StoredPrompts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from engine.records import Completion, Rollout
+    from grpo_training.finetune.config import GRPOTrainingConfig
+
+Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
+
+INCOMPLETE = "groups: incomplete, a fault stands in place of a reply or a reward is missing"
+NO_TEXT = "groups: no reply's text is stored"
+NO_LESSONS = "groups: the lessons of their prompt were not found (--experiences strip trains without any)"
+ALONE = "groups: a single reply, nothing to compare it with"
+EQUAL = "groups: all rewards are equal, so they teach nothing (--zero-variance keeps them)"
+RE_ASKED = "replies: given on a second request, so their stored log-probs are not used"
+REASONING = "replies: their reasoning came apart from their text, and was put before it in <think> tags"
+FUSIONS = "files: the critic's fusions, which answer a different prompt each and so form no groups"
+PROMPTS_ONLY = "files: prompts without replies (they are for --mode online)"
+_LOOKED_AT = 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read; ``name`` begins its groups' ids and is unique among the files that are read together."""
+
+    path: Path
+    name: str
+    kind: Kind
+
+
+def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
+    """All groups of ``settings.dataset_path`` that teach something.
+
+    Raises:
+        MissingInputError: there is no such file or folder.
+        InputError: it holds nothing that can be trained on.
+    """
+    if settings.dataset_path is None:
+        raise InputError("dataset_path is needed: the rollouts to learn from, such as grpo_training/cache")
+    report = DropReport()
+    sources = find_sources(settings.dataset_path, report)
+    usable = [source for source in sources if source.kind in ("rollouts", "scored")]
+    if not usable:
+        raise InputError(
+            f"No rollouts in {settings.dataset_path}",
+            why="; ".join([str(report)] * bool(report)),
+            fix="Readable are *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
+        )
+    groups: list[TrainingGroup] = []
+    prompts = StoredPrompts(settings.prompts, settings.experiences_dir)
+    for source in usable:
+        if source.kind == "scored":
+            groups += read_scored(source.path, source.name, report)
+        else:
+            groups += _read_cache(source, settings, prompts, report)
+    for advice in prompts.advice():
+        report.detail(advice)
+    groups = [group for group in groups if _teaches(group, settings, report)]
+    groups = without_unusable_logprobs(groups, settings, report)
+    return first_problems(groups, settings.max_problems), report
+
+
+def find_sources(path: Path, report: DropReport) -> list[Source]:
+    """The files of a path with their kinds, by name; those that cannot be used are counted in ``report``.
+
+    Args:
+        path: a file, or a folder that is searched with all below it.
+        report: gets the counts.
+
+    Raises:
+        MissingInputError: there is no such path.
+    """
+    if path.is_file():
+        candidates = [(path, path.stem)]
+    elif path.is_dir():
+        found = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
+        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in found if file.is_file()]
+    else:
+        raise MissingInputError(
+            f"Dataset not found: {path}", fix="Give a file or a folder of rollouts, such as grpo_training/cache."
+        )
+    sources = [Source(file, name, _kind(file)) for file, name in candidates]
+    kinds = [source.kind for source in sources]
+    report.drop(FUSIONS, kinds.count("fusions"))
+    report.drop(PROMPTS_ONLY, kinds.count("prompts"))
+    return sources
+
+
+def _kind(path: Path) -> Kind:
+    """What a file's first objects are."""
+    for _, row in zip(range(_LOOKED_AT), json_rows(path), strict=False):
+        if "rollouts" in row and "problem_id" in row:
+            return "rollouts"
+        if "fused_scaffold" in row:
+            return "fusions"
+        if has_replies(row):
+            return "scored"
+        if isinstance(row.get("prompt"), str | list) and "full_response" not in row:
+            return "prompts"
+    return "other"
+
+
+def split_validation(
+    groups: Sequence[TrainingGroup], share: float, seed: int
+) -> tuple[list[TrainingGroup], list[TrainingGroup]]:
+    """Hold some problems out, with all their groups, so that no held-out prompt is trained on in another group.
+
+    Args:
+        groups: all groups.
+        share: of the problems, rounded; at least one where it is above 0 and there are two or more.
+        seed: of the choice.
+
+    Returns:
+        the groups to train on, and the held-out ones, both in the order given.
+    """
+    problems = sorted({group.problem_id for group in groups})
+    count = min(max(1, round(share * len(problems))), len(problems) - 1) if share > 0 else 0
+    held_out = set(random.Random(f"{seed}:validation").sample(problems, max(0, count)))  # noqa: S311
+    return (
+        [group for group in groups if group.problem_id not in held_out],
+        [group for group in groups if group.problem_id in held_out],
+    )
+
+
+def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[TrainingGroup]:
+    """The groups of the first ``most`` problems; None: all."""
+    taken = list(dict.fromkeys(group.problem_id for group in groups))[:most]
+    return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
+
+
+# ------------------------------------------------------------------ our own caches
+
+
+def _read_cache(
+    source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    contents = read(source.path, RolloutGroup)
+    report_broken(report, [str(line) for line in contents.broken])
+    for (problem_id, epoch), group in latest_by_problem(contents.records).items():
+        if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
+            report.drop(INCOMPLETE)
+            continue
+        responses = tuple(_response(rollout, report) for rollout in group.rollouts)
+        if not any(response.text or response.token_ids for response in responses):
+            report.drop(NO_TEXT)
+            continue
+        policy = group.policy
+        if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
+            report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
+        plain = TrainingGroup(
+            group_id=f"{source.name}:{problem_id}:{epoch}",
+            problem_id=problem_id,
+            task=group.task,
+            messages=(),
+            responses=responses,
+            model=_model(group),
+            temperature=policy.sampling.temperature if policy else None,
+            generator_id=group.generator_id,
+        )
+        yield from _with_prompts(plain, group, settings, prompts, report)
+
+
+def _with_prompts(
+    plain: TrainingGroup, group: RolloutGroup, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    """The group under the prompts that the settings ask for: one, or two where it had lessons and both are wanted."""
+    ways = {"keep": (True,), "strip": (False,), "both": (True, False)}[settings.experiences]
+    if not group.rollouts[0].experience_ids:
+        ways = ways[:1]  # with and without lessons is the same prompt
+    for with_lessons in ways:
+        try:
+            prompt = prompts.render(group, with_lessons=with_lessons)
+        except LessonsNotFoundError as error:
+            report.drop(NO_LESSONS)
+            report.detail(f"{group.generator_id or 'a generator'}: {error}")
+            continue
+        report.remark(prompt.difference, 1 if prompt.difference else 0)
+        responses = plain.responses
+        if prompt.difference:
+            responses = tuple(replace(response, logprobs=None) for response in responses)
+        suffix = "" if len(ways) == 1 else ":with" if with_lessons else ":without"
+        yield replace(plain, group_id=plain.group_id + suffix, messages=prompt.messages, responses=responses)
+
+
+def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
+    completion = rollout.completion
+    if rollout.r_total is None:
+        raise ValueError("a reply without a reward is no training response")
+    is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
+    logprobs = completion.logprobs if completion else None
+    report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
+    report.remark(REASONING, 1 if completion and completion.reasoning else 0)
+    return TrainingResponse(
+        text=full_text(completion) if completion else "",
+        reward=rollout.r_total,
+        is_correct=rollout.is_correct,
+        truncated=completion is not None and completion.finish_reason == "length",
+        token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
+        logprobs=tuple(logprobs) if logprobs and not is_second else None,
+    )
+
+
+def full_text(completion: Completion) -> str:
+    """What the model wrote: where the server took the reasoning apart, it stands before the text in its tags again."""
+    return join_reasoning(completion.reasoning, completion.text)
+
+
+def join_reasoning(reasoning: str | None, text: str) -> str:
+    """Reasoning and reply as one text, in the form that reasoning models write."""
+    if not reasoning or not reasoning.strip() or "</think>" in text:
+        return text
+    return f"<think>\n{reasoning.strip()}\n</think>\n\n{text.lstrip()}"
+
+
+def _model(group: RolloutGroup) -> str:
+    if group.policy and group.policy.model:
+        return group.policy.model
+    return next((one.completion.model for one in group.rollouts if one.completion), "")
+
+
+# ------------------------------------------------------------------ what teaches
+
+
+def _teaches(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
+    """Whether a group's rewards differ, or the settings keep it all the same."""
+    if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
+        return True
+    if settings.zero_variance == "keep" or (settings.zero_variance == "right" and _all_right(group, settings)):
+        return True
+    report.drop(ALONE if len(group.responses) == 1 else EQUAL)
+    return False
+
+
+def _all_right(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
+    return all(
+        response.reward >= settings.self_sft_min_reward if response.is_correct is None else response.is_correct
+        for response in group.responses
+    )

@@ -1,0 +1,216 @@
+"""Scored replies that other programs wrote: prompts with replies and rewards, as JSON lines or one JSON array.
+
+A row holds ``prompt`` (text, or chat messages; also ``messages``), and either one reply (``completion``/``response``,
+with ``reward`` or ``score``) or all replies to it (``completions`` or ``responses``, with ``rewards``, or as objects
+with their own). Optional: ``id`` or ``problem_id``, ``task``, ``model``, ``temperature``, and of each reply
+``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of one prompt form one group.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from engine.records import Message
+from engine.storage.append_log import MAX_LINE_BYTES, LineReader
+from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from grpo_training.finetune.data.samples import DropReport
+
+BROKEN_ROWS = "rows: could not be read"
+NO_REWARD = "groups: incomplete, a reply has no reward"
+_REPLY, _REPLIES, _REWARD = ("completion", "response"), ("completions", "responses"), ("reward", "score")
+_SHOWN_BROKEN = 5
+
+
+class RowError(ValueError):
+    """Why a row cannot be used, in a few words."""
+
+
+@dataclass
+class _Open:
+    """A group that is being gathered from rows."""
+
+    problem_id: str
+    messages: tuple[Message, ...]
+    row: Mapping[str, Any]
+    responses: list[TrainingResponse] = field(default_factory=list)
+    has_all_rewards: bool = True
+
+
+def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str, Any]]:
+    """The objects of a file: a JSON array in ``.json``, else one a line. Lines that are none are reported.
+
+    Raises:
+        InputError: a ``.json`` file is no array of objects, or too large.
+    """
+    if path.suffix == ".json":
+        yield from _array(path)
+        return
+    broken: list[str] = []
+    for line in LineReader(path).read(to_the_end=True):
+        try:
+            row = json.loads(line.text) if not line.fault else None
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield row
+        else:
+            broken.append(f"{path}:{line.number}: {line.fault or 'no JSON object'}")
+    if report is not None:
+        report_broken(report, broken)
+
+
+def report_broken(report: DropReport, places: Sequence[str]) -> None:
+    """Count lines that could not be read and name the first of them."""
+    report.drop(BROKEN_ROWS, len(places))
+    for place in places[:_SHOWN_BROKEN]:
+        report.detail(f"skipped {place}")
+
+
+def _array(path: Path) -> list[dict[str, Any]]:
+    if path.stat().st_size > 16 * MAX_LINE_BYTES:
+        raise InputError(f"{path} is too large for one JSON array", fix="Write one object a line, as .jsonl.")
+    try:
+        rows = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON", why=str(error)) from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path} must hold an array of objects")
+    return rows
+
+
+def has_replies(row: Mapping[str, Any]) -> bool:
+    """Whether a row is one of this format; a prompt without replies is not."""
+    return ("prompt" in row or "messages" in row) and any(key in row for key in (*_REPLY, *_REPLIES))
+
+
+def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup]:
+    """The groups of a file, in order of their first row; what cannot be used is counted in ``report``.
+
+    Args:
+        path: the file.
+        name: begins the groups' ids.
+        report: gets the counts.
+    """
+    groups: dict[str, _Open] = {}
+    broken = []
+    for number, row in enumerate(json_rows(path, report), 1):
+        try:
+            messages = prompt_messages(row)
+            responses = _responses(row)
+        except RowError as error:
+            broken.append(f"{path}, row {number}: {error}")
+            continue
+        key = json.dumps([_text(row, "group_id"), *((one.role, one.content) for one in messages)])
+        group = groups.setdefault(key, _Open(_problem_id(row, len(groups) + 1), messages, row))
+        group.responses += [response for response in responses if response is not None]
+        group.has_all_rewards &= None not in responses
+    report_broken(report, broken)
+    incomplete = sum(not group.has_all_rewards for group in groups.values())
+    report.drop(NO_REWARD, incomplete)
+    return [
+        _closed(group, f"{name}:{number}")
+        for number, group in enumerate(groups.values(), 1)
+        if group.has_all_rewards and group.responses
+    ]
+
+
+def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A row's prompt as a conversation; a plain text is what a user says.
+
+    Raises:
+        RowError: there is none.
+    """
+    prompt = row.get("prompt", row.get("messages"))
+    if isinstance(prompt, str) and prompt.strip():
+        return (Message(role="user", content=prompt),)
+    if not isinstance(prompt, list) or not prompt:
+        raise RowError("no prompt")
+    return tuple(_message(one) for one in prompt)
+
+
+def _message(raw: Any) -> Message:
+    role = raw.get("role") if isinstance(raw, dict) else None
+    if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
+        raise RowError("a message of the prompt needs a role (system, user, assistant) and a content")
+    return Message(role=role, content=raw["content"])
+
+
+def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
+    """The replies of a row; None for one without a reward."""
+    replies = next((row[key] for key in _REPLIES if isinstance(row.get(key), list)), None)
+    if replies is None:
+        one = next((row[key] for key in _REPLY if row.get(key) is not None), None)
+        if one is None:
+            raise RowError("no reply")
+        return [_response(one, row)]
+    rewards = row.get("rewards")
+    if rewards is not None and (not isinstance(rewards, list) or len(rewards) != len(replies)):
+        raise RowError(f"{len(replies)} replies and not as many rewards")
+    if not replies:
+        raise RowError("no reply")
+    return [
+        _response(reply, {} if rewards is None else {"reward": reward})
+        for reply, reward in zip(replies, rewards or [None] * len(replies), strict=True)
+    ]
+
+
+def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
+    if isinstance(reply, list) and reply and isinstance(reply[-1], dict):  # as a conversation with one message
+        reply = reply[-1]
+    if isinstance(reply, dict):
+        facts = {**facts, **{key: value for key, value in reply.items() if value is not None}}
+        reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
+    if not isinstance(reply, str):
+        raise RowError("a reply is no text")
+    reward = next((facts[key] for key in _REWARD if _is_finite(facts.get(key))), None)
+    if reward is None:
+        return None
+    token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
+    verdict = facts.get("is_correct")
+    return TrainingResponse(
+        text=reply,
+        reward=float(reward),
+        is_correct=verdict if isinstance(verdict, bool) else None,
+        truncated=facts.get("finish_reason") == "length",
+        token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,
+        logprobs=tuple(map(float, logprobs)) if isinstance(logprobs, list) and all(map(_is_finite, logprobs)) else None,
+    )
+
+
+def _closed(group: _Open, group_id: str) -> TrainingGroup:
+    temperature = group.row.get("temperature")
+    return TrainingGroup(
+        group_id=group_id,
+        problem_id=group.problem_id,
+        task=_text(group.row, "task") or "math",
+        messages=group.messages,
+        responses=tuple(group.responses),
+        model=_text(group.row, "model"),
+        temperature=float(temperature) if temperature is not None and _is_finite(temperature) else None,
+    )
+
+
+def _problem_id(row: Mapping[str, Any], number: int) -> str:
+    return next((text for key in ("problem_id", "id", "task_id") if (text := _text(row, key))), f"prompt_{number}")
+
+
+def _text(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,1 @@
+"""Losses, log-probabilities and schedules."""

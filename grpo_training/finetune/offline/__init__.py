@@ -1,0 +1,1 @@
+"""Offline GRPO on stored rollouts."""

@@ -1,0 +1,1 @@
+"""Online GRPO through TRL."""

@@ -1,0 +1,1 @@
+"""Generator and critic runs."""

@@ -1,0 +1,195 @@
+"""What the generators kept, as the critic's steps: read once, or followed while they still write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, MissingInputError
+from engine.records import Problem, RolloutGroup
+from engine.storage.append_log import writer_of
+from engine.storage.rollout_store import BrokenLine, follow, latest_by_problem, read
+from grpo_training.learning.extractor import Step
+from grpo_training.runs.manifest import load_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from grpo_training.cli.progress import Progress
+
+Key = tuple[str, int]
+
+
+class GeneratorCaches:
+    """The rollouts of the generators that the critic fuses.
+
+    Steps come in the first generator's order and are numbered by their place in its file, so that a number
+    means the same problem at every start.
+
+    Args:
+        directory: the cache.
+        generators: such as ``1,2,3``.
+        must_exist: refuse a cache that is not there, instead of waiting for it.
+
+    Raises:
+        InputError: ``generators`` is not a list of 1, 2, 3.
+        MissingInputError: a cache is missing.
+    """
+
+    def __init__(self, directory: Path, generators: str, *, must_exist: bool) -> None:
+        self.names = [f"generator_{number}" for number in _numbers(generators)]
+        self._directory = directory
+        self._groups: dict[str, dict[Key, RolloutGroup]] = {name: {} for name in self.names}
+        self._used: set[Key] = set()
+        self._runs: dict[str, str] = {}
+        self.broken: list[BrokenLine] = []
+        missing = [name for name in self.names if not self.path(name).exists()]
+        if missing and must_exist:
+            commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
+            have = [name[-1] for name in self.names if name not in missing]
+            fuse = f", fuse what is there with --generators {','.join(have)}" if have else ""
+            raise MissingInputError(
+                f"Rollouts file not found: {', '.join(str(self.path(name)) for name in missing)}",
+                why="The critic fuses what the generators kept.",
+                fix=(
+                    f"Run {commands} first, start the critic beside them with --follow{fuse}, "
+                    "or name another --cache-dir."
+                ),
+            )
+
+    def path(self, name: str) -> Path:
+        """Where a generator's rollouts are."""
+        return self._directory / f"{name}_rollouts.jsonl"
+
+    def groups(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
+        """Each generator's group for a problem, in the generators' order."""
+        return {name: self._groups[name][problem_id, epoch] for name in self.names}
+
+    async def steps(self, progress: Progress, *, follow: bool) -> AsyncIterator[Step]:
+        """The problems that every generator has a complete group of, in order."""
+        if follow:
+            async for step in self._follow(progress):
+                yield step
+            return
+        for name in self.names:
+            contents = read(self.path(name), RolloutGroup)
+            self._groups[name] = _complete(contents.records)
+            self.broken += contents.broken
+        ready = [
+            (number, key)
+            for number, key in enumerate(self._groups[self.names[0]])
+            if all(key in self._groups[name] for name in self.names)
+        ]
+        if not ready:
+            raise InputError(
+                f"There is no problem that {', '.join(self.names)} have all answered",
+                why="; ".join(self.notes()) or "Their caches are empty.",
+                fix="Run the generators on the same dataset, or fuse fewer of them with --generators.",
+            )
+        progress.set_total(len(ready))
+        for number, key in ready:
+            yield self._step(number, key)
+
+    def notes(self) -> list[str]:
+        """What was left out, and why."""
+        keys = dict.fromkeys(key for groups in self._groups.values() for key in groups)
+        return [
+            f"left out: {len(lacking)} problems that {name} has no complete group of ({lacking[0][0]} ...)"
+            for name, groups in self._groups.items()
+            if (lacking := [key for key in keys if key not in groups])
+        ]
+
+    async def _follow(self, progress: Progress) -> AsyncIterator[Step]:
+        changed = asyncio.Event()
+        readers = [asyncio.ensure_future(self._read_on(name, changed)) for name in self.names]
+        waiting_said = ""
+        number = 0
+        try:
+            while True:
+                ended = all(reader.done() for reader in readers)
+                changed.clear()
+                order = list(self._groups[self.names[0]])
+                while number < len(order):
+                    key = order[number]
+                    lacking = [name for name in self.names if key not in self._groups[name]]
+                    if lacking and not ended:
+                        break
+                    if not lacking:
+                        yield self._step(number, key)
+                    number += 1
+                for reader in readers:
+                    if reader.done():
+                        reader.result()
+                if ended:
+                    progress.set_total(number)
+                    return
+                idle = [name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None]
+                said = f"waiting for {', '.join(idle)}, which does not run" if idle else ""
+                if said and said != waiting_said:
+                    progress.note(said)
+                waiting_said = said
+                try:
+                    await asyncio.wait_for(changed.wait(), 2.0)
+                except TimeoutError:
+                    continue
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+
+    async def _read_on(self, name: str, changed: asyncio.Event) -> None:
+        records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)
+        async for group in records:
+            if group.complete:
+                self._take(name, group)
+            changed.set()
+        changed.set()
+
+    def _take(self, name: str, group: RolloutGroup) -> None:
+        """Of repeated groups the last counts, as in a whole reading, as long as none was used."""
+        key = (group.problem_id, group.epoch)
+        if key in self._used and self._groups[name].get(key) != group:
+            raise self._started_anew(name)
+        self._groups[name][key] = group
+
+    def _started_anew(self, name: str) -> InputError:
+        return InputError(
+            f"{name} was started anew while its rollouts were being fused",
+            fix="Start the critic again with --fresh (sets the fusions of the old rollouts aside).",
+        )
+
+    def _ended(self, name: str) -> bool:
+        """Whether the generator came to its end: its manifest says so and nobody writes."""
+        manifest = load_manifest(self._directory / f"{name}_run.json")
+        run = manifest.run if manifest else ""
+        if self._runs.setdefault(name, run) != run:
+            if self._runs[name] and self._used:
+                raise self._started_anew(name)
+            self._runs[name] = run
+            self._groups[name].clear()
+        return manifest is not None and manifest.finished and writer_of(self.path(name)) is None
+
+    def _step(self, number: int, key: Key) -> Step:
+        self._used.add(key)
+        first = self._groups[self.names[0]][key]
+        for name in self.names[1:]:
+            other = self._groups[name][key]
+            if (other.problem_text, other.ground_truth) != (first.problem_text, first.ground_truth):
+                raise InputError(
+                    f"{self.path(name)} and {self.path(self.names[0])} hold different problems as {key[0]}",
+                    fix="Let the generators answer the same dataset.",
+                )
+        problem = Problem(id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task)
+        return Step(number, problem, key[1])
+
+
+def _numbers(generators: str) -> Sequence[str]:
+    numbers = [part.strip() for part in generators.split(",")]
+    if not set(numbers) <= {"1", "2", "3"} or len(set(numbers)) != len(numbers):
+        raise InputError(f"--generators takes some of 1,2,3, not {generators!r}")
+    return sorted(numbers)
+
+
+def _complete(groups: Sequence[RolloutGroup]) -> dict[Key, RolloutGroup]:
+    return {key: group for key, group in latest_by_problem(groups).items() if group.complete}

@@ -1,0 +1,1 @@
+"""Servers for local models and recorded replies."""

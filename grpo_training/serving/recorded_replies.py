@@ -1,0 +1,268 @@
+"""What a model once answered: recorded rollouts and fusions, found again by the prompt that asks for them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InputError, MissingInputError
+from engine.records import Fusion, RolloutGroup
+from engine.storage.rollout_store import Contents, read
+
+_MAX_LITERAL_CHARS = 1 << 20
+_ANCHOR_CHARS = 24
+_FILE_NAME = re.compile(r"(?P<model>.+?)_(?:rollouts|results)\.jsonl")
+_NO_REPLY = "I am sorry, I could not find an answer."
+
+
+class NotRecordedError(LookupError):
+    """There is no recorded reply to this request; ``code`` is short and stable, the text says what is missing."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The replies to one problem, in recorded order; ``generator_id`` is empty but for a fusion."""
+
+    model: str
+    problem_id: str
+    generator_id: str
+    replies: tuple[str, ...]
+    has_scaffold: bool
+
+
+class RecordedReplies:
+    """All recordings of some files, by model, problem and (for fusions) generator.
+
+    Where a problem was recorded several times, the last record with any scaffold counts: a record without one
+    is an earlier run that got no reply at all, and a later run was made to replace it. The last record
+    counts where none has a scaffold.
+
+    Args:
+        files: ``<model>_rollouts.jsonl`` and ``<model>_results.jsonl``; a file of another name must carry
+            ``generator_id`` in its groups (its fusions belong to ``critic``).
+
+    Raises:
+        MissingInputError: a file that is not there.
+        InputError: a file that is empty, or has a line that is broken or of another kind; the line is named.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        if not files:
+            raise InputError("No recorded file is given", fix="Give at least one with --recorded FILE.")
+        self._indexes: dict[str, _TextIndex] = {}
+        self._recordings: dict[tuple[str, str], dict[str, Recording]] = {}
+        for path in files:
+            for text, recording in _read(path):
+                self._add(text, recording)
+
+    def _add(self, text: str, new: Recording) -> None:
+        self._indexes.setdefault(new.model, _TextIndex()).add(text)
+        by_generator = self._recordings.setdefault((new.model, text), {})
+        old = by_generator.get(new.generator_id)
+        if old is None or new.has_scaffold or not old.has_scaffold:
+            by_generator[new.generator_id] = new
+
+    @property
+    def problems(self) -> Mapping[str, int]:
+        """How many problems are recorded for each model."""
+        return {model: len(index) for model, index in self._indexes.items()}
+
+    def find(self, model: str, messages: Sequence[str]) -> Recording:
+        """Find the recording that a prompt asks for.
+
+        Args:
+            model: the model's name.
+            messages: the texts of the conversation's messages, in order.
+
+        Raises:
+            NotRecordedError: ``model_not_found``, ``problem_not_found`` or ``generator_not_found``.
+        """
+        index = self._indexes.get(model)
+        if index is None:
+            known = ", ".join(sorted(self._indexes))
+            raise NotRecordedError("model_not_found", f"The model {model[:100]!r} is not recorded. Recorded: {known}.")
+        text = index.last_in("\n".join(_plain(message) for message in messages))
+        if text is None:
+            start = " ".join(messages[-1].split()[:20])[:200] if messages else ""
+            raise NotRecordedError(
+                "problem_not_found",
+                f"No problem recorded for {model!r} stands in this prompt. Its last message begins: {start!r}",
+            )
+        by_generator = self._recordings[model, text]
+        if "" in by_generator:
+            return by_generator[""]
+        return by_generator[_named_generator(by_generator, messages)]
+
+
+def _named_generator(by_generator: Mapping[str, Recording], messages: Sequence[str]) -> str:
+    """The one generator that is named in the prompt, or else the one that is named in its last message."""
+    for texts in (messages, messages[-1:]):
+        named = [name for name in by_generator if any(_names(text, name) for text in texts)]
+        if len(named) == 1:
+            return named[0]
+    problem_id = next(iter(by_generator.values())).problem_id
+    raise NotRecordedError(
+        "generator_not_found",
+        f"The prompt must name one generator whose fusion of {problem_id} is recorded: "
+        f"{', '.join(sorted(by_generator))}. Named: {', '.join(named) or 'none'}.",
+    )
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+class _TextIndex:
+    """Finds which of many texts stands in a prompt, in time that grows with the prompt, not with their number.
+
+    A text is filed under its first characters; a window of that width goes over the prompt.
+    """
+
+    def __init__(self) -> None:
+        self._by_anchor: dict[int, dict[str, list[str]]] = {}
+        self._texts: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: str) -> None:
+        if text not in self._texts:
+            self._texts.add(text)
+            anchor = text[:_ANCHOR_CHARS]
+            self._by_anchor.setdefault(len(anchor), {}).setdefault(anchor, []).append(text)
+
+    def last_in(self, prompt: str) -> str | None:
+        """The text that ends last in the prompt, so that worked examples before the question do not count.
+
+        Of two that end at the same place the longer one: the other is a part of it.
+        """
+        best: tuple[int, int, str] | None = None
+        for width, anchors in self._by_anchor.items():
+            for start in range(len(prompt) - width + 1):
+                for text in anchors.get(prompt[start : start + width], ()):
+                    found = (start + len(text), len(text), text)
+                    if (best is None or found > best) and prompt.startswith(text, start):
+                        best = found
+        return best[2] if best else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+# ------------------------------------------------------------------ reading
+
+
+def _read(path: Path) -> Iterator[tuple[str, Recording]]:
+    """The (normalised problem text, recording) pairs of a file of rollouts or of fusions."""
+    match = _FILE_NAME.fullmatch(path.name)
+    model = match["model"] if match else ""
+    groups, fusions = _contents(path)
+    for group in groups:
+        pairs = [(rollout.scaffold, rollout.answer) for rollout in group.rollouts]
+        named = model or group.generator_id
+        yield _text_of(group, path), _recording(path, named, group.problem_id, "", pairs)
+    for fusion in fusions:
+        if not fusion.generator_id:
+            raise InputError(f"{path}: a fusion of {fusion.problem_id} does not say whose: no 'generator_id'")
+        pairs = [(fusion.fused_scaffold, fusion.final_answer)]
+        named = model or "critic"
+        yield _text_of(fusion, path), _recording(path, named, fusion.problem_id, fusion.generator_id, pairs)
+
+
+def _contents(path: Path) -> tuple[list[RolloutGroup], list[Fusion]]:
+    """A file holds groups or fusions; one that holds a line of another kind, or a broken one, is refused."""
+    if not path.is_file():
+        raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.")
+    try:
+        groups = read(path, RolloutGroup)
+        only_groups = bool(groups.records) or path.name.endswith("_rollouts.jsonl")
+        fusions = Contents[Fusion]([], groups.broken) if only_groups else read(path, Fusion)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}", fix="Check --recorded.") from error
+    if fusions.broken:
+        fix = "Take the line out, or record its problem again."
+        raise InputError(f"Recorded file has a broken line: {fusions.broken[0]}", fix=fix)
+    if not groups.records and not fusions.records:
+        raise InputError(f"Recorded file is empty: {path}", fix="Give recorded rollouts or fusions.")
+    return groups.records, fusions.records
+
+
+def _text_of(record: RolloutGroup | Fusion, path: Path) -> str:
+    text = _plain(record.problem_text)
+    if not text:
+        raise InputError(f"{path}: the record of {record.problem_id} has no 'problem_text'")
+    return text
+
+
+def _recording(
+    path: Path, model: str, problem_id: str, generator_id: str, pairs: Sequence[tuple[Any, str | None]]
+) -> Recording:
+    if not model:
+        raise InputError(
+            f"{path}: no model's name, neither in the file's name nor as 'generator_id'",
+            fix="Call the file <model>_rollouts.jsonl.",
+        )
+    replies = tuple(reply_text(scaffold, answer) for scaffold, answer in pairs)
+    return Recording(model, problem_id, generator_id, replies, any(scaffold for scaffold, _ in pairs))
+
+
+# ------------------------------------------------------------------ from a record to a reply
+
+
+def reply_text(scaffold: Any, answer: str | None) -> str:
+    """The reply that leads to this record: the scaffold as JSON text with its ``final_answer``.
+
+    Args:
+        scaffold: an object, JSON text, a Python literal's text, any other text, or None.
+        answer: the recorded answer; null stays null, for the model gave none.
+
+    Returns:
+        JSON text where the scaffold is an object in one of these forms; the text itself where it is not one
+        (the model's fault stays its fault); the answer alone where there is no scaffold.
+    """
+    if not scaffold:
+        return answer if answer and answer.strip() else _NO_REPLY
+    value = _object(scaffold) if isinstance(scaffold, str) else scaffold
+    if isinstance(value, dict):
+        try:
+            return json.dumps(
+                {**value, "final_answer": answer}, ensure_ascii=False, allow_nan=False, default=_json_value
+            )
+        except (TypeError, ValueError, RecursionError):
+            return str(scaffold)  # not a JSON object: keys that are tuples, infinite numbers
+    return str(scaffold)
+
+
+def _object(text: str) -> Any:
+    for parse in (json.loads, ast.literal_eval):
+        if parse is ast.literal_eval and len(text) > _MAX_LITERAL_CHARS:
+            break
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    return None
+
+
+def _json_value(value: Any) -> Any:
+    """Python literals that JSON does not have."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, bytes | complex) or value is ...:
+        return repr(value)
+    raise TypeError(f"not a JSON value: {type(value).__name__}")
+
+
+def count_tokens(texts: Iterable[str]) -> int:
+    """A stand-in for a tokenizer that gives the same number everywhere: words and single signs."""
+    return sum(len(re.findall(r"\w+|[^\w\s]", text)) for text in texts)

@@ -1,0 +1,1 @@
+"""Teacher traces and the problems they are made for."""

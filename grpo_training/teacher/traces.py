@@ -1,0 +1,249 @@
+"""Teacher traces: the record of one executed reply, which of them may be imitated, and the statistics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from engine.records import FORMAT, Message, Record, Usage
+from engine.tasks.code.reply import ReplyStatus, normalised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class TeacherMetadata(Record):
+    """Who answered, what it took, and how the reply ended. ``usage`` is a share where ``n`` drew several."""
+
+    model: str = ""
+    usage: Usage = Usage()
+    finish_reason: str | None = None
+    latency_s: float = 0.0
+
+
+class TestVerdict(Record):
+    """What the tests said. ``status`` is ``pass``, else the status of the first test that did not pass."""
+
+    __test__ = False  # pytest takes the name for a test
+
+    passed: int = 0
+    total: int = 0
+    status: str = "not_run"
+
+    @property
+    def all_passed(self) -> bool:
+        """Whether there were tests and every one passed."""
+        return self.status == "pass" and self.passed == self.total > 0
+
+
+class TeacherTrace(Record):
+    """A line of ``teacher_traces.jsonl``. The keys that all such files have come first; the rest is ours.
+
+    Args:
+        prompt: the problem's own text; what was sent stands in ``messages``.
+        thinking: the reasoning, from the reply's own field or its tags.
+        code: the program that was executed; empty where there was none.
+        full_response: the reply's text as it came.
+        status: how the reply could be read (``ok``, ``no_code``, ``unclosed_think`` ...).
+        accepted: whether it may be imitated; ``rejected`` says why not.
+        config_hash: of all that shapes a reply and its acceptance.
+    """
+
+    task_id: str
+    dataset: str = ""
+    prompt: str
+    thinking: str | None = None
+    code: str = ""
+    full_response: str = ""
+    teacher_metadata: TeacherMetadata = TeacherMetadata()
+    test_list: list[Any] = Field(default_factory=list)
+    test_setup_code: str = ""
+
+    sample_idx: int = 0
+    messages: tuple[Message, ...] = ()
+    difficulty: str = ""
+    prompt_hash: str = ""
+    config_hash: str = ""
+    status: str = ""
+    verdict: TestVerdict = TestVerdict()
+    accepted: bool = False
+    rejected: str = ""
+    format: int = FORMAT
+
+    @property
+    def size(self) -> int:
+        """Characters of what is imitated: the reply, and its thinking where that came beside it."""
+        is_apart = self.thinking is not None and self.thinking not in self.full_response
+        return len(self.full_response) + (len(self.thinking or "") if is_apart else 0)
+
+
+# ------------------------------------------------------------------ which may be imitated
+
+
+@dataclass(frozen=True)
+class KeptTrace:
+    """What later decisions need of a trace that is on the disk."""
+
+    sample_idx: int
+    config_hash: str
+    messages: str
+    accepted_code: str | None
+
+    @classmethod
+    def of(cls, trace: TeacherTrace) -> KeptTrace:
+        """Of a trace as it was read."""
+        code = code_identity(trace.code) if trace.accepted else None
+        return cls(trace.sample_idx, trace.config_hash, messages_hash(trace.messages), code)
+
+
+def accept(
+    traces: Sequence[TeacherTrace], kept: Iterable[KeptTrace], *, most: int, max_chars: int
+) -> list[TeacherTrace]:
+    """Decide which traces of one task may be imitated.
+
+    A trace qualifies when its reply could be read and was not cut off, every test passed, and it is no longer
+    than ``max_chars``. Of those, the shortest come first; one that is the same program as an accepted one
+    (:func:`code_identity`) and those beyond ``most`` are not accepted. The choice does not change when a part
+    of its result is on the disk already and the rest is decided again.
+
+    Args:
+        traces: of one task, executed.
+        kept: of the same task, on the disk.
+        most: traces of a task that are accepted, at most.
+        max_chars: see :attr:`TeacherTrace.size`.
+
+    Returns:
+        the traces in the order given, with ``accepted`` and ``rejected`` set.
+    """
+    taken = {trace.accepted_code for trace in kept if trace.accepted_code is not None}
+    decided: dict[int, str] = {}
+    for trace in sorted(traces, key=lambda trace: (trace.size, trace.sample_idx)):
+        reason = _own_fault(trace, max_chars)
+        if not reason:
+            code = code_identity(trace.code)
+            reason = "duplicate" if code in taken else "enough" if len(taken) >= most else ""
+            if not reason:
+                taken.add(code)
+        decided[trace.sample_idx] = reason
+    return [
+        trace.model_copy(update={"accepted": not decided[trace.sample_idx], "rejected": decided[trace.sample_idx]})
+        for trace in traces
+    ]
+
+
+def _own_fault(trace: TeacherTrace, max_chars: int) -> str:
+    """Why a trace may not be imitated, looked at alone; empty where it may."""
+    if trace.teacher_metadata.finish_reason == "length":
+        return "cut_off"
+    if trace.status != ReplyStatus.OK:
+        return trace.status
+    if not trace.verdict.all_passed:
+        return trace.verdict.status if trace.verdict.status != "pass" else "not_run"
+    return "too_long" if trace.size > max_chars else ""
+
+
+def code_identity(code: str) -> str:
+    """A hash that programs share which differ in layout, comments and docstrings only."""
+    return hashlib.sha256((normalised(code) or code).encode("utf-8", "replace")).hexdigest()
+
+
+def messages_hash(messages: Iterable[Message]) -> str:
+    """A short name for a conversation."""
+    text = json.dumps([[message.role, message.content] for message in messages], ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# ------------------------------------------------------------------ statistics
+
+
+@dataclass
+class TraceStatistics:
+    """Counts over traces, one :meth:`add` each; no trace is held."""
+
+    total: int = 0
+    with_thinking: int = 0
+    with_code: int = 0
+    valid_python: int = 0
+    cut_off: int = 0
+    all_passed: int = 0
+    accepted: int = 0
+    cost_usd: float | None = None
+    prompt_tokens: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    _completion_tokens: list[int] = field(default_factory=list)
+    _tasks: set[str] = field(default_factory=set)
+    _accepted_tasks: set[str] = field(default_factory=set)
+    _by_dataset: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, trace: TeacherTrace) -> None:
+        """Count one trace."""
+        usage = trace.teacher_metadata.usage
+        self.total += 1
+        self.with_thinking += bool(trace.thinking)
+        self.with_code += bool(trace.code)
+        self.valid_python += bool(trace.code) and trace.status == ReplyStatus.OK
+        self.cut_off += trace.teacher_metadata.finish_reason == "length"
+        self.all_passed += trace.verdict.all_passed
+        self.accepted += trace.accepted
+        if trace.rejected:
+            self.rejected[trace.rejected] += 1
+        self.prompt_tokens += usage.prompt_tokens
+        self._completion_tokens.append(usage.completion_tokens)
+        if usage.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + usage.cost_usd
+        self._tasks.add(trace.task_id)
+        if trace.accepted:
+            self._accepted_tasks.add(trace.task_id)
+        counts = self._by_dataset.setdefault(trace.dataset, [0, 0])
+        counts[0] += trace.accepted
+        counts[1] += 1
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The table: what was counted, and how many with their share in percent."""
+        rows = [
+            ("Total responses", str(self.total)),
+            ("With thinking", _share(self.with_thinking, self.total)),
+            ("Code extracted", _share(self.with_code, self.total)),
+            ("Valid Python", _share(self.valid_python, self.total)),
+            ("Parse failures", _share(self.total - self.with_code, self.total)),
+            ("Cut off", _share(self.cut_off, self.total)),
+            ("All tests passed", _share(self.all_passed, self.total)),
+            ("Accepted", _share(self.accepted, self.total)),
+        ]
+        if len(self._by_dataset) > 1:
+            rows += [
+                (f"  of {name or 'no dataset'}", _share(accepted, total))
+                for name, (accepted, total) in sorted(self._by_dataset.items())
+            ]
+        rows += [(f"  not: {reason}", _share(count, self.total)) for reason, count in self.rejected.most_common()]
+        tokens = sorted(self._completion_tokens)
+        return [
+            *rows,
+            ("Tasks with an accepted trace", f"{len(self._accepted_tasks)} of {len(self._tasks)}"),
+            ("Tokens of a reply", f"median {_quantile(tokens, 0.5)}, p95 {_quantile(tokens, 0.95)}"),
+            ("Tokens in all", f"{self.prompt_tokens:,} in, {sum(tokens):,} out"),
+            ("Cost", "no prices configured" if self.cost_usd is None else f"${self.cost_usd:.4f}"),
+        ]
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Rows as aligned lines."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name + ':':<{width + 1}}  {value}" for name, value in rows)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} ({100 * count / total if total else 0.0:.1f}%)"
+
+
+def _quantile(values: Sequence[int], share: float) -> int:
+    """The smallest of sorted values that ``share`` of them do not exceed; 0 of none."""
+    if not values:
+        return 0
+    return values[math.ceil(share * len(values)) - 1]

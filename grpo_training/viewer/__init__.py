@@ -1,0 +1,1 @@
+"""Pages for looking at runs."""

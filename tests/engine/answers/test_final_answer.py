@@ -1,0 +1,121 @@
+"""Finding an answer in a model's text, and reading its shape."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.answers.final_answer import answer_text, clean
+from engine.answers.shapes import Shape, read_shape
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("**73**", "73"),
+        ("Final Answer: **73**", "73"),
+        ("**Final Answer**\n\n$\\boxed{73}$", "73"),
+        (r"\[ \boxed{79.99999999999999} \]", "79.99999999999999"),
+        (r"We get $\boxed{\frac{1}{\sqrt{2}}}$.", r"\frac{1}{\sqrt{2}}"),
+        ("\\boxed{1}\nno, \\boxed{3}", "3"),
+        (r"$x=\boxed{1}$ or $x=\boxed{2}$", "1, 2"),
+        (r"\boxed{unbalanced", r"\boxed{unbalanced"),
+        ("<answer> 5 </answer>", "5"),
+        ("first 3\n#### 42", "42"),
+        ("The answer is (C).", "(C)"),
+        ("The speed is 5 m/s.", "5 m/s"),
+        ("So the number of such graphs and points in the plane is 4.", "4"),
+        ("Adding all of these we obtain that **17** holds", "17"),
+        ("We have $a=3$, so the wanted number of pairs must then $7$ surely", "7"),
+        (r"\( m = 1 \), \( n = 8 \)", "m = 1 , n = 8"),
+        ("1{,}024", "1024"),
+        (r"1\,024", "1024"),
+        ("3.0×10⁸ m/s", r"3.0\times 10^{8} m/s"),
+        ("2½", "2 1/2"),
+        (r"\dfrac12", r"\frac{1}{2}"),
+        (r"\left[0,1\right)", "[0,1)"),
+        (r"\$18.90", "18.90"),
+        ("50 percent", "50%"),
+        ("2**3", "2**3"),
+    ],
+)
+def test_the_answer_is_found(text, answer):
+    assert answer_text(text) == answer
+
+
+def test_of_several_candidates_none_is_chosen():
+    text = "The values that remain after all of this work, **5** perhaps, or **6**, or even **7**, remain open"
+    assert answer_text(text) not in ("5", "6", "7")
+
+
+@pytest.mark.parametrize("junk", ["", " ", "**", "```", "\\[", "\\(\\)", "$$", "...", "\u200b"])
+def test_junk_is_no_answer(junk):
+    assert answer_text(junk) == ""
+
+
+def test_row_ends_of_a_matrix_survive_cleaning():
+    assert clean(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}") == r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"
+
+
+@pytest.mark.parametrize(
+    "piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"]
+)
+def test_a_long_text_takes_linear_time(piece):
+    started = time.process_time()
+    answer_text(piece * (200_000 // len(piece)))
+    assert time.process_time() - started < 5
+
+
+def show(shape: Shape) -> str:
+    name = f"{shape.name}:" if shape.name else ""
+    return (
+        f"{name}{shape.text}"
+        if shape.kind == "value"
+        else f"{shape.kind}{shape.text}<{' '.join(map(show, shape.parts))}>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("1,024", "1024"),
+        ("1,2", "list<1 2>"),
+        ("1,000, 2,000", "list<1000 2000>"),
+        ("(1,024)", "tuple<1 024>"),
+        ("(1, 2)", "tuple<1 2>"),
+        (r"\{1, 2\}", "set<1 2>"),
+        ("[0,1)", "interval[)<0 1>"),
+        (r"(-\infty,1)\cup(2,\infty)", r"union<interval()<-\infty 1> interval()<2 \infty>>"),
+        ("x = 1 or x = 2", "list<x:1 x:2>"),
+        ("1, 2, and 3", "list<1 2 3>"),
+        (r"2 \text{ or } 3", "list<2 3>"),
+        ("(1,2),(3,4)", "list<tuple<1 2> tuple<3 4>>"),
+        (r"\pm 2", "list<+ 2 - 2>"),
+        ("x > 3", r"interval()<3 \infty>"),
+        ("5 > x", r"interval()<-\infty 5>"),
+        (r"3 < x \le 5", "interval(]<3 5>"),
+        (r"\{x \mid x \ge 3\}", r"interval[)<3 \infty>"),
+        (r"x \in [1,2]", "interval[]<1 2>"),
+        ("33 + 1 + 24 = 58", "relation=<33 + 1 + 24 58>"),
+        ("m + n = 1 + 7 = 8", "8"),
+        ("y = 2x+3", "y:2x+3"),
+        ("(x+1)(x-2)", "(x+1)(x-2)"),
+        (r"\gcd(1,2)", r"\gcd(1,2)"),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "tuple<tuple<1 2> tuple<3 4>>"),
+        ("orange and lemon", "list<orange lemon>"),
+        (r"\mathbb{R}", r"interval()<-\infty \infty>"),
+    ],
+)
+def test_shapes(text, shape):
+    assert show(read_shape(text)) == shape
+
+
+@given(st.text(alphabet="(){}[]|,;=<>12x\\ or", max_size=1000))
+def test_any_text_has_a_shape(text):
+    assert isinstance(read_shape(clean(text)), Shape)
+
+
+@given(st.text(max_size=300))
+def test_cleaning_is_stable_on_any_text(text):
+    assert isinstance(answer_text(text), str)

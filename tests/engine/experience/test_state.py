@@ -1,0 +1,210 @@
+import pytest
+
+from engine.experience.state import (
+    EMPTY,
+    EVENT,
+    MAX_PROPOSALS,
+    BeginEvent,
+    EditEvent,
+    ImportEvent,
+    RollbackEvent,
+    StepEvent,
+    diff,
+    dispose,
+    reduce,
+)
+from engine.records import Evidence, Experience, Operation, Problem, Uses
+
+PROBLEM = Problem(id="p9", text="How many lattice points lie inside the given circle of radius nine?", answer="253")
+PARITY = "Split by parity before counting solutions."
+UNITS = "Convert every quantity to SI units first."
+
+
+def add(content, **more):
+    return Operation(op="add", content=content, **more)
+
+
+def step(operations=(), number=0, used=(), rollouts=3, correct=1):
+    return StepEvent(
+        at=f"t{number}",
+        run="r",
+        step=number,
+        problem_id="p9",
+        epoch=0,
+        used=list(used),
+        rollouts=rollouts,
+        correct=correct,
+        mean=0.4,
+        std=0.2,
+        operations=list(operations),
+    )
+
+
+def judged(state, *proposals, capacity=64, **more):
+    return dispose(state, proposals, prefix="G1", capacity=capacity, problem=PROBLEM, **more)
+
+
+@pytest.fixture
+def two():
+    return reduce(EMPTY, step(judged(EMPTY, add(PARITY, category="Counting"), add(UNITS)).applied))
+
+
+def test_an_added_lesson_knows_where_it_comes_from(two):
+    first, second = two.experiences
+    assert first == Experience(
+        id="G1-001",
+        content=PARITY,
+        category="counting",
+        source_problem="p9",
+        created_at="t0",
+        evidence=[Evidence(problem_id="p9", epoch=0, mean=0.4, std=0.2)],
+    )
+    assert (second.id, two.next_number) == ("G1-002", 3)
+
+
+def test_modify_keeps_the_id_and_gathers_evidence(two):
+    changed = reduce(two, step([Operation(op="modify", id="G1-001", content="Try parity.")], number=1))
+    one = changed.get("G1-001")
+    assert (one.content, one.category, one.created_at, len(one.evidence)) == ("Try parity.", "counting", "t0", 2)
+    assert changed.get("G1-002") == two.get("G1-002")
+
+
+def test_a_deleted_id_is_never_used_again(two):
+    without = reduce(two, step([Operation(op="delete", id="G1-002")], number=1))
+    assert [one.id for one in without.experiences] == ["G1-001"]
+    assert judged(without, add(UNITS)).applied[0].id == "G1-003"
+
+
+def test_uses_are_counted_for_the_live_ones_and_leave_the_version(two):
+    used = reduce(two, step(used=["G1-001", "G1-001", "G1-777"], rollouts=3, correct=2))
+    used = reduce(used, step(used=["G1-001"], rollouts=3, correct=3))
+    assert used.get("G1-001").uses == Uses(rollouts=6, correct=5)
+    assert used.get("G1-002").uses == Uses()
+    assert used.version == two.version
+
+
+def test_the_version_tells_ids_contents_categories_and_pins(two):
+    pinned = reduce(two, EditEvent(at="later", operations=[Operation(op="pin", id="G1-001")]))
+    unpinned = reduce(pinned, EditEvent(at="later", operations=[Operation(op="unpin", id="G1-001")]))
+    assert pinned.version != two.version == unpinned.version
+    assert (
+        reduce(EMPTY, step([add(PARITY, id="G1-002")])).version
+        != reduce(EMPTY, step([add(PARITY, id="G1-001")])).version
+    )
+    assert len(two.version) == 12
+
+
+def test_rollback_restores_texts_keeps_counts_and_ids_used(two):
+    later = reduce(two, step(used=["G1-001"]))
+    later = reduce(later, step([Operation(op="delete", id="G1-002"), add("Draw a figure.", id="G1-003")]))
+    back = reduce(later, RollbackEvent(at="t", version=two.version, experiences=list(two.experiences)))
+    assert back.version == two.version
+    assert back.get("G1-001").uses == Uses(rollouts=3, correct=1)
+    assert back.next_number == 4
+
+
+def test_import_leaves_out_what_is_marked_deleted():
+    entries = [Experience(id="G1-007", content=PARITY, status="deleted"), Experience(id="G1-003", content=UNITS)]
+    state = reduce(EMPTY, ImportEvent(at="t", experiences=entries))
+    assert [one.id for one in state.experiences] == ["G1-003"]
+    assert state.next_number == 8
+
+
+def test_events_come_back_from_their_lines(two):
+    for event in (
+        BeginEvent(at="t", run="r"),
+        step([add(PARITY, id="G1-001")], used=["G1-001"]),
+        EditEvent(at="t", operations=[Operation(op="pin", id="a")]),
+        RollbackEvent(at="t", version="v", experiences=list(two.experiences)),
+        ImportEvent(at="t", experiences=[]),
+    ):
+        assert EVENT.validate_json(event.model_dump_json()) == event
+
+
+def test_diff_tells_added_deleted_and_modified(two):
+    later = reduce(
+        two,
+        step(
+            [
+                Operation(op="modify", id="G1-001", content="Try parity."),
+                Operation(op="delete", id="G1-002"),
+                add("Draw it.", id="G1-003"),
+            ]
+        ),
+    )
+    assert [(one.kind, (one.after or one.before).id) for one in diff(two, later)] == [
+        ("modified", "G1-001"),
+        ("deleted", "G1-002"),
+        ("added", "G1-003"),
+    ]
+    assert diff(two, reduce(two, step(used=["G1-001"]))) == []
+
+
+# ------------------------------------------------------------------ what code disposes
+
+
+@pytest.mark.parametrize(
+    ("proposal", "code"),
+    [
+        (Operation(op="merge", id="G1-001"), "unsupported"),
+        (Operation(op="pin", id="G1-001"), "unsupported"),
+        (Operation(op="", content=UNITS), "unsupported"),
+        (Operation(op="add"), "empty"),
+        (Operation(op="modify", content="Draw it."), "unknown_id"),
+        (Operation(op="modify", id="G1-009", content="Draw it."), "unknown_id"),
+        (Operation(op="modify", id="G1-001"), "empty"),
+        (Operation(op="modify", id="G1-001", content=f" {PARITY} "), "unchanged"),
+        (Operation(op="modify", id="G1-001", content=UNITS), "duplicate"),
+        (Operation(op="delete"), "unknown_id"),
+        (Operation(op="delete", id="../../etc/passwd"), "unknown_id"),
+        (add(PARITY.upper()), "duplicate"),
+        (add("Expect about 253 points."), "answer"),
+        (add("Count lattice points lie inside the given circle."), "problem_text"),
+        (add("word " * 33), "too_many_words"),
+    ],
+)
+def test_what_does_not_hold_is_refused_with_its_reason(two, proposal, code):
+    disposal = judged(two, proposal)
+    assert disposal.applied == ()
+    assert [refusal.reason for refusal in disposal.refused] == [code]
+    assert disposal.refused[0].operation == proposal
+    assert disposal.refused[0].message.endswith(".")
+
+
+def test_a_pinned_lesson_is_the_persons_and_not_the_analysts(two):
+    pinned = reduce(two, EditEvent(at="t", operations=[Operation(op="pin", id="G1-001")]))
+    change = Operation(op="modify", id="G1-001", content="Try parity.")
+    delete = Operation(op="delete", id="G1-001")
+    assert [refusal.reason for refusal in judged(pinned, change, delete).refused] == ["pinned", "pinned"]
+    assert judged(pinned, change, by_person=True).refused == ()
+
+
+def test_a_full_library_takes_a_lesson_only_after_a_delete(two):
+    lesson, delete = add("Draw a figure before naming unknowns."), Operation(op="delete", id="G1-001")
+    full = judged(two, lesson, delete, lesson, capacity=2)
+    assert [refusal.reason for refusal in full.refused] == ["library_full"]
+    assert [(one.op, one.id) for one in full.applied] == [("delete", "G1-001"), ("add", "G1-003")]
+
+
+def test_each_proposal_is_judged_against_those_before_it(two):
+    twice = judged(two, add("Draw a figure first."), add("First draw a figure."))
+    assert [refusal.reason for refusal in twice.refused] == ["duplicate"]
+    changes = (
+        Operation(op="modify", id="G1-001", content="Try parity."),
+        Operation(op="modify", id="G1-001", content="Try colours."),
+    )
+    assert [refusal.reason for refusal in judged(two, *changes).refused] == ["touched_twice"]
+
+
+def test_a_flood_of_proposals_is_cut():
+    flood = [add("x" * 1_000_000, category="y" * 1000)] * (MAX_PROPOSALS + 5)
+    disposal = judged(EMPTY, *flood)
+    assert len(disposal.refused) == MAX_PROPOSALS + 1
+    assert disposal.refused[-1].reason == "too_many_operations"
+    assert disposal.refused[-1].message == "Only the first 32 operations are read; 5 more were left out."
+    assert sum(len(refusal.model_dump_json()) for refusal in disposal.refused) < 30_000
+
+
+def test_the_id_of_an_add_is_never_the_models():
+    (one,) = judged(EMPTY, add(PARITY, id="G1-777")).applied
+    assert one.id == "G1-001"

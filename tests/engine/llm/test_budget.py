@@ -1,0 +1,91 @@
+import asyncio
+
+import pytest
+
+from engine.errors import BudgetExceededError, ConfigurationError
+from engine.llm.budget import Budget
+
+
+async def test_without_limits_everything_fits():
+    budget = Budget()
+    hold = await budget.hold(10**9, None)
+    budget.settle(hold, 7, None)
+    assert (budget.spent_tokens, budget.spent_usd, budget.limited) == (7, 0.0, False)
+
+
+async def test_what_could_pass_the_limit_is_refused_before_it_is_sent():
+    budget = Budget(tokens=1000)
+    budget.settle(await budget.hold(400, None), 300, None)
+    budget.settle(await budget.hold(700, None), 100, None)  # 300 + 700: just so
+    with pytest.raises(BudgetExceededError, match="400 tokens") as caught:
+        await budget.hold(601, None)
+    assert caught.value.exit_code == 3
+    assert "--budget-tokens" in caught.value.fix
+    await budget.hold(600, None)
+
+
+async def test_money_is_limited_as_tokens_are():
+    budget = Budget(usd=0.01)
+    budget.settle(await budget.hold(1, 0.006), 1, 0.004)
+    with pytest.raises(BudgetExceededError, match=r"0\.0040 USD"):
+        await budget.hold(1, 0.0061)
+    await budget.hold(1, 0.006)
+
+
+async def test_a_money_limit_needs_prices():
+    with pytest.raises(ConfigurationError, match="prices"):
+        await Budget(usd=1.0).hold(1, None)
+
+
+async def test_a_request_waits_for_what_others_only_hold():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(800, None)
+    waiting = [asyncio.create_task(budget.hold(300, None)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    budget.settle(first, 100, None)  # 900 are left: three of 300 fit
+    done = await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert [hold.tokens for hold in done] == [300, 300, 300]
+
+
+async def test_those_who_can_no_longer_fit_are_told_and_the_smaller_ones_go_on():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(900, None)
+    big = asyncio.create_task(budget.hold(800, None))
+    small = asyncio.create_task(budget.hold(200, None))
+    await asyncio.sleep(0)
+    budget.settle(first, 700, None)
+    with pytest.raises(BudgetExceededError):
+        await asyncio.wait_for(big, 1)
+    assert (await asyncio.wait_for(small, 1)).tokens == 200
+
+
+async def test_a_cancelled_waiter_does_not_block_the_line():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(900, None)
+    gone = asyncio.create_task(budget.hold(500, None))
+    next_one = asyncio.create_task(budget.hold(500, None))
+    await asyncio.sleep(0)
+    gone.cancel()
+    budget.settle(first, 0, None)
+    assert (await asyncio.wait_for(next_one, 1)).tokens == 500
+
+
+async def test_a_limit_is_never_passed_under_load():
+    budget = Budget(tokens=5000)
+    passed = []
+
+    async def caller(cost):
+        try:
+            hold = await budget.hold(100, None)
+        except BudgetExceededError:
+            return 0
+        await asyncio.sleep(0)
+        budget.settle(hold, cost, None)
+        passed.append(budget.spent_tokens)
+        return cost
+
+    costs = [1 + number * 37 % 100 for number in range(300)]
+    spent = await asyncio.wait_for(asyncio.gather(*map(caller, costs)), 5)
+    assert sum(spent) == budget.spent_tokens
+    assert 4900 < max(passed) <= 5000

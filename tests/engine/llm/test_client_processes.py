@@ -1,0 +1,111 @@
+"""The client in processes of its own: sharing a journal, and being killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+
+from engine.llm.journal import RequestJournal, request_keys
+from engine.records import ChatRequest, Message
+from tests.support.fault_server import chat_app, serve_in_thread
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def answer(body, index):
+    return f"{body['messages'][-1]['content']}/{index}"
+
+
+def ask(content):
+    return ChatRequest(role="g", messages=(Message(role="user", content=content),))
+
+
+RUNNER = textwrap.dedent("""
+    import asyncio, json, os, sys
+    from pathlib import Path
+    from engine.api_manager import ApiManager
+    from engine.llm.client import LLMClient
+    from engine.records import ChatRequest, Message
+    from engine.llm.journal import RequestJournal, request_keys
+    from engine.llm.retry import RetryPolicy
+
+    async def main(url, path, count):
+        entry = {"api_key": "EMPTY", "base_url": url, "model": "m"}
+        journal = RequestJournal(Path(path))
+        retry = RetryPolicy(first_wait_s=0.01)
+        async with LLMClient(ApiManager(Path("c.json"), {"g": entry}), journal=journal, retry=retry) as client:
+            async def one(n):
+                request = ChatRequest(role="g", messages=(Message(role="user", content=f"q{n}"),))
+                replies = await client.sample(request, [0, 1])
+                os.write(1, (json.dumps([n, [r.completion.text for r in replies]]) + "\\n").encode())
+            await asyncio.gather(*(one(n) for n in range(count)))
+            os.write(1, (json.dumps(["sent", client.counters.requests_sent]) + "\\n").encode())
+        journal.close()
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+""")
+
+
+def start_run(url, path, count):
+    return subprocess.Popen(
+        [sys.executable, "-c", RUNNER, url, str(path), str(count)],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def read_run(process):
+    lines = process.communicate(timeout=60)[0].split(b"\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def test_two_processes_share_one_journal(tmp_path):
+    """Both get the same replies, also where both asked at the same time and the server drew twice."""
+    drawn = Counter()
+
+    def fickle(body, index):
+        name = (body["messages"][0]["content"], index)
+        drawn[name] += 1
+        return f"{name}, drawing {drawn[name]}"
+
+    with serve_in_thread(chat_app(fickle)) as url:
+        runs = [start_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
+        first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
+    assert len(first) == 150
+    assert first == second
+    journal = RequestJournal(tmp_path / "journal.sqlite")
+    for n, got in first.items():
+        found = journal.get_many(request_keys(ask(f"q{n}"), "m", {}, [0, 1])).values()
+        assert sorted(completion.text for completion in found) == sorted(got)
+    journal.close()
+
+
+def test_kill_9_between_reply_and_use_pays_nothing_twice(tmp_path):
+    app = chat_app(answer, latency_s=0.002)
+    rng = random.Random(9)
+    with serve_in_thread(app) as url:
+        used = {}
+        for _ in range(2):
+            run = start_run(url, tmp_path / "journal.sqlite", 300)
+            run.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.1))
+            os.kill(run.pid, signal.SIGKILL)
+            for line in run.stdout.read().split(b"\n")[:-1]:
+                n, got = json.loads(line)
+                used[n] = got
+            run.stdout.close()
+            run.wait(10)
+        before = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
+        acknowledged = {f"q{n}" for n in used if n != "sent"}
+        last = read_run(start_run(url, tmp_path / "journal.sqlite", 300))
+        after = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
+    assert acknowledged
+    assert dict(last[:-1]) == {n: [f"q{n}/0", f"q{n}/1"] for n in range(300)}
+    assert all(after[name] == before[name] for name in acknowledged)
+    assert last[-1][1] == sum(after.values()) - sum(before.values())

@@ -1,0 +1,229 @@
+import json
+
+import pytest
+
+from engine.api_manager import Endpoint
+from engine.llm.protocol import (
+    Abilities,
+    BadReplyError,
+    clean,
+    completions,
+    estimate_prompt_tokens,
+    optional_names,
+    read_reply,
+    request_body,
+    split_by_size,
+)
+from engine.llm.retry import Verdict
+from engine.records import ChatRequest, Message, Sampling, Usage
+
+ENDPOINT = Endpoint(
+    role="g",
+    api_key="EMPTY",
+    base_url="http://x/v1",
+    model="m",
+    price_in=1.0,
+    price_out=10.0,
+    extra_body={"top_k": 5},
+)
+REQUEST = ChatRequest(
+    role="g",
+    messages=(Message(role="system", content="s"), Message(role="user", content="u")),
+    sampling=Sampling(temperature=0.3, max_tokens=100, seed=40, logprobs=True),
+    json_schema={"type": "object"},
+)
+
+
+def choice(text, index=0, reason="stop", **fields):
+    message = {"role": "assistant", "content": text}
+    return {"index": index, "message": message, "finish_reason": reason, **fields}
+
+
+def reply(*choices, prompt=10, completion=6, **fields):
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return json.dumps({"model": "m-2", "choices": list(choices), "usage": usage, **fields}).encode()
+
+
+def drawn_completions(content, keys, **changes):
+    given = {"attempts": 1, "latency_s": 0.5, "wasted": Usage(), **changes}
+    return completions(read_reply(content), ENDPOINT, keys, **given)
+
+
+# ------------------------------------------------------------------ the request
+
+
+def test_a_body_asks_for_all_that_the_request_wants():
+    names = optional_names(REQUEST, 3, Abilities())
+    assert request_body(REQUEST, ENDPOINT, names, 2, 3) == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
+        "temperature": 0.3,
+        "max_tokens": 100,
+        "n": 3,
+        "seed": 42,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": {"type": "object"}},
+        },
+        "logprobs": True,
+        "return_token_ids": True,
+        "top_k": 5,
+    }
+
+
+def test_what_an_endpoint_lacks_is_left_out_and_the_limit_gets_its_newer_name():
+    every = frozenset({"n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"})
+    names = optional_names(REQUEST, 3, Abilities(dropped=every))
+    body = request_body(REQUEST, ENDPOINT, names, 0, 1)
+    assert set(body) == {"model", "messages", "temperature", "max_completion_tokens", "top_k"}
+
+
+def test_a_plain_request_sends_nothing_optional():
+    plain = ChatRequest(role="g", messages=(Message(role="user", content="u"),))
+    assert optional_names(plain, 1, Abilities()) == frozenset()
+    assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages", "top_k"}
+
+
+def test_abilities_survive_being_stored_and_unknown_names_do_not():
+    abilities = Abilities().with_proven({"chat", "seed"}).without("n")
+    assert Abilities.from_facts(json.loads(json.dumps(abilities.facts()))) == abilities
+    facts = {"proven": ["chat", "flying"], "dropped": ["chat", "n"]}
+    assert Abilities.from_facts(facts) == Abilities(frozenset({"chat"}), frozenset({"n"}))
+    assert abilities.without("seed").proven == frozenset({"chat"})
+
+
+# ------------------------------------------------------------------ the reply
+
+
+def test_one_choice_becomes_one_completion():
+    (made,) = drawn_completions(reply(choice("hi")), ["k"], attempts=2)
+    assert (made.text, made.finish_reason, made.model, made.request_key) == ("hi", "stop", "m-2", "k")
+    # 10 prompt tokens at 1 USD and 6 completion tokens at 10 USD a million.
+    assert made.usage == Usage(prompt_tokens=10, completion_tokens=6, attempts=2, cost_usd=70e-6)
+    assert (made.latency_s, made.token_ids, made.ids_source) == (0.5, None, None)
+
+
+def test_the_usage_of_n_choices_is_divided_so_that_its_sums_are_right():
+    content = reply(choice("a" * 30, 0), choice("b" * 20, 1), choice("c" * 10, 2), prompt=11, completion=101)
+    made = drawn_completions(content, ["x", "y", "z"], wasted=Usage(prompt_tokens=7, completion_tokens=2))
+    # 101 in the proportion 3 : 2 : 1 is 50.5, 33.7, 16.8; cut off by running sums: 50, 34, 17.
+    assert [one.usage.completion_tokens for one in made] == [50 + 2, 34, 17]
+    assert [one.usage.prompt_tokens for one in made] == [11 + 7, 0, 0]
+    assert sum(one.usage.cost_usd for one in made) == pytest.approx((18 * 1.0 + 103 * 10.0) / 1e6)
+
+
+def test_a_division_sums_to_the_whole():
+    assert split_by_size(10, [1, 1, 1]) == [3, 3, 4]
+    assert split_by_size(0, [5, 5]) == [0, 0]
+    assert split_by_size(7, [0, 3, 0]) == [0, 7, 0]
+
+
+def test_choices_are_put_in_order_and_a_bad_index_does_not_matter():
+    assert [one.text for one in drawn_completions(reply(choice("b", 1), choice("a", 0)), ["x", "y"])] == ["a", "b"]
+    assert [one.text for one in drawn_completions(reply(choice("a", 0), choice("b", 0)), ["x", "y"])] == ["a", "b"]
+    assert [one.text for one in drawn_completions(reply(choice("a", "?"), choice("b", None)), ["x", "y"])] == [
+        "a",
+        "b",
+    ]
+
+
+def test_missing_and_unreadable_choices_leave_their_place_open():
+    made = drawn_completions(reply(choice("a", 0), {"index": 1}, choice("c", 2)), ["x", "y", "z", "w"])
+    assert [one and one.text for one in made] == ["a", None, "c", None]
+    assert sum(one.usage.completion_tokens for one in made if one) == 6
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_read_from_either_field(field):
+    content = reply({"index": 0, "message": {"content": None, field: "hm"}, "finish_reason": "length"})
+    (made,) = drawn_completions(content, ["k"])
+    assert (made.text, made.reasoning, made.finish_reason) == ("", "hm", "length")
+
+
+def test_token_ids_and_logprobs_are_taken_where_they_are_sound():
+    def one(token_ids, logprobs):
+        entries = None if logprobs is None else {"content": [{"logprob": value} for value in logprobs]}
+        (made,) = drawn_completions(reply(choice("ab", token_ids=token_ids, logprobs=entries)), ["k"])
+        return made.token_ids, made.logprobs, made.ids_source
+
+    assert one([5, 6], [-0.5, -1]) == ([5, 6], [-0.5, -1.0], "server")
+    assert one(None, [-0.5]) == (None, [-0.5], None)
+    assert one([5, 6], [-0.5]) == ([5, 6], None, "server")  # they do not belong together
+    assert one(["5", True], [None]) == (None, None, None)
+    assert one([5], [float("-inf")]) == ([5], None, "server")
+
+
+def test_parts_and_refusals_are_text():
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    assert drawn_completions(reply(choice(parts)), ["k"])[0].text == "ab"
+    content = reply({"index": 0, "message": {"content": None, "refusal": "no"}, "finish_reason": "stop"})
+    assert drawn_completions(content, ["k"])[0].text == "no"
+
+
+def test_cached_tokens_are_read_in_both_forms():
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
+    assert read_reply(reply(choice("a"), usage=usage)).cached_tokens == 4
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 5}
+    assert read_reply(reply(choice("a"), usage=usage)).cached_tokens == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "cut_off"),
+        (reply(choice("hi"))[:-5], "cut_off"),
+        (b"\xff\xfe{", "cut_off"),
+        (b"[" * 100_000, "cut_off"),
+        (b'{"choices": [' + b"9" * 5000 + b"]}", "cut_off"),
+        (b"[1]", "wrong_schema"),
+        (b"null", "wrong_schema"),
+        (b'{"object": "chat.completion"}', "wrong_schema"),
+        (reply(), "wrong_schema"),
+        (reply("text"), "wrong_schema"),
+        (reply({"message": "text"}), "wrong_schema"),
+        (reply(choice({"a": 1})), "wrong_schema"),
+        (reply(choice(""), completion=0), "empty_reply"),
+        (reply(choice(None), usage=None), "empty_reply"),
+        (b'{"error": {"message": "upstream", "code": 502}}', "http_502"),
+    ],
+)
+def test_what_is_no_reply_is_transient(content, code):
+    with pytest.raises(BadReplyError) as caught:
+        read_reply(content)
+    assert (caught.value.decision.verdict, caught.value.decision.code) == (Verdict.TRANSIENT, code)
+
+
+def test_a_rate_limit_behind_a_200_is_a_rate_limit():
+    with pytest.raises(BadReplyError) as caught:
+        read_reply(b'{"error": {"message": "slow down", "code": 429}}')
+    assert caught.value.decision.verdict is Verdict.RATE_LIMITED
+
+
+def test_a_bad_reply_that_was_paid_for_is_booked():
+    with pytest.raises(BadReplyError) as caught:
+        read_reply(reply(completion=55, prompt=20))
+    assert (caught.value.prompt_tokens, caught.value.completion_tokens) == (20, 55)
+
+
+def test_an_empty_text_that_cost_tokens_is_the_models_own():
+    (made,) = drawn_completions(reply(choice("", reason="length"), completion=100), ["k"])
+    assert (made.text, made.finish_reason) == ("", "length")
+
+
+def test_nonsense_in_the_usage_counts_as_nothing():
+    usage = {"prompt_tokens": -4, "completion_tokens": "many", "prompt_tokens_details": 3}
+    drawn = read_reply(reply(choice("a"), usage=usage))
+    assert (drawn.prompt_tokens, drawn.completion_tokens, drawn.cached_tokens) == (0, 0, 0)
+
+
+def test_halves_of_surrogate_pairs_are_replaced():
+    assert clean("a\ud800b") == "a?b"
+    assert clean("Ω😀") == "Ω😀"
+    raw = b'{"choices": [{"message": {"content": "x\\ud800"}}], "usage": {"completion_tokens": 1}}'
+    assert drawn_completions(raw, ["k"])[0].text == "x?"
+
+
+def test_the_estimate_of_a_prompt_is_on_the_high_side():
+    # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 for the message's frame.
+    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
+    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108

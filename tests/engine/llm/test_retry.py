@@ -1,0 +1,253 @@
+import random
+from email.utils import formatdate
+
+import aiohttp
+import openai
+import pytest
+
+from engine.llm.retry import (
+    Asked,
+    RetryDecision,
+    RetryPolicy,
+    Verdict,
+    classify_exception,
+    classify_status,
+    parse_wait,
+    wait_from_headers,
+)
+
+NOW = 1_700_000_000.0
+
+
+def decide(status, message="", headers=None, **asked):
+    fields = {"code": None, "param": None}
+    fields.update({name: asked.pop(name) for name in ("code", "param") if name in asked})
+    return classify_status(status, headers or {}, {"message": message, **fields}, Asked(now=NOW, **asked))
+
+
+# ------------------------------------------------------------------ headers
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("30", 30.0),
+        ("0.5", 0.5),
+        (" 7 ", 7.0),
+        ("1m30s", 90.0),
+        ("6m0s", 360.0),
+        ("12ms", 0.012),
+        ("1h0m1.5s", 3601.5),
+        ("2d", 172800.0),
+        (formatdate(NOW + 107, usegmt=True), 107.0),
+        (formatdate(NOW - 50, usegmt=True), 0.0),
+        ("2023-11-14T22:13:30Z", 10.0),
+        (str(int(NOW) + 42), 42.0),
+        (str(int(NOW * 1000) + 1500), 1.5),
+        ("-5", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("", None),
+        (None, None),
+        ("1m30", None),
+        ("2023-11-14T22:13:30", None),
+    ],
+)
+def test_waits_are_read_in_every_form(value, seconds):
+    assert parse_wait(value, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "20"}, 20.0),
+        ({"retry-after-ms": "1500", "retry-after": "20"}, 1.5),
+        ({"retry-after": "107", "x-ratelimit-reset-requests": "1s"}, 107.0),
+        ({"x-ratelimit-reset-requests": "12ms", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        (
+            {
+                "x-ratelimit-reset-requests": "8s",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-tokens": "6m0s",
+                "x-ratelimit-remaining-tokens": "149000",
+            },
+            8.0,
+        ),
+        ({"x-ratelimit-reset": "3"}, 3.0),
+    ],
+)
+def test_the_servers_word_comes_first_then_the_largest_reset_that_matters(headers, seconds):
+    assert wait_from_headers(headers, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
+# ------------------------------------------------------------------ statuses
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (429, Verdict.RATE_LIMITED),
+        (500, Verdict.TRANSIENT),
+        (502, Verdict.TRANSIENT),
+        (503, Verdict.TRANSIENT),
+        (529, Verdict.TRANSIENT),
+        (408, Verdict.TRANSIENT),
+        (409, Verdict.TRANSIENT),
+        (401, Verdict.FATAL),
+        (402, Verdict.FATAL),
+        (403, Verdict.FATAL),
+        (404, Verdict.FATAL),
+        (405, Verdict.FATAL),
+        (400, Verdict.FATAL),
+        (413, Verdict.REJECTED),
+    ],
+)
+def test_a_status_has_its_verdict(status, verdict):
+    assert decide(status, "no").verdict is verdict
+
+
+def test_the_server_decides_whether_to_repeat_where_it_says():
+    assert decide(503, headers={"x-should-retry": "false"}).verdict is Verdict.NO_RETRY
+    assert decide(429, headers={"x-should-retry": "false"}).verdict is Verdict.NO_RETRY
+    assert decide(400, headers={"x-should-retry": "true"}).verdict is Verdict.TRANSIENT
+
+
+def test_a_wait_is_kept_for_429_and_for_503():
+    assert decide(429, headers={"retry-after": "20"}).wait_s == 20.0
+    assert decide(503, headers={"retry-after": "3"}).wait_s == 3.0
+
+
+def test_an_empty_account_is_no_rate_limit():
+    assert decide(429, "You exceeded your quota", code="insufficient_quota") == RetryDecision(
+        Verdict.FATAL, "no_credit", "You exceeded your quota"
+    )
+
+
+def test_the_words_of_a_refused_key_are_not_passed_on():
+    decision = decide(401, "Incorrect API key provided: sk-abc***xyz")
+    assert decision.code == "bad_key"
+    assert "sk-abc" not in decision.message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "fields"),
+    [
+        (400, "The response was filtered", {"code": "content_filter"}),
+        (400, "Content Exists Risk", {}),
+        (400, "Output data may contain inappropriate content.", {"code": "data_inspection_failed"}),
+        (403, "Your input was flagged by moderation", {}),
+        (400, "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens", {}),
+        (400, "too long", {"code": "context_length_exceeded"}),
+        (422, "Input is too long for requested model", {}),
+    ],
+)
+def test_what_concerns_this_prompt_alone_is_rejected_not_fatal(status, message, fields):
+    assert decide(status, message, **fields).verdict is Verdict.REJECTED
+
+
+def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
+    text = "'max_tokens' is too large: 5000. This model's maximum context length is 4096 tokens"
+    assert decide(400, text, max_tokens=5000).code == "max_tokens_too_large"
+    assert decide(400, text, max_tokens=500).code == "context_too_long"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "param"),
+    [
+        ("n", "Only 'n' = 1 is supported", None),
+        ("n", "n must be 1", None),
+        ("n", "[{'loc': ['body', 'n'], 'msg': 'Extra inputs are not permitted'}]", None),
+        ("n", "whatever", "n"),
+        ("response_format", "This response_format type is unavailable now", None),
+        ("response_format", "Grammar error: Unimplemented keys: [patternProperties]", None),
+        ("response_format", "whatever", "response_format.json_schema"),
+        ("seed", "Unrecognized request argument supplied: seed", None),
+        ("return_token_ids", "Unrecognized request argument supplied: return_token_ids", None),
+        ("logprobs", "This model does not support logprobs", None),
+        ("max_tokens", "'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens"),
+    ],
+)
+def test_a_refused_optional_parameter_is_named(name, message, param):
+    every = ("n", "response_format", "seed", "return_token_ids", "logprobs", "max_tokens")
+    decision = decide(400, message, param=param, optional=every)
+    assert (decision.verdict, decision.parameter) == (Verdict.UNSUPPORTED, name)
+    # What was not sent cannot be to blame.
+    assert decide(400, message, param=param, optional=()).verdict is Verdict.FATAL
+
+
+def test_a_refused_value_of_max_tokens_is_not_hidden_by_dropping_it():
+    text = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
+    assert decide(400, text, param="max_tokens", optional=("max_tokens",)).verdict is Verdict.FATAL
+
+
+def test_the_letter_n_in_a_sentence_is_no_parameter():
+    assert decide(400, "bad value in line n of the prompt", optional=("n",)).verdict is Verdict.FATAL
+
+
+def test_an_unknown_model_is_told_apart():
+    assert decide(404, "The model `x` does not exist").code == "unknown_model"
+    assert decide(400, "Model Not Exist").code == "unknown_model"
+    assert decide(400, "whatever", code="model_not_found").code == "unknown_model"
+
+
+def test_a_refusal_after_good_answers_concerns_one_request():
+    assert decide(400, "I do not like this", answered=True).verdict is Verdict.NO_RETRY
+
+
+@pytest.mark.parametrize("body", [None, "", "<html>Bad gateway</html>", [1], {"detail": [{"loc": ["body"]}]}])
+def test_any_body_can_be_read(body):
+    assert classify_status(502, {}, body, Asked()).verdict is Verdict.TRANSIENT
+
+
+# ------------------------------------------------------------------ exceptions
+
+
+def test_exceptions_without_a_status_are_transient_and_strange_ones_rise():
+    assert classify_exception(TimeoutError(), Asked()).code == "timeout"
+    assert classify_exception(aiohttp.ServerDisconnectedError(), Asked()).code == "connection"
+    assert classify_exception(KeyError("x"), Asked()) is None
+
+
+def test_the_innermost_cause_tells_a_reset_from_a_timeout():
+    outer = openai.APITimeoutError(request=None)
+    outer.__cause__ = aiohttp.ServerDisconnectedError()
+    assert classify_exception(outer, Asked()).code == "connection"
+    outer.__cause__ = aiohttp.SocketTimeoutError()
+    assert classify_exception(outer, Asked()).code == "timeout"
+
+
+# ------------------------------------------------------------------ waits
+
+
+def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
+    policy = RetryPolicy(first_wait_s=1.0, max_wait_s=10.0)
+    decision = RetryDecision(Verdict.TRANSIENT, "http_500")
+    rng = random.Random(5)
+    for failures, ceiling in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (5000, 10.0)):
+        waits = {policy.wait_s(decision, failures, rng) for _ in range(200)}
+        assert min(waits) >= ceiling / 2
+        assert max(waits) <= ceiling
+        assert len(waits) == 200
+
+
+def test_a_wait_that_the_server_asks_for_is_never_undercut():
+    policy, rng = RetryPolicy(), random.Random(5)
+    decision = RetryDecision(Verdict.RATE_LIMITED, "http_429", wait_s=20.0)
+    waits = [policy.wait_s(decision, 1, rng) for _ in range(200)]
+    assert min(waits) >= 20.0
+    assert max(waits) <= 21.0
+
+
+def test_dropping_a_parameter_needs_no_wait():
+    decision = RetryDecision(Verdict.UNSUPPORTED, "http_400", parameter="seed")
+    assert RetryPolicy().wait_s(decision, 0, random.Random(1)) == 0.0
+
+
+def test_patience_ends_by_count_and_by_time():
+    policy = RetryPolicy(attempts=3, total_s=100.0)
+    assert not policy.exhausted(2, 50.0, 10.0)
+    assert policy.exhausted(3, 0.0, 0.0)
+    assert policy.exhausted(1, 95.0, 6.0)
+    assert policy.exhausted(1, 0.0, 3600.0)

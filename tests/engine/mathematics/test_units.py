@@ -1,0 +1,215 @@
+"""Units and quantities; scipy's constants and plain conversion factors are the independent oracles."""
+
+import threading
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import constants
+
+from engine.answers.final_answer import clean
+from engine.mathematics.unit_text import UNITS, read_unit
+from engine.mathematics.units import convert, dimension_of, read_quantity, same_quantity
+
+MPS = (("meter", 1), ("second", -1))
+MPS2 = (("meter", 1), ("second", -2))
+
+
+@pytest.mark.parametrize(
+    ("text", "powers"),
+    [
+        ("m/s", MPS),
+        ("m s^{-1}", MPS),
+        ("m s-1", MPS),
+        ("m*s**-1", MPS),
+        (r"\text{ m/s}^2", MPS2),
+        (r"\mathrm{m\cdot s^{-2}}", MPS2),
+        ("m/s/s", MPS2),
+        ("meters per second squared", MPS2),
+        (r"\frac{\text{m}}{\text{s}^2}", MPS2),
+        ("(m/s)^2", (("meter", 2), ("second", -2))),
+        ("J/(kg K)", (("joule", 1), ("kelvin", -1), ("kilogram", -1))),
+        (r"J/kg\cdot K", (("joule", 1), ("kelvin", -1), ("kilogram", -1))),
+        ("kg*m/s**2", (("kilogram", 1), ("meter", 1), ("second", -2))),
+        ("1/s", (("second", -1),)),
+        (r"k\Omega", (("kiloohm", 1),)),
+        (r"\mu\text{F}", (("microfarad", 1),)),
+        (r"^\circ C", (("degree_Celsius", 1),)),
+        (r"^\circ", (("degree", 1),)),
+        ("Kilometers", (("kilometer", 1),)),
+        ("square meters", (("meter", 2),)),
+        ("min", (("minute", 1),)),
+        ("cd", (("candela", 1),)),
+        ("", ()),
+    ],
+)
+def test_reads_units(text, powers):
+    assert read_unit(text) == powers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "foo",
+        "m^",
+        "m^99",
+        "m^0",
+        "((m)",
+        "m)",
+        "7",
+        "^2",
+        "m" * 200,
+        "m " * 20,
+        "__import__('os')",
+        "m^(9/5)",
+        "m;s",
+    ],
+)
+def test_refuses_what_is_no_unit(text):
+    assert read_unit(text) is None
+
+
+def test_every_listed_unit_is_known_to_pint():
+    for name in {name: name for name in UNITS.values()}:
+        assert dimension_of(next(word for word, unit in UNITS.items() if unit == name)) is not None, name
+
+
+@pytest.mark.parametrize(
+    ("text", "dimensions"),
+    [
+        ("5 N", {"[mass]": 1, "[length]": 1, "[time]": -2}),
+        ("kg m/s^2", {"[mass]": 1, "[length]": 1, "[time]": -2}),
+        ("9.81 m/s²", {"[length]": 1, "[time]": -2}),
+        ("V", {"[mass]": 1, "[length]": 2, "[time]": -3, "[current]": -1}),
+        ("3", {}),
+        ("30°", {}),
+        ("rad/s", {"[time]": -1}),
+        ("m^{1/2}", {"[length]": 0.5}),
+        ("25 °C", {"[temperature]": 1}),
+    ],
+)
+def test_dimensions(text, dimensions):
+    assert dimension_of(text) == dimensions
+
+
+@pytest.mark.parametrize("text", ["", "foo", "5 foo", "x + 1", "'; DROP", "**"])
+def test_no_dimension_in_what_is_no_quantity(text):
+    assert dimension_of(text) is None
+
+
+def factor(unit: str, target: str) -> float:
+    return float(convert(Fraction(1), read_unit(unit), read_unit(target)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "target", "expected"),
+    [
+        ("eV", "J", constants.eV),
+        ("u", "kg", constants.atomic_mass),
+        ("atm", "Pa", constants.atm),
+        ("cal", "J", constants.calorie),
+        ("ly", "m", constants.light_year),
+        ("pc", "m", constants.parsec),
+        ("au", "m", constants.au),
+        ("mi", "m", constants.mile),
+        ("lb", "kg", constants.pound),
+        ("hp", "W", constants.horsepower),
+        ("psi", "Pa", constants.psi),
+        ("mmHg", "Pa", constants.mmHg),
+        ("bar", "Pa", constants.bar),
+        ("c", "m/s", constants.c),
+        ("AA", "m", constants.angstrom),
+        ("deg", "rad", constants.degree),
+        ("mph", "m/s", constants.mph),
+        ("km/h", "m/s", constants.kmh),
+        ("G", "T", 1e-4),
+        ("rpm", "rad/s", 2 * constants.pi / 60),
+        ("kWh", "MJ", 3.6),
+        ("L", "m^3", 1e-3),
+        ("dyn", "N", 1e-5),
+        ("MeV/c^2", "kg", 1e6 * constants.eV / constants.c**2),
+    ],
+)
+def test_conversions_agree_with_scipy(unit, target, expected):
+    assert factor(unit, target) == pytest.approx(expected, rel=2e-7)
+
+
+@pytest.mark.parametrize(
+    ("celsius", "kelvin", "fahrenheit"), [(25, "298.15", "77"), (-40, "233.15", "-40"), (100, "373.15", "212")]
+)
+def test_temperatures_have_offsets(celsius, kelvin, fahrenheit):
+    degrees = Fraction(celsius)
+    assert float(convert(degrees, read_unit("degC"), read_unit("K"))) == pytest.approx(float(kelvin), abs=1e-9)
+    assert float(convert(degrees, read_unit("degC"), read_unit("degF"))) == pytest.approx(float(fahrenheit), abs=1e-9)
+    assert factor("J/(kg degC)", "J/(kg K)") == 1  # a step, not a point
+
+
+def test_different_dimensions_do_not_convert():
+    assert convert(Fraction(5), read_unit("m"), read_unit("kg")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("3.0×10⁸ m/s", 300_000_000, "m/s"),
+        ("1.6e-19C", Fraction(16, 10**20), "C"),
+        ("(9.8 ± 0.1) m/s²", Fraction(98, 10), "m/s^2"),
+        ("about 5 m", 5, "m"),
+        ("10 N, downward", 10, "N"),
+        ("10 m to the left", 10, "m"),
+        ("50 %", Fraction(1, 2), ""),
+        (r"\frac{3}{2} m", Fraction(3, 2), "m"),
+        (r"5\ \mathrm{m\,s^{-1}}", 5, "m/s"),
+        ("300K", 300, "K"),
+    ],
+)
+def test_reads_quantities(text, value, unit):
+    quantity = read_quantity(clean(text))
+    assert (quantity.number.value, quantity.unit) == (value, read_unit(unit))
+
+
+def test_a_formula_may_stand_for_the_number():
+    quantity = read_quantity(clean(r"2\pi \text{ s}"))
+    assert (quantity.formula, quantity.number, quantity.unit) == (r"2\pi", None, (("second", 1),))
+
+
+@pytest.mark.parametrize("text", ["5 apples", "", "m", "x", "5 m 3", "north"])
+def test_no_quantity(text):
+    assert read_quantity(text) is None
+
+
+def test_the_truths_unit_is_the_scale():
+    """1 % of 25 is 0.25, half a unit of its last figure 0.5; on the Kelvin scale 2 degrees would be granted."""
+    truth = read_quantity(clean("25 °C"))
+    assert same_quantity(read_quantity(clean("298.6 K")), truth, None)
+    assert not same_quantity(read_quantity(clean("299.2 K")), truth, None)
+    assert same_quantity(read_quantity(clean("27 °C")), truth, rel_tol=0.1)
+
+
+def test_pint_is_made_once_from_many_threads():
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(dimension_of("5 N"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [{"[mass]": 1, "[length]": 1, "[time]": -2}] * 8
+
+
+@settings(max_examples=200, deadline=1000)
+@given(st.text(alphabet="0123456789.eE+-*/^(){} mskgNJVCKμ°Ω\\textcdofrac%±", max_size=60))
+def test_any_text_is_read_or_refused(text):
+    cleaned = clean(text)
+    read_unit(cleaned)
+    read_quantity(cleaned)
+    dimension_of(text)
+
+
+@given(st.sampled_from(sorted(UNITS)), st.sampled_from(sorted(UNITS)), st.integers(1, 10**6))
+@settings(max_examples=150, deadline=1000)
+def test_there_and_back(first, second, number):
+    there = convert(Fraction(number), read_unit(first), read_unit(second))
+    if there is not None:
+        back = convert(there, read_unit(second), read_unit(first))
+        assert abs(back - number) <= Fraction(number, 10**9)

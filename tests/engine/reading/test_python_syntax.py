@@ -1,0 +1,56 @@
+import ast
+import gc
+import threading
+
+import pytest
+
+from engine.reading.python_syntax import literal, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("[1, (2.5, 'a')]", [1, (2.5, "a")]), ("  {'a': None}", {"a": None}), ("-1", -1), ("{1, 2}", {1, 2})],
+)
+def test_the_value_of_a_literal(text, value):
+    assert literal(text) == value
+
+
+@pytest.mark.parametrize("text", ["f(1)", "x", "1 +", "", "'a\x00'", "[" * 500 + "]" * 500, "{[]: 1}", "1; 2"])
+def test_what_is_no_literal(text):
+    with pytest.raises(ValueError, match="."):
+        literal(text)
+
+
+@pytest.mark.parametrize("text", ["def", "a b", "x = \x00", "\ud800", "(" * 1000])
+def test_what_is_not_python(text):
+    with pytest.raises(ValueError, match="not Python"):
+        parse(text)
+
+
+def test_many_threads_read_at_once():
+    """Without the lock CPython 3.11 fails here with a SystemError: a finaliser lets other threads in mid-parse."""
+    source = "\n".join(f"x{n} = [({n}, 'a'), f(g(h({n})))]" for n in range(60))
+    expected = ast.dump(ast.parse(source))
+    right = []
+
+    class Yields:
+        def __del__(self):
+            threading.Event().wait(1e-4)
+
+    def work():
+        for _ in range(8):
+            cycle = [Yields()]
+            cycle.append(cycle)
+            del cycle
+            right.append(ast.dump(parse(source)) == expected)
+
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(700, 10, 10)
+    assert right == [True] * 32

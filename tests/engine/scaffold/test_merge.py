@@ -1,0 +1,163 @@
+import json
+import random
+import time
+
+import pytest
+
+from engine.records import CausalEdge, PlanStep, Scaffold
+from engine.scaffold.merge import Conflict, merge_scaffolds
+from engine.scaffold.parsing import scaffold_from_object
+from engine.scaffolder import check_structure, execute, plan_agreement
+
+
+def scaffold(*rules, knowns=None, target=None, **fields):
+    edges = [CausalEdge(cause=causes.split(), effect=effect, rule=rule) for causes, effect, rule in rules]
+    return Scaffold(target_variable=target or edges[-1].effect, knowns=knowns or {}, causal_graph=edges, **fields)
+
+
+BASE = scaffold(("a b", "c", "c = a + b"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
+
+
+def test_one_scaffold_is_its_own_merge():
+    merge = merge_scaffolds([BASE])
+    assert merge.merged.causal_graph == BASE.causal_graph
+    assert (merge.answer, merge.merged.final_answer, merge.agreed, merge.conflicts) == ("15", "15", 1.0, ())
+
+
+def test_nothing_merges_to_nothing():
+    assert merge_scaffolds([]).merged is None
+
+
+def test_order_and_spelling_do_not_make_a_difference():
+    rules = ("ab bc", "ac_sum", "ac_sum = ab + bc"), ("ac_sum", "area", "2*ac_sum + 1")
+    given = scaffold(*rules, knowns={"ab": 3, "bc": 4})
+    other = scaffold(
+        ("ACsum", "Area", "1 + ACsum*2"), ("AB BC", "ACsum", "BC + AB"), knowns={"AB": 3, "BC": "4"}, target="Area"
+    )
+    merge = merge_scaffolds([given, given, other])
+    assert (merge.answer, merge.agreed) == ("15", 1.0)
+    assert merge.merged.knowns == {"ab": 3, "bc": 4}
+    assert [edge.effect for edge in merge.merged.causal_graph] == ["ac_sum", "area"]
+
+
+def test_two_variables_that_differ_in_case_stay_two():
+    circles = scaffold(("R r", "y", "R - r"), knowns={"R": 5, "r": 2})
+    assert merge_scaffolds([circles, circles]).answer == "3"
+
+
+def test_rules_with_equal_values_are_equivalent_and_chance_is_not():
+    doubled = scaffold(("x", "y", "2*x"), knowns={"x": 2})
+    added = scaffold(("x", "y", "x + x"), knowns={"x": 2})
+    chance = scaffold(("x", "y", "x + 2"), knowns={"x": 2})
+    assert merge_scaffolds([doubled, added]).answer == "4"
+    assert merge_scaffolds([doubled, chance]).conflicts == (Conflict("y", ("2*x", "x + 2")),)
+
+
+def test_a_rule_that_only_some_have_is_taken_where_it_is_needed():
+    direct = scaffold(("a b", "y", "2*(a + b) + 1"), knowns={"a": 3, "b": 4})
+    merge = merge_scaffolds([direct, BASE])
+    assert merge.answer == "15"
+    assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]  # the direct rule needs no c
+    assert merge.agreed == 0.5  # y of y and c
+
+
+def test_prose_gives_way_to_a_rule_that_can_be_read():
+    prose = scaffold(("a b", "c", "Add both"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
+    assert merge_scaffolds([prose, BASE]).answer == "15"
+    other = scaffold(("a b", "c", "Take the sum"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
+    assert merge_scaffolds([prose, other]).conflicts == (Conflict("c", ("Add both", "Take the sum")),)
+    alone = merge_scaffolds([prose, prose])
+    assert (alone.merged, alone.conflicts, alone.agreed) == (None, (), 1.0)  # agreed, but it does not execute
+
+
+def test_contradictions_are_listed():
+    rule = scaffold(("a b", "c", "a * b"), ("c", "y", "2*c + 1"), knowns={"a": 3, "b": 4})
+    known = BASE.model_copy(update={"knowns": {"a": 3, "b": 5}})
+    merge = merge_scaffolds([BASE, rule, known])
+    assert merge.merged is None
+    assert merge.conflicts == (Conflict("b", ("4", "5")), Conflict("c", ("c = a + b", "a * b")))
+    assert merge.agreed == 0.5
+
+
+def test_a_contradiction_beside_the_target_does_not_matter():
+    first = scaffold(("a", "side", "a + 1"), ("a", "y", "2*a"), knowns={"a": 3})
+    second = scaffold(("a", "side", "a + 2"), ("a", "y", "2*a"), knowns={"a": 3})
+    merge = merge_scaffolds([first, second])
+    assert (merge.answer, merge.agreed) == ("6", 0.5)
+    assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]
+
+
+def test_targets_must_be_one():
+    merge = merge_scaffolds([BASE, scaffold(("a b", "z", "a + b"), knowns={"a": 3, "b": 4})])
+    assert merge.conflicts == (Conflict("target_variable", ("y", "z")),)
+
+
+def test_a_cycle_of_two_halves_is_a_contradiction():
+    first = scaffold(("q", "p", "q + 1"), ("p", "y", "p"), knowns={"q": 1})
+    second = scaffold(("p", "q", "p - 1"), ("p", "y", "p"), knowns={"p": 2})
+    merge = merge_scaffolds([first, second])
+    assert merge.merged is None
+    assert {conflict.effect for conflict in merge.conflicts} <= {"p", "q"}
+
+
+def test_a_common_stated_answer_is_heard():
+    assert merge_scaffolds([BASE, BASE], ["15", " 15"]).answer == "15"
+    assert merge_scaffolds([BASE, BASE], ["16", "17"]).answer == "15"
+    assert merge_scaffolds([BASE, BASE], ["16", "16", None]).conflicts == (Conflict("y", ("15", "16")),)
+
+
+def test_the_merged_plan_follows_its_graph():
+    described = BASE.model_copy(update={
+        "computation_plan": [PlanStep(id="s1", target="c", inputs=["a", "b"], description="add them")],
+        "constraints_and_premises": ["a > 0"], "problem_model": "sums",
+    })  # fmt: skip
+    merged = merge_scaffolds([BASE, described]).merged
+    assert plan_agreement(merged) == 1.0
+    assert merged.computation_plan[0] == PlanStep(id="step1", target="c", inputs=["a", "b"], description="add them")
+    assert merged.computation_plan[1].inputs == ["step1"]
+    assert (merged.constraints_and_premises, merged.problem_model) == (["a > 0"], "sums")
+
+
+def test_knowns_of_different_units_are_a_contradiction():
+    metres = scaffold(("v t", "s", "v*t"), knowns={"v": "5 m/s", "t": "2 s"})
+    other = scaffold(("v t", "s", "v*t"), knowns={"v": "5 km/h", "t": "2 s"})
+    assert merge_scaffolds([metres, other]).conflicts == (Conflict("v", ("5 m/s", "5 km/h")),)
+
+
+def test_the_order_of_the_scaffolds_changes_neither_answer_nor_agreement():
+    rng = random.Random(3)
+    scaffolds = [
+        BASE,
+        scaffold(("a b", "y", "1 + 2*(b + a)"), knowns={"a": 3, "b": 4}),
+        scaffold(("a b", "d", "a - b"), ("d b", "y", "2*(d + 2*b) + 1"), knowns={"a": 3, "b": 4}),
+    ]
+    for _ in range(6):
+        rng.shuffle(scaffolds)
+        merge = merge_scaffolds(scaffolds)
+        assert (merge.answer, merge.agreed) == ("15", pytest.approx(1 / 3))
+
+
+def test_size_is_bounded():
+    rules = [(f"v{i}", f"v{i + 1}", f"v{i} + 1") for i in range(240)]
+    long = scaffold(*rules, knowns={"v0": 1})
+    start = time.process_time()
+    assert merge_scaffolds([long, long]).answer == "241"
+    assert merge_scaffolds([long] * 3).merged is None
+    assert time.process_time() - start < 15
+
+
+def test_real_groups(recorded):
+    merged, conflicting = 0, 0
+    for name in ("generator_1_rollouts", "generator_2_rollouts"):
+        for line in recorded[name].read_text(encoding="utf-8").splitlines():
+            rollouts = json.loads(line)["rollouts"]
+            scaffolds = [parsed for r in rollouts if (parsed := scaffold_from_object(r["scaffold"]).scaffold)]
+            merge = merge_scaffolds(scaffolds)
+            assert 0 <= merge.agreed <= 1
+            conflicting += bool(merge.conflicts)
+            if merge.merged is not None:
+                merged += 1
+                assert not merge.conflicts
+                assert execute(merge.merged).answer == merge.answer == merge.merged.final_answer
+                assert check_structure(merge.merged).faults == ()
+    assert (merged, conflicting) == (4, 34)

@@ -1,0 +1,324 @@
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.answers.stated_answers import stated_answer
+from engine.records import Scaffold
+from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
+from engine.scaffolder import to_json
+
+OBJECT = {
+    "target_variable": "y",
+    "knowns": {"x": 2},
+    "causal_graph": [{"cause": ["x"], "effect": "y", "rule": "y = x + 1"}],
+    "computation_plan": [{"id": "step1", "target": "y", "inputs": ["x"], "description": "add one"}],
+    "final_answer": "3",
+}
+TEXT = json.dumps(OBJECT)
+
+
+def changed(**changes):
+    return {**OBJECT, **changes}
+
+
+def rule_of(parsed):
+    assert parsed.scaffold is not None, parsed.fault
+    return parsed.scaffold.causal_graph[0].rule
+
+
+def test_json_needs_no_repair():
+    parsed = parse_scaffold(TEXT)
+    assert parsed == ParsedScaffold(Scaffold(**OBJECT), [], None, "3")
+
+
+@pytest.mark.parametrize(
+    ("text", "repairs"),
+    [
+        (f"```json\n{TEXT}\n```", ["code_fence"]),
+        (f"Here it is:\n{TEXT}\nDone.", ["prose_around"]),
+        (f"Let S = {{1, 2, ..., n and {{x}}. {TEXT}", ["prose_around"]),
+        (f"<think>maybe {TEXT.replace('+ 1', '+ 7')}</think>{TEXT}", ["thinking"]),
+        (TEXT.replace('"y = x + 1"}]', '"y = x + 1",},]'), ["trailing_commas"]),
+        (TEXT.replace('"knowns"', "// don't worry\n/* } */ \"knowns\""), ["comments"]),
+        (str(OBJECT), ["python_literal"]),
+        (str(OBJECT).replace("['x']", "('x',)"), ["python_literal"]),
+        (TEXT.replace("add one", "add\none"), ["raw_line_breaks"]),
+        (TEXT.replace("add one", 'the "best" way'), ["quotes_in_strings"]),
+        (TEXT.replace('"target_variable"', "target_variable"), ["bare_words"]),
+        (TEXT.replace('}, "causal_graph"', '} "causal_graph"'), ["missing_commas"]),
+        (json.dumps({"scaffold": OBJECT}), ["unwrapped"]),
+        (TEXT.replace('["x"], "effect"', '"x", "effect"'), ["scalar_cause"]),
+        (TEXT.replace('["x"], "desc', '"x", "desc'), ["scalar_input"]),
+        (TEXT.replace('["x"], "desc', '[{"ref": "x"}], "desc'), ["input_refs"]),
+        (TEXT.replace('"cause"', '"causes"'), ["renamed_key"]),
+        (TEXT.replace('"id": "step1", ', ""), ["missing_step_id"]),
+    ],
+)  # fmt: skip
+def test_each_mend_is_recorded_and_gives_the_same_graph(text, repairs):
+    parsed = parse_scaffold(text)
+    assert parsed.repairs == repairs
+    assert parsed.fault is None
+    assert parsed.scaffold.causal_graph == Scaffold(**OBJECT).causal_graph
+    assert parsed.scaffold.knowns == {"x": 2}
+    assert parsed.scaffold.computation_plan[0].inputs == ["x"]
+    assert parsed.scaffold.computation_plan[0].id == "step1"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\frac{x}{2} \cdot \sqrt{x}", r"\frac{x}{2} \cdot \sqrt{x}"),  # \c and \s are no JSON escapes
+        (r"\frac{x}{2} \times 3", r"\frac{x}{2} \times 3"),  # \f and \t are: they must not be eaten
+        (r"\binom{x}{2} + \theta + \rho + \nu + \beta", r"\binom{x}{2} + \theta + \rho + \nu + \beta"),
+        (r"\\frac{x}{2} \\times 3", r"\frac{x}{2} \times 3"),  # doubled as it should be
+        (r"\(x + 1\)", r"\(x + 1\)"),
+        (r"x\n+ 1", "x\n+ 1"),  # a line break that is meant
+        (r"x\tor 1", "x\tor 1"),
+        (r"caf\u00e9", "café"),
+    ],
+)
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_latex_survives(written, read, quote):
+    text = TEXT if quote == '"' else str(OBJECT)
+    parsed = parse_scaffold(text.replace("y = x + 1", written))
+    assert rule_of(parsed) == read
+
+
+def test_the_last_object_with_a_graph_counts():
+    first = json.dumps(changed(final_answer="1"))
+    assert parse_scaffold(f'{first} then {TEXT} and {{"note": 1}}').stated_answer == "3"
+    assert parse_scaffold(f"{TEXT}\n{TEXT[:90]}").stated_answer == "3"  # a second one is cut off
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "no_json"),
+        ("I do not know.", "no_json"),
+        ("[1, 2, 3]", "not_an_object"),
+        ('"text"', "not_an_object"),
+        (TEXT[:120], "cut_off"),
+        (f"```json\n{TEXT[:-1]}", "cut_off"),
+        ("<think>first I", "cut_off"),
+        ('{"a": 1}', "schema"),
+        ('{"target_variable": "y", "causal_graph": []}', "schema"),
+        ('{"target_variable": "", "causal_graph": [{"effect": "y", "rule": "1"}]}', "schema"),
+        ('{"causal_graph": [{"effect": "y", "rule": "1"}]}', "schema"),
+        ('{"target_variable": "y", "causal_graph": "x -> y"}', "schema"),
+        ('{"causal_graph": }{ "target_variable" }', "schema"),
+        ('{"causal_graph": ' + "[" * 3000 + "]" * 3000 + "}", "too_large"),
+        (TEXT.replace("2}", "[" * 60 + "]" * 60 + "}"), "too_large"),
+    ],
+)
+def test_faults_are_classified(text, kind):
+    parsed = parse_scaffold(text)
+    assert parsed.scaffold is None
+    assert parsed.fault.kind == kind
+
+
+def test_a_cut_off_reply_keeps_the_answer_that_it_states():
+    text = '```json\n{"target_variable": "y", "final_answer": "73", "causal_graph": [{"cause": ["x"], "eff'
+    parsed = parse_scaffold(text)
+    assert (parsed.fault.kind, parsed.stated_answer) == ("cut_off", "73")
+
+
+def test_forms_of_knowns():
+    listed = [{"name": "v", "value": 5, "unit": "m/s"}, "t = 3", {"k": 1}, "n"]
+    parsed = scaffold_from_object(changed(knowns=listed))
+    assert parsed.scaffold.knowns == {"v": "5 m/s", "t": "3", "k": 1, "n": None}
+    assert parsed.repairs == ["knowns_form"]
+    text = TEXT.replace('{"x": 2}', '{"p": 1/3, "q": 2*sqrt(3), r: C(10, 4), "s": NaN, "t": True}')
+    assert parse_scaffold(text).scaffold.knowns == {
+        "p": "1/3", "q": "2*sqrt(3)", "r": "C(10, 4)", "s": None, "t": True,
+    }  # fmt: skip
+
+
+def test_half_characters_are_replaced():
+    parsed = parse_scaffold(TEXT.replace("add one", "\\ud83d alone").replace('"x": 2', '"x": 2, "\\udc00": 1'))
+    assert parsed.repairs == ["half_characters"]
+    assert parsed.scaffold.computation_plan[0].description == "\ufffd alone"
+    assert parsed.scaffold.knowns == {"x": 2, "\ufffd": 1}
+    json.loads(to_json(parsed.scaffold).encode())
+
+
+def test_inputs_of_the_plan_name_steps_or_parts():
+    plan = [
+        {"id": "step1", "target": "volume", "inputs": ["x"]},
+        {
+            "id": "step2",
+            "target": "y",
+            "inputs": [{"ref": "step1.output"}, {"ref": "step1.volume"}, {"name": "x"}],
+        },
+        {"target": "z", "inputs": None},
+        "say something",
+    ]
+    parsed = scaffold_from_object(changed(computation_plan=plan))
+    assert [step.inputs for step in parsed.scaffold.computation_plan] == [["x"], ["step1", "volume", "x"], []]
+    assert parsed.scaffold.computation_plan[2].id == "step3"
+    assert parsed.repairs == ["input_refs", "missing_step_id", "dropped_step"]
+
+
+def test_rules_without_an_effect_are_dropped_and_that_is_seen():
+    graph = [*OBJECT["causal_graph"], {"cause": ["x"], "rule": "1"}, "x -> y", {"effect": "z", "cause": "a, b"}]
+    parsed = scaffold_from_object(changed(causal_graph=graph))
+    assert [(edge.effect, edge.cause, edge.rule) for edge in parsed.scaffold.causal_graph] == [
+        ("y", ["x"], "y = x + 1"),
+        ("z", ["a", "b"], ""),
+    ]
+    assert parsed.repairs == ["dropped_rule", "missing_rule", "scalar_cause"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(None, "no_json"), (5, "not_an_object"), ([OBJECT], "not_an_object"), ("", "no_json")]
+)
+def test_objects_of_foreign_files(value, kind):
+    assert scaffold_from_object(value).fault.kind == kind
+
+
+def test_objects_text_and_records_give_the_same():
+    wanted = Scaffold(**OBJECT)
+    for value in (OBJECT, TEXT, str(OBJECT), wanted):
+        assert scaffold_from_object(value).scaffold == wanted
+
+
+def test_too_many_rules_are_too_large():
+    graph = [{"cause": [f"v{i}"], "effect": f"v{i + 1}", "rule": f"v{i} + 1"} for i in range(100_000)]
+    start = time.process_time()
+    assert scaffold_from_object(changed(causal_graph=graph)).fault.kind == "too_large"
+    assert parse_scaffold(json.dumps(changed(causal_graph=graph))).fault.kind == "too_large"
+    assert time.process_time() - start < 10
+
+
+# ------------------------------------------------------------------ real replies
+
+
+def test_every_recorded_scaffold_is_parsed_or_classified(recorded):
+    kinds = {}
+    for path in recorded.values():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            for rollout in record.get("rollouts", [record]):
+                parsed = scaffold_from_object(rollout.get("scaffold", rollout.get("fused_scaffold")))
+                kind = parsed.fault.kind if parsed.fault else "parsed"
+                kinds[kind] = kinds.get(kind, 0) + 1
+                if parsed.scaffold:
+                    assert parsed.repairs[:1] == ["python_literal"]
+                    again = parse_scaffold(to_json(parsed.scaffold))
+                    assert (again.scaffold, again.repairs) == (parsed.scaffold, [])
+                    assert all(
+                        not name.startswith("{") for step in parsed.scaffold.computation_plan for name in step.inputs
+                    )
+    assert kinds == {"parsed": 253, "no_json": 3}  # three rollouts of one record have null in the scaffold's place
+
+
+# ------------------------------------------------------------------ stated answers
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("so \\boxed{25} or rather \\boxed{\\frac{1}{2}}.", "\\frac{1}{2}"),
+        ("\\[ \\boxed{113} \\]", "113"),
+        ("Final Answer: 4", "4"),
+        ("**Final answer:** $73$.", "73"),
+        ("Final Answer:\n```\n204\n```", "204"),
+        ("The answer is: **12 m/s**", "12 m/s"),
+        ("答案是：42", "42"),
+        ("Answer: 1\nAnswer: 2", "2"),
+        ('"final_answer": "m = 3, n = 4", "x": 1', "m = 3, n = 4"),
+        ("Final answer:\n```python", None),
+        ("Final answer: **", None),
+        ("Final answer: \\[", None),
+        ("\\boxed{}", None),
+        ("\\boxed{25", None),
+        ("I think 5", None),
+        ("", None),
+    ],
+)
+def test_stated_answers(text, answer):
+    assert stated_answer(text) == answer
+
+
+# ------------------------------------------------------------------ hostile text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"causal_graph": "' + "a" * 10_000_000,
+        "{" * 10_000_000,
+        '{"a":' * 2_000_000,
+        '"' * 10_000_000,
+        "{'a' " * 1_500_000,
+        "\\boxed{" * 1_000_000,
+        "final answer: " * 700_000,
+        " " * 10_000_000 + "{",
+        '{"causal_graph": "' + '"   ' * 2_000_000,
+        "{'causal_graph': " + "-" * 150_000 + "1}",
+        '{"causal_graph": ' + "1" * 150_000 + "}",
+        '{"causal_graph": ' + "(" * 150_000,
+        "{'causal_graph': [" + "'a' " * 40_000 + "]}",
+    ],
+    ids=range(13),
+)
+def test_ten_megabytes_end_soon(text):
+    start = time.process_time()
+    parsed = parse_scaffold(text)
+    assert time.process_time() - start < 5
+    assert parsed.fault.kind in ("too_large", "cut_off", "schema")
+
+
+_WORDS = [
+    '{"causal_graph": [', "'target_variable': 'y'", '"effect": "y"', '"rule": "\\frac', "//", "/*", "*/", "#",
+    "True", "None", "NaN", "1e999", "<think>", "</think>", "```json", "\\boxed{", "Answer: ", "\\u12", TEXT,
+]  # fmt: skip
+_pieces = st.sampled_from([*"{}[]()\"':,\\ \n0aé", *_WORDS])
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.sampled_from(["cause", "effect", "rule", "id", "target", "inputs", "ref", "name", "value", "x"]), inner
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_pieces, max_size=40).map("".join))
+def test_parsing_never_raises(text):
+    parsed = parse_scaffold(text)
+    assert (parsed.scaffold is None) == (parsed.fault is not None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(
+    ["target_variable", "knowns", "causal_graph", "computation_plan", "final_answer", "problem_model"], _values
+)))  # fmt: skip
+def test_any_object_gives_a_scaffold_or_a_fault(value):
+    parsed = scaffold_from_object(value)
+    assert (parsed.scaffold is None) == (parsed.fault is not None)
+
+
+_names = st.text("abcxyz_12", min_size=1, max_size=6)
+_rules = st.fixed_dictionaries({"cause": st.lists(_names), "effect": _names, "rule": st.text(max_size=20)})
+_steps = st.fixed_dictionaries({"id": _names, "target": _names, "inputs": st.lists(_names)})
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.builds(
+        Scaffold,
+        target_variable=_names,
+        knowns=st.dictionaries(_names, st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _names),
+        causal_graph=st.lists(_rules, min_size=1),
+        computation_plan=st.lists(_steps),
+    )
+)
+def test_written_scaffolds_are_read_back(scaffold):
+    parsed = parse_scaffold(to_json(scaffold))
+    if not parsed.repairs:
+        assert parsed.scaffold == scaffold
+    else:  # a rule's text may hold a tab before "imes", which is read as \times
+        assert parsed.repairs == ["latex_backslashes"]

@@ -1,0 +1,170 @@
+"""Means, paired differences, intervals, votes: worked by hand, against scipy, against resampling, and coverage."""
+
+import math
+import random
+
+import pytest
+from scipy import stats
+
+from engine.statistics.paired import clustered_mean, majority_vote, paired_difference, student_t_quantile
+
+
+def close(value):
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4.5, 10, 29, 99, 1000, 1e6])
+@pytest.mark.parametrize("probability", [0.001, 0.025, 0.3, 0.5, 0.6, 0.9, 0.975, 0.995, 0.99999])
+def test_quantile_is_scipys(probability, degrees):
+    assert student_t_quantile(probability, degrees) == pytest.approx(
+        stats.t.ppf(probability, degrees), rel=1e-8, abs=1e-8
+    )
+
+
+def test_quantiles_of_the_printed_tables():
+    assert student_t_quantile(0.975, 1) == pytest.approx(12.706, abs=5e-4)
+    assert student_t_quantile(0.975, 10) == pytest.approx(2.228, abs=5e-4)
+    assert student_t_quantile(0.975, 99) == pytest.approx(1.984, abs=5e-4)
+
+
+@pytest.mark.parametrize(("probability", "degrees"), [(0, 5), (1, 5), (0.5, 0), (math.nan, 5), (0.9, -1)])
+def test_quantile_refuses(probability, degrees):
+    with pytest.raises(ValueError, match="probability|degrees"):
+        student_t_quantile(probability, degrees)
+
+
+def test_mean_by_hand():
+    """m = 3/6; the clusters' sums of deviations are 1, 0, -1; squared error = 3/2 * 2 / 36 = 1/12."""
+    estimate = clustered_mean({"a": [1, 1], "b": [1, 0], "c": [0, 0]})
+    assert estimate.value == close(0.5)
+    assert estimate.standard_error == close(math.sqrt(1 / 12))
+    assert (estimate.clusters, estimate.observations) == (3, 6)
+    half = stats.t.ppf(0.975, 2) * math.sqrt(1 / 12)
+    assert (estimate.low, estimate.high) == (close(0.5 - half), close(0.5 + half))
+
+
+def test_mean_of_unequal_clusters_by_hand():
+    """m = 2/4; the sums of deviations are 3 * 1/2 - 1 = 1/2 and -1/2; squared error = 2 * (2 * 1/4) / 16 = 1/16."""
+    estimate = clustered_mean({"a": [1, 1, 0], "b": [0]})
+    assert (estimate.value, estimate.standard_error) == (close(0.5), close(0.25))
+
+
+def test_mean_of_single_observations_is_the_t_interval():
+    values = [0.2, 0.9, 0.4, 0.7, 0.1]
+    estimate = clustered_mean({str(number): [value] for number, value in enumerate(values)}, 0.9)
+    low, high = stats.t.interval(0.9, 4, loc=sum(values) / 5, scale=stats.sem(values))
+    assert (estimate.standard_error, estimate.low, estimate.high) == (close(stats.sem(values)), close(low), close(high))
+
+
+def test_samples_that_repeat_their_cluster_add_nothing():
+    one = clustered_mean({"a": [1], "b": [0], "c": [1], "d": [1]})
+    many = clustered_mean({"a": [1] * 5, "b": [0] * 5, "c": [1] * 5, "d": [1] * 5})
+    assert (many.value, many.standard_error) == (close(one.value), close(one.standard_error))
+
+
+def test_one_cluster_has_no_interval():
+    estimate = clustered_mean({"a": [1, 0]})
+    assert (estimate.value, estimate.standard_error, estimate.low, estimate.high) == (0.5, None, None, None)
+    assert not estimate.excludes_zero
+
+
+@pytest.mark.parametrize("clusters", [{}, {"a": []}, {"a": [1], "b": []}])
+def test_mean_refuses(clusters):
+    with pytest.raises(ValueError, match="cluster"):
+        clustered_mean(clusters)
+
+
+def test_difference_is_scipys_paired_t_interval():
+    rng = random.Random(3)
+    before = {f"p{number}": [float(rng.random() < 0.4) for _ in range(2)] for number in range(30)}
+    after = {name: [float(rng.random() < 0.6) for _ in range(2)] for name in before}
+    estimate = paired_difference(after, before)
+    of_clusters = [sum(after[name]) / 2 - sum(before[name]) / 2 for name in before]
+    low, high = stats.t.interval(0.95, 29, loc=sum(of_clusters) / 30, scale=stats.sem(of_clusters))
+    assert (estimate.low, estimate.high) == (close(low), close(high))
+    assert estimate.observations == 120
+
+
+def test_difference_by_hand_where_sides_differ_in_size():
+    """Means 3/4 and 1/2. Shares after: (2 - 1.5)/4 and -1/8; before: 1/4 and -1/4; difference -1/8 and 1/8."""
+    estimate = paired_difference({"a": [1, 1], "b": [1, 0]}, {"a": [1], "b": [0]})
+    assert estimate.value == close(0.25)
+    assert estimate.standard_error == close(math.sqrt(2 * 2 / 64))
+
+
+def test_difference_looks_at_common_clusters_only():
+    estimate = paired_difference({"a": [1], "b": [0], "x": [1]}, {"a": [0], "b": [0], "y": [1]})
+    assert (estimate.value, estimate.clusters) == (close(0.5), 2)
+    with pytest.raises(ValueError, match="no cluster"):
+        paired_difference({"x": [1]}, {"y": [1]})
+
+
+def test_hardness_that_both_sides_share_cancels():
+    before = {f"p{number}": [float(number % 2)] for number in range(40)}
+    after = {name: [value] for name, [value] in before.items()} | {"p0": [1.0], "p2": [1.0]}
+    paired = paired_difference(after, before)
+    apart = math.hypot(clustered_mean(after).standard_error, clustered_mean(before).standard_error)
+    assert paired.value == close(0.05)
+    assert paired.standard_error < apart / 3
+
+
+def test_excludes_zero():
+    assert paired_difference({"a": [3], "b": [3.1]}, {"a": [1], "b": [1]}).excludes_zero
+    assert paired_difference({"a": [1], "b": [1.1]}, {"a": [3], "b": [3]}).excludes_zero
+    assert not paired_difference({"a": [1], "b": [0]}, {"a": [0], "b": [1]}).excludes_zero
+    assert not paired_difference({"a": [1], "b": [0]}, {"a": [1], "b": [0]}).excludes_zero
+
+
+def drawn(rng, clusters, gain):
+    """Two arms on problems of their own hardness, two and three samples each; the true gain is ``gain``."""
+    before, after = {}, {}
+    for number in range(clusters):
+        chance = rng.choice((0.1, 0.4, 0.7)) if rng.random() < 0.8 else 0.0
+        before[str(number)] = [float(rng.random() < chance) for _ in range(2)]
+        after[str(number)] = [float(rng.random() < chance + gain) for _ in range(3)]
+    return after, before
+
+
+def test_errors_are_those_of_resampled_problems():
+    rng = random.Random(5)
+    after, before = drawn(rng, 60, 0.2)
+    names = list(before)
+    means, differences = [], []
+    for _ in range(2000):
+        chosen = rng.choices(names, k=len(names))
+        one = [value for name in chosen for value in after[name]]
+        other = [value for name in chosen for value in before[name]]
+        means.append(sum(one) / len(one))
+        differences.append(sum(one) / len(one) - sum(other) / len(other))
+    # Resampling divides by G, the estimate by G - 1; the rest is the chance of 2000 draws (1.6 %).
+    factor = math.sqrt(60 / 59)
+    assert clustered_mean(after).standard_error == pytest.approx(stats.tstd(means) * factor, rel=0.06)
+    assert paired_difference(after, before).standard_error == pytest.approx(stats.tstd(differences) * factor, rel=0.06)
+
+
+def test_coverage():
+    """Of 1000 experiments the 95 % interval holds the true gain in 930 to 970 (3 standard errors), none or some."""
+    for gain in (0.0, 0.2):
+        rng = random.Random(f"coverage {gain}")
+        held = 0
+        for _ in range(1000):
+            estimate = paired_difference(*drawn(rng, 25, gain))
+            held += estimate.low <= gain <= estimate.high
+        assert 930 <= held <= 970
+
+
+@pytest.mark.parametrize(
+    ("answers", "place"),
+    [
+        (["4", "5", "5"], 1),
+        (["4", "5", "6"], 0),
+        (["5 ", "4", " 5"], 0),
+        (["4", "5", "5", "4"], 0),
+        ([None, "7", None], 1),
+        ([None, None, None, "7"], 3),
+        ([None, None], None),
+        ([], None),
+    ],
+)
+def test_majority(answers, place):
+    assert majority_vote(answers) == place

@@ -1,0 +1,225 @@
+import errno
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from engine.errors import LockHeldError
+from engine.storage import append_log
+from engine.storage.append_log import AppendLog, LineReader, is_json_object, replace_file, writer_of
+
+FORK = multiprocessing.get_context("fork")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_lines_come_back_in_order(tmp_path):
+    log = AppendLog(tmp_path / "deep" / "a.jsonl")
+    with log.hold():
+        for number in range(3):
+            log.append(json.dumps({"n": number}).encode())
+    assert [json.loads(line.text)["n"] for line in LineReader(log.path).read()] == [0, 1, 2]
+
+
+def test_a_last_line_cut_at_any_byte_is_mended(tmp_path):
+    whole = [json.dumps({"n": number, "text": "ünï\\n"}, ensure_ascii=False).encode() for number in range(3)]
+    last = whole[2] + b"\n"
+    for cut in range(len(last) + 1):
+        path = tmp_path / f"{cut}.jsonl"
+        path.write_bytes(whole[0] + b"\n" + whole[1] + b"\n" + last[:cut])
+        log = AppendLog(path)
+        with log.hold():
+            log.append(b'{"n": 9}')
+        survived = cut >= len(last) - 1  # whole but for its newline is whole
+        assert [line["n"] for line in lines(path)] == ([0, 1, 2, 9] if survived else [0, 1, 9])
+        torn = path.with_name(path.name + ".torn")
+        assert (torn.read_bytes() if torn.exists() else b"") == (b"" if survived or not cut else last[:cut] + b"\n")
+
+
+def test_a_very_long_torn_line_is_moved_whole(tmp_path):
+    path = tmp_path / "a.jsonl"
+    tail = b"x" * 200_000
+    path.write_bytes(b"{}\n" + tail)
+    with AppendLog(path).hold():
+        pass
+    assert path.read_bytes() == b"{}\n"
+    assert (tmp_path / "a.jsonl.torn").read_bytes() == tail + b"\n"
+
+
+def test_a_second_writer_is_told_who_holds_the_file(tmp_path):
+    first, second = AppendLog(tmp_path / "a.jsonl"), AppendLog(tmp_path / "a.jsonl", wait_s=0)
+    with first.hold():
+        assert str(os.getpid()) in (writer_of(first.path) or "")
+        with (
+            pytest.raises(LockHeldError, match=rf"a\.jsonl[\s\S]*process {os.getpid()} on ") as caught,
+            second.hold(),
+        ):
+            pass
+        assert isinstance(caught.value, BlockingIOError)
+    assert writer_of(first.path) is None
+    with second.hold():
+        pass
+
+
+def test_a_writer_waits_in_the_time_it_is_given(tmp_path):
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    waiting = AppendLog(tmp_path / "a.jsonl", wait_s=3, sleep=sleep, clock=lambda: now[0])
+    with AppendLog(tmp_path / "a.jsonl").hold(), pytest.raises(LockHeldError), waiting.hold():
+        pass
+    assert 3 <= now[0] < 3.1
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    path = tmp_path / "a.jsonl"
+    ready = FORK.Event()
+
+    def hang():
+        with AppendLog(path).hold():
+            ready.set()
+            time.sleep(60)
+
+    process = FORK.Process(target=hang)
+    process.start()
+    assert ready.wait(10)
+    assert f"process {process.pid} " in writer_of(path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert writer_of(path) is None
+    with AppendLog(path, wait_s=0).hold():
+        pass
+
+
+def test_kill_9_at_random_moments_loses_nothing_that_was_said_to_be_written(tmp_path):
+    path = tmp_path / "a.jsonl"
+    chance = random.Random(1)
+
+    def write(pipe, start):
+        log = AppendLog(path)
+        with log.hold():
+            for number in range(start, start + 10**6):
+                log.append(json.dumps({"n": number, "pad": "x" * (number * 37 % 5000)}).encode())
+                os.write(pipe, b"%d\n" % number)
+
+    count = 0
+    for _ in range(12):
+        inside, outside = os.pipe()
+        process = FORK.Process(target=write, args=(outside, count))
+        process.start()
+        os.close(outside)
+        time.sleep(0.02 + chance.random() * 0.05)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        with os.fdopen(inside, "rb") as said:
+            told = [int(line) for line in said.read().splitlines(keepends=True) if line.endswith(b"\n")]
+        with AppendLog(path).hold():
+            pass
+        numbers = [line["n"] for line in lines(path)]
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) >= count + len(told)
+        count = len(numbers)
+    assert count > 0
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    log = AppendLog(tmp_path / "a.jsonl")
+    real = os.write
+
+    def short(fd, content):
+        if len(content) > 8:
+            return real(fd, bytes(content[:8]))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with log.hold():
+        log.append(b"{}")
+        monkeypatch.setattr(append_log.os, "write", short)
+        with pytest.raises(OSError, match="No space"):
+            log.append(b'{"a": "long enough"}')
+        monkeypatch.undo()
+        log.append(b'{"b": 1}')
+    assert lines(log.path) == [{}, {"b": 1}]
+
+
+def test_short_writes_are_continued(tmp_path, monkeypatch):
+    log = AppendLog(tmp_path / "a.jsonl")
+    real = os.write
+    monkeypatch.setattr(append_log.os, "write", lambda fd, content: real(fd, bytes(content[:3])))
+    with log.hold():
+        log.append(b'{"a": "long enough"}')
+    assert lines(log.path) == [{"a": "long enough"}]
+
+
+def test_append_needs_the_lock_and_a_single_line(tmp_path):
+    log = AppendLog(tmp_path / "a.jsonl")
+    with pytest.raises(RuntimeError, match="hold"):
+        log.append(b"{}")
+    with log.hold(), pytest.raises(ValueError, match="newline"):
+        log.append(b"{\n}")
+
+
+def test_only_a_whole_object_is_a_whole_line():
+    text = b'{"a": [1, {"b": "}"}]}'
+    assert is_json_object(text)
+    assert not any(is_json_object(text[:cut]) for cut in range(len(text)))
+    assert not is_json_object(b"12")
+    assert not is_json_object(b"[" * 100_000)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def test_a_reader_hands_out_each_line_once_and_no_half_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    reader = LineReader(path)
+    assert list(reader.read()) == []
+    seen = []
+    for part in (b'{"a"', b": 1}\n\n", b'{"b": 2}\n{"c"', b": 3}"):
+        with path.open("ab") as stream:
+            stream.write(part)
+        seen.append([(line.number, line.text) for line in reader.read()])
+    assert seen == [[], [(1, b'{"a": 1}')], [(3, b'{"b": 2}')], []]
+    assert [(line.number, line.text) for line in reader.read(to_the_end=True)] == [(4, b'{"c": 3}')]
+
+
+def test_a_torn_last_line_is_reported_at_the_end(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{}\n{"a')
+    assert [line.fault for line in LineReader(path).read(to_the_end=True)] == ["", "the last line is cut off"]
+
+
+def test_a_file_that_was_replaced_is_read_again(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}\n')
+    reader = LineReader(path)
+    assert len(list(reader.read())) == 2
+    assert not reader.replaced()
+    replace_file(path, b'{"b": 1}\n')
+    assert reader.replaced()
+    assert [(line.number, line.text) for line in reader.read()] == [(1, b'{"b": 1}')]
+
+
+def test_a_line_longer_than_the_limit_is_skipped_without_its_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(append_log, "MAX_LINE_BYTES", 1 << 20)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n' + b"x" * (3 << 20) + b'\n{"b": 2}\n')
+    found = [(line.number, line.text, line.fault) for line in LineReader(path).read()]
+    assert found == [(1, b'{"a": 1}', ""), (2, b"", "longer than 1 MiB"), (3, b'{"b": 2}', "")]
+
+
+def test_a_file_is_replaced_at_once(tmp_path):
+    path = tmp_path / "a.json"
+    replace_file(path, b"old")
+    with path.open("rb") as before:
+        replace_file(path, b"new")
+        assert before.read() == b"old"
+    assert path.read_bytes() == b"new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]

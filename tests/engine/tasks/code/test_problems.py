@@ -1,0 +1,185 @@
+import json
+
+import pytest
+
+from engine.errors import InputError
+from engine.records import Problem
+from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, facts_of, row_of
+
+MBPP = {
+    "text": "Write a function to add two numbers.",
+    "code": "def helper(a):\r\n\treturn a\r\ndef add(a, b):\r\n\treturn helper(a) + b",
+    "task_id": 7,
+    "test_setup_code": "",
+    "test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert int(add(0, 0)) == 0"],
+    "challenge_test_list": [],
+}
+
+
+def apps(given, **changes):
+    row = {
+        "problem_id": 12,
+        "question": "Add the numbers.\r\n",
+        "solutions": json.dumps(["print(sum(map(int, input().split())))"]),
+        "input_output": json.dumps(given) if not isinstance(given, str) else given,
+        "difficulty": "interview",
+        "url": "",
+        "starter_code": "",
+    }
+    return code_problem({**row, **changes}, "x", prefix="apps_train")
+
+
+def test_a_row_of_mbpp():
+    problem = code_problem(MBPP, "x")
+    facts = facts_of(problem)
+    assert (problem.id, problem.task, problem.text) == ("mbpp_7", "code", MBPP["text"])
+    assert (facts.entry_point, facts.io_mode, facts.public_count) == ("add", "call", 1)
+    assert [test["kind"] for test in facts.tests] == ["call", "call", "assert"]
+    assert facts.reference == "def helper(a):\n\treturn a\ndef add(a, b):\n\treturn helper(a) + b"
+    assert problem.meta["test_list"] == MBPP["test_list"]
+
+
+def test_a_sanitized_row_has_its_imports_as_setup():
+    row = {"prompt": "P", "task_id": 3, "code": "def f(): return 1", "test_imports": ["import math"],
+           "test_list": ["assert math.isclose(f(), 1)"], "source_file": "x"}  # fmt: skip
+    problem = code_problem(row, "x", prefix="mbpp_sanitized")
+    assert problem.id == "mbpp_sanitized_3"
+    assert facts_of(problem).tests == ({"kind": "assert", "code": row["test_list"][0], "setup": "import math"},)
+    assert facts_of(problem).entry_point == "f"  # math.isclose is no name that the reference defines
+
+
+def test_a_row_of_apps_that_reads_stdin():
+    problem = apps({"inputs": ["1 2\r\n", ["3 4", "5"]], "outputs": ["3\n", ["7.5"]]})
+    facts = facts_of(problem)
+    assert (problem.id, facts.io_mode, facts.entry_point) == ("apps_train_12", "stdin", None)
+    assert facts.tests == (
+        {"kind": "stdin", "stdin": "1 2\n", "expected": "3\n", "cmp": "tokens"},
+        {"kind": "stdin", "stdin": "3 4\n5", "expected": "7.5", "cmp": "float"},
+    )
+    assert problem.meta["difficulty"] == "interview"
+
+
+def test_a_row_of_apps_that_is_called():
+    given = {"fn_name": "twoSum", "inputs": [[[1, 2], 3], [[1], 0.5]], "outputs": [[[0, 1]], [0.5]]}
+    facts = facts_of(apps(given))
+    assert facts.tests[0] == {
+        "kind": "call", "fn": "twoSum", "args": "[[1, 2], 3]", "expected": "[0, 1]", "cmp": "sequence"
+    }  # fmt: skip
+    assert (facts.tests[1]["expected"], facts.tests[1]["cmp"]) == ("0.5", "float")
+    method = facts_of(apps(given, starter_code="class Solution:\r\n    def twoSum(self, nums, k):\r\n"))
+    assert (method.entry_point, method.tests[0]["fn"]) == ("Solution.twoSum", "Solution.twoSum")
+
+
+def test_integers_that_python_would_not_read():
+    digits = "7" * 20_000
+    given = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [-{digits}]}}'
+    test = facts_of(apps(given)).tests[0]
+    assert test["args"] == f"[{hex((10**20_000 - 1) // 9 * 7)}]"
+    assert test["expected"].startswith("-0x")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("", "no_tests"),
+        ({"inputs": [], "outputs": []}, "no_tests"),
+        ({}, "no_tests"),
+        ("{", "bad_json"),
+        ("[" * 100_000, "bad_json"),
+        ('{"inputs": [' + "7" * 60_000 + '], "outputs": [1]}', "bad_json"),
+        ({"inputs": ["1"], "outputs": []}, "unequal_tests"),
+        ({"fn_name": "f", "inputs": [1], "outputs": [1]}, "unreadable_test"),
+        ({"fn_name": "os; f", "inputs": [[1]], "outputs": [1]}, "unreadable_test"),
+        ({"inputs": ["x" * MAX_TESTS_CHARS], "outputs": ["1"]}, "tests_too_large"),
+        ([1], "malformed"),
+    ],
+)
+def test_rows_that_cannot_be_used_say_why(given, reason):
+    with pytest.raises(UnusableRowError) as caught:
+        apps(given)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"test_list": []}, "no_tests"),
+        ({"test_list": ["assert f("]}, "unreadable_test"),
+        ({"text": " "}, "no_statement"),
+        ({"test_list": [7]}, "malformed"),
+    ],
+)
+def test_mbpp_rows_that_cannot_be_used_say_why(change, reason):
+    with pytest.raises(UnusableRowError) as caught:
+        code_problem({**MBPP, **change}, "x")
+    assert caught.value.reason == reason
+
+
+def test_what_is_too_large_is_left_out_and_counted():
+    problem = apps({"inputs": ["1", "x" * MAX_TESTS_CHARS, "2"], "outputs": ["1", "2", "3"]})
+    assert [test["stdin"] for test in facts_of(problem).tests] == ["1", "2"]
+    assert problem.meta["tests_left_out"] == 1
+    assert [test["input"] for test in problem.meta["test_list"]] == ["1", "2"]
+
+
+def test_another_row_is_no_code():
+    assert code_problem({"problem": "1 + 1?", "answer": "2"}, "x") is None
+
+
+@pytest.mark.parametrize(
+    "problem", [code_problem(MBPP, "x"), apps({"inputs": ["1"], "outputs": ["2"]})], ids=["mbpp", "apps"]
+)
+def test_a_written_row_is_read_back_as_the_same_problem(problem):
+    row = json.loads(json.dumps(row_of(problem)))
+    again = code_problem(row, "y")
+    assert (again.id, again.text, again.answer) == (problem.id, problem.text, problem.answer)
+    assert row.keys() >= {"dataset", "task_id", "prompt", "canonical_solution", "test_list", "test_setup_code"}
+
+
+def test_a_row_of_our_own_needs_little():
+    tests = [{"kind": "call", "fn": "f", "args": "(1,)", "expected": "2"}]
+    facts = facts_of(code_problem({"problem": "P", "tests": tests}, "x"))
+    assert (facts.entry_point, facts.io_mode, facts.public_count) == ("f", "call", 0)
+    for bad in ({"kind": "call", "fn": "f", "args": "f(1)", "expected": "2"}, {"kind": "call"}, {"kind": "x"}, 7):
+        with pytest.raises(UnusableRowError):
+            code_problem({"problem": "P", "tests": [bad]}, "x")
+
+
+def test_a_function_that_the_setup_brings_is_not_the_entry_point():
+    test = {"kind": "assert", "code": "assert isclose(f(1), 5) == True", "setup": "from math import isclose"}
+    assert facts_of(code_problem({"prompt": "p", "tests": [test]}, "p1")).entry_point == "f"
+
+
+_CALL = {"kind": "call", "fn": "f", "args": "[1]", "expected": "2"}
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ({"kind": "assert", "code": "assert f(1 =="}, "not Python"),
+        ({"kind": "assert", "code": "assert f(1) == 1", "setup": "x = ("}, "not Python"),
+        ({**_CALL, "kwargs": "[1]"}, "kwargs"),
+        ({**_CALL, "kwargs": "{1"}, "not Python"),
+        ({**_CALL, "kwargs": "{1: 2}"}, "kwargs"),
+        ({**_CALL, "cmp": "exactly"}, "cmp is 'exactly'"),
+        ({"kind": "stdin", "stdin": "1", "expected": "2", "cmp": "sequence"}, "cmp is 'sequence'"),
+    ],
+)
+def test_a_test_that_no_run_could_ask_is_refused_when_it_is_read(test, said):
+    with pytest.raises(UnusableRowError, match=said) as refused:
+        code_problem({"prompt": "p", "tests": [test]}, "p1")
+    assert refused.value.reason == "unreadable_test"
+
+
+@pytest.mark.parametrize("seconds", ["5", -1, 0, True, float("nan"), float("inf")])
+def test_a_time_limit_is_a_number_of_seconds(seconds):
+    with pytest.raises(UnusableRowError, match="time_limit_s"):
+        code_problem({"prompt": "p", "tests": [_CALL], "time_limit_s": seconds}, "p1")
+
+
+@pytest.mark.parametrize(
+    "answer", ["12", "[]", "{}", '{"io_mode": "call", "entry_point": "f", "tests": []}', "[" * 9999]
+)
+def test_a_problem_without_tests_is_refused(answer):
+    with pytest.raises(InputError, match="p1"):
+        facts_of(Problem(id="p1", text="P", answer=answer, task="code"))

@@ -1,0 +1,114 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tasks.code.reply import MAX_CODE, extract, normalised
+
+OK, NONE, THINK, FENCE, SYNTAX = "ok", "no_code", "unclosed_think", "unclosed_fence", "syntax_error"
+F = "def f():\n    return 1"
+INDENTED = F.replace("\n", "\n   ")
+USE = "print(f())\nprint(f())\nprint(f())"
+METHOD = "class Solution:\n    def g(self): pass"
+
+
+def fenced(code, tag="python"):
+    return f"```{tag}\n{code}\n```"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry_point", "thinking", "code", "status"),
+    [
+        # thinking
+        (f"<think>first</think>\n{fenced(F)}", "f", "first", F, OK),
+        (f"<THINK>\nfirst\n</THINK>\n{fenced(F)}", "f", "first", F, OK),
+        (f"draft {fenced('A')}\n</think> {fenced('B')}", None, f"draft {fenced('A')}", "B", OK),
+        ("draft ```python A``` </think> ```python B```", None, "draft ```python A```", "B", OK),
+        ("<think> ```python A```", None, "```python A```", None, THINK),
+        (f"<think>one</think> two <think> three {fenced(F)}", "f", "one", None, THINK),
+        (f"<think>a</think>b</think>{fenced(F)}", "f", "a</think>b", F, OK),
+        (fenced("s = '<think>'"), None, None, "s = '<think>'", OK),
+        # which fence
+        (f"{fenced(F)}\nUse it:\n{fenced(USE)}", "f", None, F, OK),
+        (f"{fenced('def f(): return 0')}\n{fenced(F)}", "f", None, F, OK),
+        (f"{fenced(F)}\n{fenced('x = 1', '')}", "f", None, F, OK),
+        (f"{fenced('$ pip install x', 'bash')}\n{fenced(F, '')}", "f", None, F, OK),
+        (f"{fenced('x = 1')}\n{fenced('y = 2')}", None, None, "y = 2", OK),
+        (f"{fenced('g = 1')}\n{fenced('y = 2')}", "f", None, "y = 2", OK),
+        (f"{fenced('words and words', '')}", None, None, None, NONE),
+        (fenced('{"f": 1}', "json"), None, None, None, NONE),
+        (fenced(F, "Python3"), "f", None, F, OK),
+        (fenced(F, "{.python}"), "f", None, F, OK),
+        (f"````python\ns = '''\n```\n'''\n{F}\n````", "f", None, f"s = '''\n```\n'''\n{F}\n", OK),
+        (f"~~~python\n{F}\n~~~", "f", None, F, OK),
+        (f"Stray:\n```\nand then\n{fenced(F)}", "f", None, F, OK),
+        (f"Use ```f``` like this: {fenced(F)}", "f", None, F, OK),
+        (f"1. So:\n   ```python\n   {INDENTED}\n   ```", "f", None, F, OK),
+        (fenced(F).replace("\n", "\r\n"), "f", None, F, OK),
+        (fenced(METHOD), "Solution", None, METHOD, OK),
+        ("```python\nf = lambda: 1\n```", "f", None, "f = lambda: 1", OK),
+        # what is missing
+        ("```python\ndef f():\n    return (1,", "f", None, None, FENCE),
+        (f"```python\n{F}", "f", None, F, FENCE),
+        (f"```python\n{F}", "g", None, None, FENCE),
+        (fenced("def f(:"), "f", None, "def f(:", SYNTAX),
+        (fenced(""), "f", None, None, NONE),
+        (F, "f", None, F, OK),
+        ("Sorry", None, None, None, NONE),
+        ("Answer: 42", None, None, None, NONE),
+        ("I cannot solve this.", None, None, None, NONE),
+        ("", None, None, None, NONE),
+    ],
+)  # fmt: skip
+def test_the_table(text, entry_point, thinking, code, status):
+    reply = extract(text, entry_point=entry_point)
+    strip = str.strip if reply.code else lambda value: value
+    assert (reply.thinking, strip(reply.code), reply.status) == (thinking, strip(code), status)
+
+
+def test_reasoning_that_the_endpoint_gives_is_the_thinking():
+    assert extract(fenced(F), reasoning=" first ").thinking == "first"
+    assert extract(f"<think>old</think>{fenced(F)}", reasoning="new").thinking == "new"
+    assert extract(f"<think>old</think>{fenced(F)}", reasoning="  ").thinking == "old"
+    assert extract("", reasoning="only thoughts").status == NONE
+
+
+HOSTILE = {
+    "10 MB of words": "a" * 10_000_000,
+    "10 MB of ticks": "`" * 10_000_000,
+    "10 MB fence": "```python\n" + "a=1\n" * 2_500_000 + "```",
+    "100k fences": "```python\nx=1\n```\n" * 100_000,
+    "100k almost defining": "```python\nf=(\n```\n" * 100_000,
+    "100k inline": "```python x``` " * 100_000,
+    "100k openers": "```python\n" * 100_000,
+    "tags": "<think>" * 500_000 + "</think>" * 500_000,
+    "parentheses": fenced("(" * 50_000 + ")" * 50_000),
+    "minus": fenced("-" * 100_000 + "1"),
+    "sum": fenced("x = " + "+".join("1" * 60_000)),
+    "NUL": fenced("\0"),
+    "half a pair": fenced("\ud800"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_ends_soon(name):
+    started = time.process_time()
+    extract(HOSTILE[name], entry_point="f")
+    assert time.process_time() - started < 4
+
+
+@given(st.text(st.sampled_from(list("`~\n <>/thinkpyo=1f():\r\t")) | st.characters(), max_size=200))
+def test_no_text_raises(text):
+    reply = extract(text, entry_point="f")
+    assert reply.code is not None or reply.status != OK
+    assert reply.code is None or (len(reply.code) <= MAX_CODE and reply.code)
+
+
+def test_equal_programs_are_equal_texts():
+    one = 'def f(a,b):\n    """Adds."""\n    # really\n    return a+b'
+    other = "def f(a, b):\n\n    return (a + b)"
+    assert normalised(one) == normalised(other) == "def f(a, b):\n    return a + b"
+    assert normalised("def f(): 'only a docstring'") == "def f():\n    pass"
+    assert normalised("def f(:") is None
+    assert normalised("return 1") != normalised("return 2")

@@ -1,0 +1,117 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tasks.code.test_cases import as_statement, called_names, from_assert, from_literal, to_literal
+
+
+@pytest.mark.parametrize(
+    ("statement", "args", "expected"),
+    [
+        ("assert f(1, [2, 3]) == 4", (1, [2, 3]), 4),
+        ("assert 4 == f(1)", (1,), 4),
+        ("assert (f('a')) == ('b',)  ", ("a",), ("b",)),
+        ("assert f() == None", (), None),
+        ("assert f(-1, +2) == -3, 'message'", (-1, 2), -3),
+        ("assert f(2**10) == 2*(3+4)/7 - 1 // 1 + 5 % 3", (1024,), 3.0),
+        ("assert f({1: 'a'}) == set([1, 1, 2])", ({1: "a"},), {1, 2}),
+        ("assert f((1, 2)) == tuple([1])\r\n", ((1, 2),), (1,)),
+        ("assert f(b'x', 1e400) == set()", (b"x", float("inf")), set()),
+    ],
+)
+def test_a_call_with_literals_becomes_a_call_test(statement, args, expected):
+    row = from_assert(statement)
+    assert (row["kind"], row["fn"], row["cmp"]) == ("call", "f", "exact")
+    got = from_literal(row["args"]), from_literal(row["expected"])
+    assert got == (args, expected)
+    assert [type(part) for part in got[0]] == [type(part) for part in args]
+    assert type(got[1]) is type(expected)
+
+
+def test_keyword_arguments_are_kept():
+    row = from_assert("assert f(1, k=[2]) == 3")
+    assert from_literal(row["kwargs"]) == {"k": [2]}
+    assert as_statement(row) == "assert f(1, k=[2]) == 3"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "assert f([Pair(1, 2)]) == 3",
+        "assert int(f(1)) == 3",
+        "assert f(1)",
+        "assert not f(1)",
+        "assert f(1) != 2",
+        "assert f(1) == f(2)",
+        "assert f(1) == g(2)",
+        "assert 1 == 1",
+        "assert set([1]) == set([1])",
+        "assert math.isclose(f(1), 0.5)",
+        "assert f(*[1]) == 2",
+        "assert f(**{'a': 1}) == 2",
+        "x = f(1)\nassert x == 2",
+        "assert f(10**10**10) == 1",
+        "assert f(9**9**9**9) == 1",
+        "assert f(1/0) == 1",
+        "assert f('a' * 10**9) == 1",
+        "assert f({[]: 1}) == 1",
+        "assert f(...) == 1",
+        "assert f(" + "[" * 190 + "]" * 190 + ") == [__import__('os').system('id')]",
+    ],
+)
+def test_everything_else_stays_an_assert(statement):
+    assert from_assert(statement) == {"kind": "assert", "code": statement}
+
+
+def test_a_setup_keeps_the_assert():
+    assert from_assert("assert f(1) == 2", "import math\r\n") == {
+        "kind": "assert",
+        "code": "assert f(1) == 2",
+        "setup": "import math\n",
+    }
+
+
+def test_what_is_not_python_is_refused():
+    for text in ("assert f(1 == 2", "assert " + "(" * 5000):
+        with pytest.raises(ValueError, match="not Python"):
+            from_assert(text)
+
+
+def test_the_outermost_call_comes_first():
+    assert called_names(from_assert("assert int(f(g(1))) == 3")) == ["int", "f", "g"]
+    assert called_names(from_assert("assert f(1) == 3")) == ["f"]
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.sets(st.integers() | st.text(max_size=2), max_size=3)
+        | st.dictionaries(st.integers() | st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(plain)
+def test_a_literal_reads_back_as_the_same_value(value):
+    assert repr(from_literal(to_literal(value))) == repr(value) or from_literal(to_literal(value)) == value
+
+
+def test_integers_of_any_length_have_a_literal():
+    big = 10**20_000 + 1
+    assert from_literal(to_literal([big, -big])) == [big, -big]
+
+
+def test_what_has_no_literal_is_refused():
+    endless = []
+    endless.append(endless)
+    for value in (float("nan"), object(), endless, frozenset()):
+        with pytest.raises(ValueError, match=r"."):
+            to_literal(value)

@@ -1,0 +1,45 @@
+import json
+
+import pytest
+
+from grpo_training.demos.ablation import PLAIN, VariantResult, table, teacher_traces
+
+
+def test_a_variant_is_compared_with_grpo_alone_on_the_same_problems():
+    plain = VariantResult({"a": [0.0, 0.0], "b": [1.0, 0.0]}, kl=[0.1, 0.3], seconds=[10, 20])
+    better = VariantResult({"a": [1.0, 1.0], "b": [1.0, 1.0]}, kl=[0.2, 0.2], seconds=[30, 30])
+    rows = [line.split(" | ") for line in table({PLAIN: plain, "better": better}).splitlines()[2:]]
+    assert rows[0][1].startswith("25.0% (")
+    assert rows[0][2:] == ["-", "0.100 to 0.300", "15 |"]
+    assert rows[1][1] == "100.0% (100.0% to 100.0%)"
+    assert rows[1][2].startswith("+75.0 (")  # two problems: differences 1 and 0.5, t quantile 12.7, so 0 is inside
+    assert rows[1][2].endswith("not told from chance")
+
+
+def test_the_teacher_of_the_ablation_is_right():
+    from engine.datasets import load_problems
+    from engine.task import task_named
+
+    problems = {problem.id: problem for problem in load_problems("quickstart")}
+    traces = [json.loads(line) for line in teacher_traces().splitlines()]
+    assert len(traces) == 240
+    for trace in traces[::12]:
+        problem = problems[trace["task_id"]]
+        task = task_named(problem.task)
+        assert task.measure(task.parse(trace["full_response"], problem), problem).is_correct
+        assert problem.text in trace["messages"][-1]["content"]
+
+
+def test_the_traces_are_taken_by_the_fine_tune(tmp_path):
+    pytest.importorskip("transformers")
+    from transformers import AutoTokenizer
+
+    from grpo_training.cli.settings import ROOT
+    from grpo_training.finetune.config import load_config
+    from grpo_training.finetune.data.teacher_samples import load_teacher_samples
+
+    path = tmp_path / "traces.jsonl"
+    path.write_text(teacher_traces())
+    config = load_config(ROOT / "grpo_training/configs/pocket.yaml")
+    samples = load_teacher_samples(path, AutoTokenizer.from_pretrained(ROOT / "data/models/pocket"), config)
+    assert len(samples) == 240

@@ -1,0 +1,198 @@
+import os
+import resource
+import signal
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from engine.errors import InputError, ScaffoldError  # noqa: E402
+from grpo_training.finetune.export import export_model  # noqa: E402
+from grpo_training.finetune.model_loading import load_model, trained_weights  # noqa: E402
+from grpo_training.finetune.offline.checkpoints import (  # noqa: E402
+    Checkpoint,
+    State,
+    Validation,
+    best_checkpoints,
+    check_same_run,
+    checkpoint_to_export,
+    checkpoints,
+    load_checkpoint,
+    mend_folders,
+    remove_old_checkpoints,
+    save_checkpoint,
+    write_folder,
+)
+from tests.support.tiny_model import settings, write_model  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def model(folder):
+    return load_model(settings(folder))[0]
+
+
+def state(step, rewards=None, kl=0.0):
+    held_out = None if rewards is None else Validation(tuple(rewards), kl, 2.0)
+    return State(step, "late", 1.5, 10 * step, {"learning_rate": 0.1}, "abc", held_out)
+
+
+def found(*measured):
+    return [Checkpoint(None, state(step, rewards, kl)) for step, (rewards, kl) in enumerate(measured, start=1)]
+
+
+def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
+    with torch.no_grad():
+        for weight in trained_weights(model).values():
+            weight.normal_()
+    tensors = {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}, "reference": {5: torch.tensor([1.5])}}
+    saved = save_checkpoint(tmp_path, model, state(12, [0.5, 0.25]), tensors)
+    assert saved.folder == tmp_path / "checkpoint-12"
+    (read,) = checkpoints(tmp_path)
+    assert read == saved
+    assert read.state.validation.reward == 0.375
+    other, _ = load_model(settings(folder))
+    loaded = load_checkpoint(read, other)
+    assert loaded["reference"][5].tolist() == [1.5]
+    assert loaded["optimizer"]["state"][0]["step"] == 3.0
+    theirs = trained_weights(other)
+    assert all(torch.equal(weight, theirs[name]) for name, weight in trained_weights(model).items())
+
+
+def test_checkpoints_are_read_by_step_and_what_is_unfinished_is_none(model, tmp_path):
+    for step in (2, 10, 9):
+        save_checkpoint(tmp_path, model, state(step), {})
+    (tmp_path / "checkpoint-11.unfinished").mkdir()
+    (tmp_path / "checkpoint-12").mkdir()  # no state.json: not ours
+    (tmp_path / "checkpoint-x").mkdir()
+    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 9, 10]
+
+
+def test_a_broken_checkpoint_is_named(model, tmp_path):
+    saved = save_checkpoint(tmp_path, model, state(1), {})
+    (saved.folder / "training.pt").write_bytes(b"torn")
+    with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
+        load_checkpoint(saved, model)
+    (saved.folder / "state.json").write_text("{")
+    with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json"):
+        checkpoints(tmp_path)
+
+
+def test_tensors_that_carry_code_are_refused(model, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (os.system, (f"touch {tmp_path}/ran",))
+
+    saved = save_checkpoint(tmp_path, model, state(1), {})
+    torch.save({"optimizer": Evil()}, saved.folder / "training.pt")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_checkpoint(saved, model)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_another_configuration_is_refused_with_its_differences(tmp_path):
+    checkpoint = Checkpoint(tmp_path, state(3))
+    check_same_run(checkpoint, {"learning_rate": 0.1}, "abc")
+    with pytest.raises(InputError, match=r"beta: None there, 0\.5 now; the training samples are others"):
+        check_same_run(checkpoint, {"learning_rate": 0.1, "beta": 0.5}, "other")
+
+
+# ------------------------------------------------------------------ which one is best
+
+
+def test_the_best_by_reward_and_the_best_within_the_kl_limit():
+    measured = found(([0.5], 0.01), ([0.7], 0.05), ([0.9], 0.4), ([0.9], 0.5))
+    best = best_checkpoints(measured, kl_limit=0.1)
+    assert best["reward"].state.step == 3  # of equals the earlier one
+    assert best["kl"].state.step == 2
+    far = best_checkpoints(measured[2:], kl_limit=0.1)
+    assert far["kl"].state.step == 3  # none is within the limit: the nearest
+    assert best_checkpoints([Checkpoint(None, state(1))], 0.1) == {}
+
+
+def test_an_earlier_checkpoint_is_exported_only_where_it_is_better_by_more_than_chance():
+    # differences 0.4, 0.4, 0.4, 0.4: no spread; and 0.9, -0.5, 0.5, -0.5: mean 0.1, standard error 0.36
+    clear = found(([0.9, 0.8, 0.7, 0.9], 0.0), ([0.5, 0.4, 0.3, 0.5], 0.0))
+    assert checkpoint_to_export(clear, 0.1).state.step == 1
+    chance = found(([1.0, 0.0, 0.9, 0.0], 0.0), ([0.1, 0.5, 0.4, 0.5], 0.0))
+    assert best_checkpoints(chance, 0.1)["reward"].state.step == 1
+    assert checkpoint_to_export(chance, 0.1).state.step == 2
+    assert checkpoint_to_export([Checkpoint(None, state(1)), Checkpoint(None, state(2))], 0.1).state.step == 2
+
+
+def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):
+    for step, (reward, kl) in enumerate([(0.1, 0.0), (0.9, 9.0), (0.8, 0.0), (0.2, 0.0), (0.3, 0.0)], start=1):
+        save_checkpoint(tmp_path, model, state(step, [reward], kl), {})
+    remove_old_checkpoints(tmp_path, keep=1, kl_limit=0.1)
+    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 3, 5]
+    remove_old_checkpoints(tmp_path, keep=None, kl_limit=0.1)
+    assert len(checkpoints(tmp_path)) == 3
+
+
+# ------------------------------------------------------------------ whole folders
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "merged"
+    write_folder(target, lambda folder: (folder / "a").write_text("old"))
+    write_folder(target, lambda folder: (folder / "b").write_text("new"))
+    assert [path.name for path in target.iterdir()] == ["b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["merged"]
+
+
+def test_a_writer_that_fails_leaves_the_old_folder_and_nothing_else(tmp_path):
+    target = tmp_path / "merged"
+    write_folder(target, lambda folder: (folder / "a").write_text("old"))
+
+    def broken(folder):
+        (folder / "a").write_text("half")
+        raise OSError(28, "No space left on device")
+
+    def interrupted(folder):
+        (folder / "a").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(ScaffoldError, match=r"Cannot write .*merged") as raised:
+        write_folder(target, broken)
+    assert "No space left" in raised.value.why
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(target, interrupted)
+    assert (target / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["merged"]
+
+
+def test_a_disk_that_is_full_leaves_no_half_written_model(folder, tmp_path):
+    model, tokenizer = load_model(settings(folder))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for room in (100, 3000, 20_000):  # enough for nothing, for the small files, for the adapter but not the model
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+            with pytest.raises(ScaffoldError, match="Cannot write"):
+                save_checkpoint(tmp_path, model, state(1), {"optimizer": torch.zeros(9000)})
+            assert list(tmp_path.iterdir()) == []
+        with pytest.raises(ScaffoldError, match=r"Cannot write .*(lora|merged)"):
+            export_model(model, tokenizer, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not (tmp_path / "merged").exists()
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_after_a_crash_at_any_moment_the_old_or_the_new_folder_is_there(tmp_path):
+    old, new = tmp_path / "merged.replaced", tmp_path / "merged"
+    old.mkdir()
+    (old / "a").write_text("old")
+    (tmp_path / "merged.unfinished").mkdir()
+    mend_folders(tmp_path)  # it died between the two renames
+    assert (new / "a").read_text() == "old"
+    old.mkdir()
+    mend_folders(tmp_path)  # it died before the old one was removed
+    assert [path.name for path in tmp_path.iterdir()] == ["merged"]

@@ -1,0 +1,176 @@
+import json
+import random
+import threading
+
+import pytest
+
+from agents.generator import generator_messages
+from engine import task as task_module
+from engine.records import Candidate, Outcome, Problem
+from engine.reward_evaluator import RewardEvaluator
+from engine.task import Measurement, task_named
+from engine.tasks.math.quickstart import problems as quickstart_problems
+from grpo_training.finetune.online.rewards import NothingScoredError, TaskReward, dataset_rows
+
+
+def solved(answer: str) -> str:
+    """A whole scaffold whose graph gives ``answer``."""
+    return json.dumps(
+        {
+            "target_variable": "x",
+            "knowns": {"a": int(answer) - 1},
+            "causal_graph": [{"cause": ["a"], "effect": "x", "rule": "a + 1"}],
+            "computation_plan": [{"id": "s1", "target": "x", "inputs": ["a"], "description": "one more"}],
+            "final_answer": answer,
+        }
+    )
+
+
+def problem(number: int, **changes) -> Problem:
+    return Problem(id=f"p{number}", text=f"Say {number}.", answer=str(number), **changes)
+
+
+def columns_of(rows):
+    return {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
+
+
+def score(reward, problems, texts, **extra):
+    completions = [[{"role": "assistant", "content": text}] for text in texts]
+    return reward(
+        prompts=[None] * len(texts),
+        completions=completions,
+        completion_ids=[[number] for number in range(len(texts))],
+        trainer_state=None,
+        **columns_of(dataset_rows(problems, "compact")),
+        **extra,
+    )
+
+
+class FakeTask:
+    """A task whose completion says how checking it ends: ``fault``, or the value of ``r_ans``."""
+
+    name, prompts, prompt_variables = "fake", "", frozenset({"answer_form"})
+
+    def prompt_values(self, problem):
+        return {"answer_form": "a number"}
+
+    def parse(self, text, problem, reasoning=None):
+        return Candidate(outcome=Outcome.OK, answer=text, stated_answer=reasoning)
+
+    def measure(self, candidate, problem):
+        if candidate.answer == "fault":
+            return Measurement({}, None, Outcome.INFRA_FAULT)
+        right = candidate.answer == problem.answer
+        return Measurement({"r_ans": float(right), "r_graph": problem.meta.get("graph")}, right, Outcome.OK)
+
+
+@pytest.fixture
+def reward():
+    with TaskReward(RewardEvaluator(), workers=4) as one:
+        yield one
+
+
+@pytest.fixture
+def fake(monkeypatch, reward):
+    import engine.tasks
+
+    engine.tasks.fake = FakeTask()
+    monkeypatch.setitem(task_module._TASKS, "math", "engine.tasks:fake")
+    yield reward
+    del engine.tasks.fake
+
+
+def test_a_right_scaffold_earns_more_than_a_wrong_answer_and_a_wrong_one_more_than_no_scaffold(reward):
+    right, wrong, none = score(reward, [problem(7)] * 3, [solved("7"), solved("8"), "I do not know."])
+    assert right == pytest.approx(1.0)
+    assert wrong == pytest.approx(right - 0.5)  # r_ans weighs a half; graph and logic are the same
+    assert none == 0.0
+
+
+def test_shuffled_batches_score_each_completion_against_its_own_problem(reward):
+    numbers = list(range(2, 34))
+    random.Random(3).shuffle(numbers)
+    texts = [solved(str(number if number % 3 else number + 1)) for number in numbers]
+    score(reward, [problem(number) for number in numbers], texts)
+    assert [one.problem.id for one in reward.latest] == [f"p{number}" for number in numbers]
+    assert [one.is_correct for one in reward.latest] == [bool(number % 3) for number in numbers]
+    assert [one.text for one in reward.latest] == texts
+
+
+def test_identical_completions_of_different_problems_are_told_apart(reward):
+    rewards = score(reward, [problem(7), problem(8), problem(7)], [solved("7")] * 3)
+    assert rewards[0] == rewards[2] > rewards[1]
+
+
+def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
+    metrics = {}
+    rewards = score(fake, [problem(7)] * 4, ["7", "8", "fault", "7"], log_metric=metrics.__setitem__)
+    assert rewards == [1.0, 0.0, None, 1.0]
+    assert metrics == {
+        "rewards/r_ans/mean": pytest.approx(2 / 3),
+        "pass_rate": pytest.approx(2 / 3),
+        "faults/infra": 0.25,
+        "faults/model": 0.0,
+        "faults/verifier_timeout": 0.0,
+    }
+
+
+def test_a_run_where_nothing_can_be_scored_stops_and_one_score_in_between_saves_it(fake):
+    barren, alive = ["fault", "fault"], ["fault", "7"]
+    for texts in (barren, barren, alive, barren, barren):
+        score(fake, [problem(7)] * 2, texts)
+    with pytest.raises(NothingScoredError, match="last 3 batches") as stopped:
+        score(fake, [problem(7)] * 2, barren)
+    assert stopped.value.exit_code == 3
+    assert "infra_fault 11" in stopped.value.why
+
+
+def test_meta_travels_as_text_whatever_its_keys_are(fake):
+    problems = [problem(7, meta={"graph": 0.5, "tests": [[1, "é"]]}), problem(7), problem(7, meta={"other": None})]
+    rewards = score(fake, problems, ["7"] * 3)
+    assert rewards == [pytest.approx((0.5 * 1 + 0.25 * 0.5) / 0.75), 1.0, 1.0]
+    assert fake.latest[0].problem == problems[0]
+
+
+def test_the_reasoning_that_a_tokenizer_tells_apart_reaches_the_task(fake, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        FakeTask,
+        "parse",
+        lambda self, text, problem, reasoning=None: heard.append((text, reasoning)) or Candidate(outcome=Outcome.OK),
+    )
+    rows = columns_of(dataset_rows([problem(1)] * 3, "compact"))
+    fake(
+        completions=[
+            [{"role": "assistant", "content": "c", "thinking": "t"}],
+            "plain",
+            [{"role": "assistant", "content": None}],
+        ],
+        completion_ids=[[1], [2], [3]],
+        **rows,
+    )
+    assert sorted(heard, key=str) == [("", None), ("c", "t"), ("plain", None)]
+
+
+def test_several_are_scored_at_a_time(fake, monkeypatch):
+    meeting = threading.Barrier(4, timeout=5)  # passes only if four threads are inside at once
+    monkeypatch.setattr(
+        FakeTask, "parse", lambda *_, **__: meeting.wait() is None or Candidate(outcome=Outcome.OK, answer="7")
+    )
+    assert score(fake, [problem(7)] * 4, ["7"] * 4) == [1.0] * 4
+
+
+def test_the_prompt_is_the_generators_own_without_experiences():
+    (one,) = quickstart_problems("train", 1)
+    (row,) = dataset_rows([one], "compact")
+    expected = generator_messages(task_named("math"), one, (), "compact")
+    assert row["prompt"] == [{"role": message.role, "content": message.content} for message in expected]
+    assert one.text in row["prompt"][-1]["content"]
+
+
+def test_trl_names_the_metric_after_the_reward(reward):
+    pytest.importorskip("trl")
+    from trl.trainer.utils import get_callable_name, is_async_callable
+
+    assert get_callable_name(reward) == "r_total"
+    assert not is_async_callable(reward)

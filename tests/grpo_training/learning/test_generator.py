@@ -1,0 +1,180 @@
+"""``--logprobs``: from the flag over the wire into the cache, and from there to a row of the fine-tune."""
+
+import json
+
+import pytest
+
+from engine.errors import InputError
+from grpo_training.learning import generator as generator_process
+from tests.conftest import ROOT
+from tests.support.fault_server import chat_app, serve_in_thread
+
+POCKET = ROOT / "data/models/pocket"
+ASKED = {"logprobs", "return_token_ids"}
+
+
+def scaffold(answer):
+    return json.dumps(
+        {
+            "target_variable": "apples",
+            "knowns": {"crates": 3, "each": answer // 3},
+            "causal_graph": [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates * each"}],
+            "computation_plan": [{"id": "s1", "target": "apples", "inputs": ["crates", "each"], "description": "*"}],
+            "final_answer": str(answer),
+        }
+    )
+
+
+def reply(body, index):
+    """The right scaffold for even samples, a wrong one for odd ones; the analyst's requests get the same."""
+    return scaffold((12, 15)[index % 2])
+
+
+class Runs:
+    """A data set of two problems, and generator 1 on it against servers of any kind."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        self.cache = directory / "cache"
+        self._config = directory / "api_config.json"
+        self._dataset = directory / "problems.jsonl"
+        rows = [{"id": f"p{n}", "problem": f"{n}: crates of four, three times?", "answer": "12"} for n in (1, 2)]
+        self._dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def generate(self, server, *more, model="m"):
+        """One start against a server of some kind; gives the bodies that asked for rollouts."""
+        app = chat_app(reply, **server)
+        with serve_in_thread(app) as url:
+            entry = {"api_key": "EMPTY", "base_url": url, "model": model}
+            self._config.write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))
+            places = ("--api-config", self._config, "--cache-dir", self.cache, "--experiences-dir", self.experiences)
+            flags = ("--dataset", self._dataset, "--rollouts", 2, "--temperature", 1.0, *more)
+            assert generator_process.main(1, [str(one) for one in (*places, *flags)]) == 0
+        assert not any(ASKED & set(seen.body) for seen in app["seen"] if seen.body["model"] == "analyst")
+        return [seen.body for seen in app["seen"] if seen.body["model"] == model]
+
+    @property
+    def experiences(self):
+        return self._directory / "experiences"
+
+    def completions(self):
+        lines = (self.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
+        return [rollout["completion"] for line in lines for rollout in json.loads(line)["rollouts"]]
+
+
+def said(capsys):
+    """What was printed since the last look, in one line."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path)
+
+
+def with_both(body, index):
+    return {"token_ids": [7, index], "logprobs": {"content": [{"logprob": -0.5}, {"logprob": -1.5}]}}
+
+
+GIVES_BOTH = {"reply_fields": with_both}
+
+
+def test_the_flag_asks_for_what_the_fine_tune_takes_and_for_the_models_own_distribution(runs, capsys):
+    bodies = runs.generate(GIVES_BOTH, "--logprobs")
+    assert bodies
+    assert all(body["logprobs"] is True and body["return_token_ids"] is True for body in bodies)
+    assert not any("response_format" in body for body in bodies)
+    first, second = runs.completions()[:2]
+    assert (first["token_ids"], second["token_ids"]) == ([7, 0], [7, 1])
+    assert first["logprobs"] == [-0.5, -1.5]
+    out = said(capsys)
+    assert "log-probs stored for 4 of 4 rollouts" in out
+    assert "⚠ --logprobs" not in out
+
+
+def test_without_the_flag_nothing_of_it_is_sent(runs, capsys):
+    bodies = runs.generate({})
+    assert all(not ASKED & set(body) and "response_format" in body for body in bodies)
+    assert "log-probs" not in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("server", "missing"),
+    [
+        ({"rejects": ("logprobs", "return_token_ids")}, "no token ids and no log-probs"),
+        ({}, "no token ids and no log-probs"),  # ignored without a word
+        ({"rejects": ("logprobs",), "reply_fields": lambda body, index: {"token_ids": [7]}}, "no log-probs"),
+        ({"reply_fields": lambda body, index: {"logprobs": {"content": [{"logprob": -1}]}}}, "no token ids"),
+    ],
+)
+def test_an_endpoint_that_gives_none_is_told_once_and_the_run_goes_on(runs, capsys, server, missing):
+    runs.generate(server, "--logprobs")
+    assert len(runs.completions()) == 4
+    out = said(capsys)
+    assert out.count("⚠ --logprobs") == 1
+    assert f"the endpoint returned {missing}. Such rollouts are kept" in out
+    assert "log-probs stored for 0 of 4 rollouts" in out
+
+
+def test_replies_that_were_journalled_without_log_probs_do_not_serve(runs):
+    first = runs.generate(GIVES_BOTH)
+    assert runs.generate(GIVES_BOTH, "--fresh") == []  # the journal has them
+    again = runs.generate(GIVES_BOTH, "--logprobs", "--fresh")
+    assert len(again) == len(first)
+    assert all(completion["logprobs"] == [-0.5, -1.5] for completion in runs.completions())
+    assert runs.generate(GIVES_BOTH, "--logprobs", "--fresh") == []
+
+
+def test_a_cache_goes_on_with_the_value_it_was_made_with(runs, capsys):
+    runs.generate(GIVES_BOTH, "--logprobs", "--max-problems", 1)
+    with pytest.raises(InputError, match="logprobs: True there, False now"):
+        runs.generate(GIVES_BOTH)
+    said(capsys)
+    assert all(body["logprobs"] for body in runs.generate(GIVES_BOTH, "--resume"))
+    assert "log-probs stored for 4 of 4 rollouts" in said(capsys)
+
+
+def test_a_cache_that_is_older_than_the_flag_goes_on_without_it(runs):
+    runs.generate(GIVES_BOTH, "--max-problems", 1)
+    manifest = runs.cache / "generator_1_run.json"
+    written = json.loads(manifest.read_text())
+    assert written["configuration"]["settings"].pop("logprobs") is False
+    manifest.write_text(json.dumps(written))
+    with pytest.raises(InputError, match="logprobs: False there, True now"):
+        runs.generate(GIVES_BOTH, "--logprobs")
+    [body] = runs.generate(GIVES_BOTH, "--logprobs", "--resume")
+    assert not ASKED & set(body)
+    assert runs.generate(GIVES_BOTH) == []
+
+
+def test_what_the_server_sampled_is_what_the_fine_tune_trains_on(runs):
+    transformers = pytest.importorskip("transformers")
+    from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.data.rollout_data import load_groups
+    from grpo_training.finetune.data.tokenising import tokenise_groups
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(POCKET)
+
+    def fields(body, index):
+        # Every character a token of its own: a cut that the tokenizer would never choose by itself.
+        ids = [token for letter in reply(body, index) for token in tokenizer(letter).input_ids]
+        ids.append(tokenizer.eos_token_id)
+        return {"token_ids": ids, "logprobs": {"content": [{"logprob": -0.01 * place} for place in range(len(ids))]}}
+
+    runs.generate({"reply_fields": fields}, "--logprobs", "--prompts", "compact", model=str(POCKET))
+    config = GRPOTrainingConfig(
+        model_name_or_path=str(POCKET),
+        dataset_path=runs.cache,
+        experiences_dir=runs.experiences,
+        prompts="compact",
+        temperature=1.0,
+    )
+    groups, report = load_groups(config)
+    rows, more = tokenise_groups(groups, tokenizer, config)
+    assert (report.dropped, report.remarks, more.dropped, more.remarks) == ({}, {}, {}, {})
+    assert [[row.reward for row in group] for group in rows] == [[1.0, pytest.approx(0.5)]] * 2
+    for row in rows[0]:
+        assert row.ids_source == "server"
+        assert tokenizer.decode(row.completion_ids[:-1]) in (scaffold(12), scaffold(15))
+        assert len(row.completion_ids) > len(tokenizer(scaffold(12)).input_ids) + 1
+        assert row.old_logps == pytest.approx([-0.01 * place for place in range(len(row.completion_ids))])

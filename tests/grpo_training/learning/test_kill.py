@@ -1,0 +1,121 @@
+"""kill -9 at random moments: nothing lost, nothing twice, nothing paid for again but what was in flight."""
+
+import json
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from tests.support.main_loop import World, normalised
+
+pytestmark = pytest.mark.timeout(900)
+
+KILLS = 50
+LATENCY_S = 0.08
+SLACK_S = 0.5  # from a reply's departure to its place in the journal, on a busy machine
+WINDOW = 2
+
+
+def kill_at_random_moments(world, start, rng, kills):
+    """Start the command again and again; kill it while it comes up or while it works. The times of the kills."""
+    times = []
+    while len(times) < kills:
+        seen = len(world.traffic.requests)
+        process = start()
+        if rng.random() < 0.3:
+            time.sleep(rng.uniform(0, 1.5))
+        else:
+            until = time.monotonic() + 30
+            while process.poll() is None and len(world.traffic.requests) == seen and time.monotonic() < until:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.8))
+        if process.poll() is not None:
+            assert process.returncode == 0, process.stdout.read()
+            return times
+        process.kill()
+        process.wait()
+        times.append(time.monotonic())
+    return times
+
+
+def assert_nothing_paid_twice(world, undisturbed, kills):
+    """Each request came once, and once more for each kill that met it in flight."""
+    excused = Counter()
+    for entry in world.traffic.requests:
+        for moment in kills:
+            left = entry["left"] or float("inf")
+            if entry["came"] <= moment <= left + SLACK_S:
+                excused[entry["body"]] += 1
+                break
+    there, clean = world.traffic.counts(), undisturbed.traffic.counts()
+    assert there.keys() == clean.keys()
+    for body, count in there.items():
+        assert count <= clean[body] + excused[body], json.loads(body)["messages"][-1]["content"][:200]
+
+
+def undisturbed_run(directory, files, aime2024, command, *flags):
+    """A run that nobody kills; for the critic its traffic only."""
+    world = World(directory, files, latency_s=LATENCY_S)
+    with world:
+        for number in (1, 2, 3) if command == "critic" else ():
+            world.generate(number, aime2024)
+        world.traffic.requests.clear()
+        process = world.start(command, *flags)
+        assert process.wait(120) == 0, process.stdout.read()
+    return world
+
+
+@pytest.mark.parametrize("command", ["generator1", "critic"])
+def test_kill_nine(recorded, aime2024, tmp_path, command):
+    rng = random.Random(command)
+    files = list(recorded.values())
+    flags = ["--window", WINDOW, *(() if command == "critic" else ("--dataset", aime2024))]
+    undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, command, *flags)
+    killed = 0
+    for trial in range(KILLS):
+        with World(tmp_path / f"killed{trial}", files, latency_s=LATENCY_S) as world:
+            if command == "critic":
+                world.cache.mkdir(parents=True)
+                for source in undisturbed.cache.glob("generator_*"):
+                    (world.cache / source.name).write_bytes(source.read_bytes())
+                world.experiences.mkdir(parents=True)
+                for source in undisturbed.experiences.glob("generator_*"):
+                    (world.experiences / source.name).write_bytes(source.read_bytes())
+            kills = kill_at_random_moments(world, lambda: world.start(command, *flags), rng, KILLS - killed)
+            if len(kills) == KILLS - killed:
+                process = world.start(command, *flags)
+                output, _ = process.communicate(timeout=120)
+                assert process.returncode == 0, output
+            assert normalised(world) == normalised(undisturbed)
+            assert_nothing_paid_twice(world, undisturbed, kills)
+        killed += len(kills)
+        if killed >= KILLS:
+            return
+    pytest.fail(f"only {killed} kills met a running process")
+
+
+FORGETFUL = """
+import sys
+from engine.llm.journal import RequestJournal
+from grpo_training.cli.entry import run_command
+from grpo_training.generator1 import main
+RequestJournal.get_many = lambda self, keys: {}
+run_command(lambda: main(sys.argv[1:]))
+"""
+
+
+def test_a_journal_that_forgets_would_be_noticed(recorded, aime2024, tmp_path):
+    files = list(recorded.values())
+    flags = ("--window", 8, "--dataset", aime2024, "--max-problems", 16)
+    undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, "generator1", *flags)
+    script = tmp_path / "forgetful.py"
+    script.write_text(FORGETFUL)
+    with World(tmp_path / "killed", files, seed=1, longest_s=1.5) as world:
+        # The first reply of the window is the last: its neighbours are journalled, and not yet in the cache.
+        kills = kill_at_random_moments(world, lambda: world.start_script(script, *flags), random.Random(5), 6)
+        process = world.start_script(script, *flags)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+        with pytest.raises(AssertionError):
+            assert_nothing_paid_twice(world, undisturbed, kills)

@@ -1,0 +1,495 @@
+"""The main job from end to end: recorded replies of a real model over a real connection."""
+
+import functools
+import json
+import subprocess
+import time
+
+import pytest
+
+from engine.errors import FatalEndpointError, IncompleteRunError, InputError, LockHeldError, MissingInputError
+from engine.llm.retry import RetryPolicy
+from engine.storage.append_log import writer_of
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
+from tests.support.main_loop import World, fusions_of, groups_of, normalised
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    quick = functools.partial(RetryPolicy, first_wait_s=0.01, max_wait_s=0.05)
+    monkeypatch.setattr("grpo_training.learning.session.RetryPolicy", quick)
+
+
+@pytest.fixture
+def files(recorded):
+    return list(recorded.values())
+
+
+def run_all(world, aime2024, *more):
+    for number in (1, 2, 3):
+        assert world.generate(number, aime2024, *more) == 0
+    assert world.criticise() == 0
+
+
+def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, tmp_path, capsys):
+    with World(tmp_path, files, copies=False) as world:
+        assert world.generate(1, aime2024) == 0
+        assert world.generate(2, aime2024) == 0
+        assert world.criticise("--generators", "1,2") == 0
+    for number in (1, 2):
+        groups = groups_of(world, number)
+        assert [group["problem_id"] for group in groups] == [f"aime2024_{n:03}" for n in range(1, 31)]
+        rollouts = [rollout for group in groups for rollout in group["rollouts"]]
+        assert len(rollouts) == 90
+        assert {rollout["outcome"] for rollout in rollouts} <= {"ok", "model_fault"}
+        assert all(rollout["r_total"] is not None for rollout in rollouts)
+        assert all(group["policy"]["model"] == f"generator_{number}" for group in groups)
+    fusions = fusions_of(world)
+    assert len({(fusion["problem_id"], fusion["generator_id"]) for fusion in fusions}) == len(fusions) == 60
+    out = capsys.readouterr().out
+    assert "generator_1: μ=" in out
+    assert "→ Extract (σ>τ)" in out
+    assert "✅ Saved: When a " in out
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_failing_calls_change_nothing(files, aime2024, tmp_path, seed):
+    clean, faulty = tmp_path / "clean", tmp_path / "faulty"
+    with World(clean, files) as undisturbed:
+        run_all(undisturbed, aime2024, "--max-problems", 20)
+    plan = FaultPlan(seed=seed, rate=0.3, stall_s=1.5)
+    with World(faulty, files, plan=plan) as world:
+        world.write_config(world.base_url, timeout_s=1)
+        run_all(world, aime2024, "--max-problems", 20)
+    assert sum(plan.injected.values()) >= 30
+    assert len(plan.injected) >= 8
+    assert normalised(world) == normalised(undisturbed)
+    for learner in ("generator_1", "generator_2", "generator_3", "critic"):
+        assert json.loads((world.experiences / f"{learner}_experiences.json").read_text())
+
+
+def test_a_group_that_cannot_be_had_stays_open_and_the_same_command_goes_on(files, aime2024, tmp_path):
+    with World(tmp_path / "clean", files) as undisturbed:
+        undisturbed.generate(1, aime2024, "--max-problems", 12)
+    plan = FaultPlan(seed=3, rate=1.0, kinds=("500",), max_consecutive_per_request=4)
+    with World(tmp_path / "faulty", files, plan=plan) as world:
+        flags, stops = ("--max-problems", 12, "--attempts", 2), []
+        for _ in range(60):
+            try:
+                assert world.generate(1, aime2024, *flags) == 0
+                break
+            except IncompleteRunError as error:
+                stops.append(error)
+    assert stops
+    assert all(error.exit_code == 2 and "Stopped: aime2024_" in str(error) for error in stops)
+    assert normalised(world) == normalised(undisturbed)
+
+
+@pytest.mark.parametrize("latency_seed", [1, 2, 3])
+def test_the_order_of_replies_does_not_matter(files, aime2024, tmp_path, latency_seed):
+    with World(tmp_path / "even", files) as even:
+        run_all(even, aime2024, "--max-problems", 12)
+    with World(tmp_path / "uneven", files, seed=latency_seed, longest_s=0.15) as uneven:
+        run_all(uneven, aime2024, "--max-problems", 12)
+    assert normalised(uneven) == normalised(even)
+
+
+def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        run_all(world, aime2024, "--max-problems", 6)
+        before, asked = normalised(world), len(world.traffic.requests)
+        run_all(world, aime2024, "--max-problems", 6)
+        assert normalised(world) == before
+        assert len(world.traffic.requests) == asked
+        assert world.generate(1, aime2024, "--max-problems", 8) == 0  # more problems go further
+    assert len(groups_of(world, 1)) == 8
+
+
+def test_another_configuration_is_refused_with_the_choice(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 3)
+        with pytest.raises(InputError, match="tau: 0.05 there, 0.2 now\n.*--resume.*--fresh"):
+            world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2)
+        assert world.generate(1, "physics", "--max-problems", 4, "--prompts", "compact", "--resume") == 0
+        assert len(groups_of(world, 1)) == 4
+        assert world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2, "--fresh") == 0
+        assert len(groups_of(world, 1)) == 3
+        assert (world.cache / "generator_1_rollouts.jsonl.old1").exists()
+
+
+def test_what_else_an_endpoint_is_sent_belongs_to_the_configuration(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 1)
+        world.write_config(world.base_url, extra_body={"top_k": 20})
+        with pytest.raises(InputError, match=r"extra_body of generator_1: None there, {'top_k': 20} now"):
+            world.generate(1, aime2024, "--max-problems", 2)
+        assert world.generate(1, aime2024, "--max-problems", 1, "--fresh") == 0
+        assert world.generate(1, aime2024, "--max-problems", 2) == 0
+
+
+def test_epochs_draw_new_samples_in_a_seeded_order(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 6, "--epochs", 2, "--seed", 7)
+    groups = groups_of(world, 1)
+    first, second = ([group["problem_id"] for group in groups if group["epoch"] == epoch] for epoch in (0, 1))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    keys = [rollout["completion"]["request_key"] for group in groups for rollout in group["rollouts"]]
+    assert len(set(keys)) == len(keys) == 36
+
+
+def test_a_missing_cache_is_told_with_the_way_out(files, tmp_path):
+    with World(tmp_path, files) as world, pytest.raises(MissingInputError) as caught:
+        world.criticise()
+    assert caught.value.what.startswith("Rollouts file not found: ")
+    assert "python -m grpo_training.generator1" in caught.value.fix
+    assert "--follow" in caught.value.fix
+
+
+def test_three_generators_and_a_following_critic_side_by_side(files, aime2024, tmp_path):
+    with World(tmp_path / "one", files, seed=5, longest_s=0.1) as together:
+        flags = ("--dataset", aime2024, "--max-problems", 10)
+        critic = together.start("critic", "--follow")
+        deadline = time.monotonic() + 60
+        while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = together.start("critic", "--follow")
+        said, _ = second.communicate(timeout=60)
+        generators = [together.start(f"generator{n}", *flags) for n in (1, 2, 3)]
+        outputs = [process.communicate(timeout=120)[0] for process in [*generators, critic]]
+    assert [process.returncode for process in [*generators, critic]] == [0] * 4, outputs
+    assert second.returncode == 1
+    assert f"process {critic.pid}" in said
+    with World(tmp_path / "other", files) as apart:
+        run_all(apart, aime2024, "--max-problems", 10)
+    assert normalised(together) == normalised(apart)
+
+
+def test_two_of_the_same_generator(files, aime2024, tmp_path):
+    from engine.storage.rollout_store import RolloutStore
+
+    with World(tmp_path, files) as world:
+        with (
+            RolloutStore(world.cache / "generator_1_rollouts.jsonl").hold(),
+            pytest.raises(LockHeldError, match="It is process"),
+        ):
+            world.generate(1, aime2024)
+        assert world.generate(1, aime2024, "--max-problems", 1) == 0
+
+
+@pytest.mark.parametrize("refusal", ["key", "model"])
+def test_a_refusing_endpoint_stops_all_three_at_once(files, aime2024, tmp_path, refusal):
+    known = {"api_key": "right"} if refusal == "key" else {"models": ["another"]}
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(**known)) as base_url:
+        world.write_config(base_url, api_key="wrong-secret-key")
+        started = time.monotonic()
+        processes = [world.start(f"generator{n}", "--dataset", aime2024) for n in (1, 2, 3)]
+        outputs = [process.communicate(timeout=60)[0] for process in processes]
+        took = time.monotonic() - started
+    assert [process.returncode for process in processes] == [2, 2, 2], outputs
+    assert all("wrong-secret" not in output for output in outputs)
+    assert all("generator_" in output and str(world.config) in output for output in outputs)
+    assert not list(world.cache.glob("*rollouts.jsonl")) or not any(groups_of(world, n) for n in (1, 2, 3))
+    assert took < 30  # three cold interpreters on a loaded machine; the stop itself is timed below
+
+
+def test_the_stop_itself_takes_less_than_two_seconds(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(api_key="right", latency_s=0.05)) as base_url:
+        world.write_config(base_url, api_key="wrong")
+        started = time.monotonic()
+        with pytest.raises(FatalEndpointError):
+            world.generate(1, aime2024, "--window", 30)
+        assert time.monotonic() - started < 2
+
+
+def test_a_budget_stops_the_run_before_it_is_passed(files, aime2024, tmp_path):
+    from engine.errors import BudgetExceededError
+
+    with World(tmp_path, files) as world:
+        with pytest.raises(InputError, match="needs --max-tokens"):
+            world.generate(1, aime2024, "--budget-tokens", 30_000)
+        with pytest.raises(BudgetExceededError):
+            world.generate(1, aime2024, "--budget-tokens", 30_000, "--max-tokens", 2000)
+        spent = 0
+        for group in groups_of(world, 1):
+            for rollout in group["rollouts"]:
+                usage = rollout["completion"]["usage"]
+                spent += usage["prompt_tokens"] + usage["completion_tokens"]
+        assert 0 < spent <= 30_000
+        assert world.generate(1, aime2024, "--max-tokens", 2000) == 0  # a raised budget goes on
+
+
+def test_ctrl_c_loses_nothing(files, aime2024, tmp_path):
+    import signal
+
+    with World(tmp_path, files, latency_s=0.3) as world:
+        process = world.start("generator1", "--dataset", aime2024, "--window", 2)
+        deadline = time.monotonic() + 60
+        while len(world.traffic.requests) < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        assert process.returncode == 130, output
+        assert "Nothing is lost" in output
+        assert "Traceback" not in output
+        done = len(groups_of(world, 1))
+        assert world.generate(1, aime2024, "--window", 2) == 0
+        assert done < len(groups_of(world, 1)) == 30
+        answered = [entry for entry in world.traffic.requests if entry["left"] is not None]
+        assert max(world.traffic.counts().values()) <= 2
+        assert len(answered) - len(world.traffic.counts()) <= 4  # what was in flight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "aime2042"], "Unknown dataset"),
+        (["--rolouts", "3"], "Did you mean --rollouts"),
+        (["--config", "none.yaml"], "Config file not found"),
+        (["--dataset", "physics", "--prompts", "fancy"], "No prompts in"),
+        (["--dataset", "physics", "--resume", "--fresh"], "exclude each other"),
+    ],
+)
+def test_bad_input_is_one_clear_error(files, tmp_path, arguments, message):
+    with World(tmp_path, files) as world:
+        process = world.start("generator1", *arguments)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert message in output
+    assert "Traceback" not in output
+    assert world.traffic.requests == []
+
+
+def test_a_missing_role_is_told_with_both_ways_to_mend_it(files, tmp_path):
+    with World(tmp_path, files) as world:
+        world.config.write_text("{}")
+        process = world.start("generator2", "--dataset", "physics")
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "API key not found for generator_2" in output
+    assert "api_key_env" in output
+    assert str(world.config) in output
+
+
+@pytest.mark.parametrize("command", ["generator1", "critic", "experiences", "replay_server"])
+def test_help_teaches_without_heavy_imports(command):
+    import sys
+
+    code = (
+        f"import sys; sys.argv = ['x', '--help']; import grpo_training.{command} as m\n"
+        "try:\n    m.main()\nexcept SystemExit: pass\n"
+        "heavy = {'openai', 'sympy', 'networkx', 'pint', 'rich', 'aiohttp', 'math_verify', 'torch'}\n"
+        "heavy &= set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "usage: python -m grpo_training." in done.stdout, done.stderr
+    assert "HEAVY []" in done.stdout
+
+
+def opinions(body, index):
+    """A judge: gives a score, or words where the scaffold has many rules."""
+    return "it depends" if body["messages"][1]["content"].count('"effect"') > 4 else '{"score": 0.25, "reason": "thin"}'
+
+
+def test_a_configured_judge_joins_the_logic_reward_and_an_unreadable_opinion_is_absent(files, aime2024, tmp_path):
+    with World(tmp_path / "without", files) as world:
+        world.generate(2, aime2024, "--max-problems", 6)
+    with World(tmp_path / "with", files) as judged, serve_in_thread(chat_app(opinions)) as judge_url:
+        roles = json.loads(judged.config.read_text())
+        roles["reward_evaluator"] = {"api_key": "EMPTY", "base_url": judge_url, "model": "judge"}
+        judged.config.write_text(json.dumps(roles))
+        judged.generate(2, aime2024, "--max-problems", 6)
+    pairs = [
+        (plain, with_judge)
+        for before, after in zip(groups_of(world, 2), groups_of(judged, 2), strict=True)
+        for plain, with_judge in zip(before["rollouts"], after["rollouts"], strict=True)
+    ]
+    heard = [(plain, other) for plain, other in pairs if "judge" in other["reward_detail"]]
+    unheard = [(plain, other) for plain, other in pairs if "judge" not in other["reward_detail"]]
+    assert heard
+    assert unheard
+    for plain, other in heard:
+        assert other["r_logic"] == pytest.approx(0.7 * plain["r_logic"] + 0.3 * 0.25)
+    assert all(other["r_logic"] == plain["r_logic"] for plain, other in unheard)
+
+
+def test_a_judge_out_of_reach_leaves_the_group_open(files, aime2024, tmp_path):
+    plan = FaultPlan(seed=1, rate=1.0, kinds=("503",), max_consecutive_per_request=10**6)
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(opinions, faults=plan)) as judge_url:
+        roles = json.loads(world.config.read_text())
+        roles["reward_evaluator"] = {"api_key": "EMPTY", "base_url": judge_url, "model": "judge"}
+        world.config.write_text(json.dumps(roles))
+        with pytest.raises(IncompleteRunError, match="http_503"):
+            world.generate(2, aime2024, "--max-problems", 3, "--attempts", 1)
+        assert groups_of(world, 2) == []
+
+
+def test_prices_are_added_up(files, aime2024, tmp_path, capsys):
+    with World(tmp_path, files) as world:
+        world.write_config(world.base_url, price_in=1.0, price_out=10.0)
+        world.generate(1, aime2024, "--max-problems", 2)
+    usages = [rollout["completion"]["usage"] for group in groups_of(world, 1) for rollout in group["rollouts"]]
+    cost = sum(usage["prompt_tokens"] * 1e-6 + usage["completion_tokens"] * 1e-5 for usage in usages)
+    assert sum(usage["cost_usd"] for usage in usages) == pytest.approx(cost)
+    assert f"${cost:.4f}" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ runs beside and after each other
+
+
+def test_three_generators_on_one_model_draw_their_own_samples(aime2024, tmp_path, files):
+    def answer(body, index):
+        return json.dumps({"final_answer": str(index)})
+
+    with World(tmp_path, files) as world, serve_in_thread(chat_app(answer)) as base_url:
+        world.write_config(base_url)
+        roles = json.loads(world.config.read_text())
+        for role in roles:
+            roles[role]["model"] = "the same"
+        world.config.write_text(json.dumps(roles))
+        for number in (1, 2, 3):
+            world.generate(number, aime2024, "--max-problems", 2, "--epochs", 2)
+    keys = [
+        rollout["completion"]["request_key"]
+        for number in (1, 2, 3)
+        for group in groups_of(world, number)
+        for rollout in group["rollouts"]
+    ]
+    assert len(keys) == len(set(keys)) == 3 * 2 * 2 * 3
+
+
+def test_a_second_cache_learns_anew_into_the_same_library(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(2, aime2024, "--max-problems", 10)
+        first = (world.experiences / "generator_2_experiences.ops.jsonl").read_text().count('"event":"step"')
+        world.cache = tmp_path / "another"
+        world.generate(2, aime2024, "--max-problems", 10)
+        both = (world.experiences / "generator_2_experiences.ops.jsonl").read_text().count('"event":"step"')
+    assert (first, both) == (10, 20)
+    assert groups_of(world, 2)[0]["rollouts"][0]["experience_ids"]  # the lessons of the first cache's run
+
+
+def test_fusions_of_other_rollouts_are_never_taken_for_these(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        for number in (1, 2):
+            world.generate(number, aime2024, "--max-problems", 3)
+        assert world.criticise("--generators", "1,2") == 0
+        world.generate(2, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        with pytest.raises(InputError, match="other rollouts of generator_2"):
+            world.criticise("--generators", "1,2")
+        before = len(fusions_of(world))
+        assert world.criticise("--generators", "1,2", "--fresh") == 0
+        assert len(fusions_of(world)) == before == 6
+
+
+def test_a_run_whose_problems_were_replaced_is_refused(files, aime2024, tmp_path):
+    lines = aime2024.read_text().splitlines()
+    dataset = tmp_path / "mine.jsonl"
+    with World(tmp_path / "run", files) as world:
+        dataset.write_text("\n".join(lines[:4]))
+        assert world.generate(1, dataset) == 0
+        dataset.write_text("\n".join(lines[4:8]))
+        with pytest.raises(InputError, match="was aime2024_001 and is aime2024_005 now"):
+            world.generate(1, dataset)
+        assert world.generate(1, dataset, "--fresh") == 0
+
+
+def test_generators_without_a_common_problem_cannot_be_fused(files, aime2024, tmp_path):
+    lines = aime2024.read_text().splitlines()
+    with World(tmp_path, files) as world:
+        for number in (1, 2):
+            dataset = tmp_path / f"part{number}.jsonl"
+            dataset.write_text("\n".join(lines[4 * number : 4 * number + 4]))
+            world.generate(number, dataset)
+        with pytest.raises(InputError, match="no problem that generator_1, generator_2 have all answered"):
+            world.criticise("--generators", "1,2")
+
+
+def test_a_follower_notices_that_a_generator_was_started_anew(files, aime2024, tmp_path):
+    with World(tmp_path, files, latency_s=0.2) as world:
+        world.generate(1, aime2024, "--max-problems", 3)
+        world.generate(2, aime2024, "--max-problems", 1)
+        manifest = world.cache / "generator_2_run.json"  # as if it still worked on
+        manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
+        critic = world.start("critic", "--follow", "--generators", "1,2")
+        deadline = time.monotonic() + 60
+        while len(fusions_of(world)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        world.generate(1, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        output, _ = critic.communicate(timeout=60)
+    assert critic.returncode == 1, output
+    assert "generator_1 was started anew" in output
+
+
+def test_fresh_sets_nothing_aside_before_its_input_is_read(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 2)
+        with pytest.raises(InputError, match="Unknown dataset"):
+            world.generate(1, "aime2042", "--fresh")
+        assert len(groups_of(world, 1)) == 2
+
+
+def test_every_role_that_will_be_asked_needs_its_price(files, aime2024, tmp_path):
+    from engine.errors import ConfigurationError
+
+    with World(tmp_path, files) as world:
+        world.write_config(world.base_url, price_in=1.0, price_out=1.0)
+        roles = json.loads(world.config.read_text())
+        roles["analyst"] = {"api_key": "EMPTY", "base_url": world.base_url, "model": "analyst"}
+        world.config.write_text(json.dumps(roles))
+        with pytest.raises(ConfigurationError, match="analyst has none"):
+            world.generate(1, aime2024, "--budget-usd", 1, "--max-tokens", 100)
+        assert world.traffic.requests == []
+
+
+# ------------------------------------------------------------------ the process's surroundings
+
+
+def blocked(world, kind):
+    """Put something in the way of a run."""
+    if kind == "cache below a file":
+        world.cache = world.directory / "file" / "cache"
+        (world.directory / "file").write_text("")
+    elif kind == "rollouts are a folder":
+        (world.cache / "generator_1_rollouts.jsonl").mkdir(parents=True)
+    elif kind == "manifest is a folder":
+        (world.cache / "generator_1_run.json").mkdir(parents=True)
+    elif kind == "library is a folder":
+        (world.experiences / "generator_1_experiences.json").mkdir(parents=True)
+    elif kind == "config is a folder":
+        world.config.unlink()
+        world.config.mkdir()
+    elif kind == "config below a file":
+        world.config = world.directory / "keys" / "api_config.json" / "x.json"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("cache below a file", "rollouts are a folder", "manifest is a folder"),
+        *("library is a folder", "config is a folder", "config below a file"),
+    ],
+)
+def test_what_stands_in_the_way_is_told_in_words(files, aime2024, tmp_path, kind):
+    with World(tmp_path, files) as world:
+        blocked(world, kind)
+        process = world.start("generator1", "--dataset", aime2024)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode in (1, 2)
+    assert "Traceback" not in output
+    assert "✗ " in output
+
+
+def test_a_reader_that_leaves_and_a_stream_that_cannot_show_a_sigma_stop_nothing(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        process = world.start("generator1", "--dataset", aime2024, "--max-problems", 12)
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert len(groups_of(world, 1)) == 12
+        process = world.start("generator2", "--dataset", aime2024, "--max-problems", 2, PYTHONIOENCODING="latin-1")
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output

@@ -1,0 +1,58 @@
+"""The whole loop once on the model that is shipped: it really samples, errs and learns."""
+
+import importlib.util
+import json
+
+import pytest
+
+from grpo_training.learning import critic
+from grpo_training.learning import generator as generator_process
+from grpo_training.serving.local_server import local_server
+from tests.conftest import ROOT
+
+MODEL = ROOT / "data/models/pocket"
+NEEDED = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
+MISSING = [package for package in NEEDED if importlib.util.find_spec(package) is None]
+
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (make local)"),
+    pytest.mark.skipif(not (MODEL / "config.json").exists(), reason=f"no model in {MODEL}"),
+    pytest.mark.timeout(300),
+]
+
+
+def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
+    config = tmp_path / "keys" / "api_config.json"
+    config.parent.mkdir()
+    shared = [
+        *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--prompts", "compact"),
+        *("--experiences-dir", str(tmp_path / "experiences"), "--temperature", "1.0", "--max-tokens", "256"),
+    ]
+    with local_server(MODEL, temperature=1.0, log=tmp_path / "server.log") as server:
+        roles = ("generator_1", "generator_2", "generator_3", "critic")
+        config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
+        for number in (1, 2, 3):
+            assert generator_process.main(number, ["--dataset", "quickstart", "--max-problems", "10", *shared]) == 0
+        assert critic.main(shared) == 0
+    rollouts = [
+        rollout
+        for number in (1, 2, 3)
+        for line in (tmp_path / f"cache/generator_{number}_rollouts.jsonl").read_text().splitlines()
+        for rollout in json.loads(line)["rollouts"]
+    ]
+    assert len(rollouts) == 3 * 10 * 3
+    readable = sum(rollout["scaffold"] is not None for rollout in rollouts) / len(rollouts)
+    executed = sum(rollout["answer_source"] == "executed" for rollout in rollouts) / len(rollouts)
+    right = sum(rollout["is_correct"] for rollout in rollouts) / len(rollouts)
+    assert readable >= 0.9
+    assert executed >= 0.9
+    assert 0.2 <= right <= 0.95  # it has habits, good and bad
+    lessons = [
+        lesson
+        for number in (1, 2, 3)
+        for lesson in json.loads((tmp_path / f"experiences/generator_{number}_experiences.json").read_text())
+    ]
+    assert len(lessons) >= 5
+    assert all(len(lesson["content"].split()) <= 32 for lesson in lessons)
+    fusions = (tmp_path / "cache/critic_results.jsonl").read_text().splitlines()
+    assert len(fusions) == 30

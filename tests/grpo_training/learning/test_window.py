@@ -1,0 +1,130 @@
+import asyncio
+import random
+
+import pytest
+
+from grpo_training.learning.window import run_in_window
+
+
+async def arriving(count, delay=0.0):
+    for k in range(count):
+        if delay:
+            await asyncio.sleep(delay)
+        yield k
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_step_sees_what_the_steps_a_window_before_it_committed_whatever_the_latency(seed):
+    latency = random.Random(seed)
+    window, count = 4, 25
+    committed, seen = [], {}
+
+    async def work(k, step):
+        seen[k] = len(committed)
+        await asyncio.sleep(latency.random() * 0.01)
+        return step * 10
+
+    def commit(k, step, result):
+        assert result == step * 10
+        committed.append(k)
+        return True
+
+    assert await run_in_window(arriving(count), window, work, commit) == count
+    assert committed == list(range(count))
+    assert all(seen[k] >= k - window + 1 for k in range(count))
+
+
+async def test_the_window_bounds_what_is_in_flight_and_is_filled():
+    flying, most = 0, 0
+
+    async def work(k, step):
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        await asyncio.sleep(0.002)
+        flying -= 1
+
+    await run_in_window(arriving(20), 5, work, lambda *_: True)
+    assert most == 5
+
+
+async def test_a_straggler_holds_back_nobody_inside_the_window():
+    gate = asyncio.Event()
+    done = []
+
+    async def work(k, step):
+        if k == 0:
+            await gate.wait()
+        done.append(k)
+        if len(done) == 3:
+            gate.set()
+
+    await asyncio.wait_for(run_in_window(arriving(8), 4, work, lambda *_: True), 5)
+    assert done[:4] == [1, 2, 3, 0]
+
+
+async def test_waiting_for_a_straggler_costs_no_processor(monkeypatch):
+    """Steps that are done and wait for their turn must not keep the loop awake."""
+    rounds = 0
+    wait = asyncio.wait
+
+    async def counted(*arguments, **options):
+        nonlocal rounds
+        rounds += 1
+        return await wait(*arguments, **options)
+
+    monkeypatch.setattr(asyncio, "wait", counted)
+
+    async def work(k, step):
+        await asyncio.sleep(0.05 if k == 0 else 0)
+
+    assert await run_in_window(arriving(8), 8, work, lambda *_: True) == 8
+    assert rounds <= 2 * 8 + 1  # an arrival or an end each, and the end of the arrivals
+
+
+async def test_the_first_failure_ends_all_at_once():
+    cancelled = []
+
+    async def work(k, step):
+        if k == 2:
+            await asyncio.sleep(0.01)
+            raise RuntimeError("bad key")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(k)
+            raise
+
+    with pytest.raises(RuntimeError, match="bad key"):
+        await asyncio.wait_for(run_in_window(arriving(8), 4, work, lambda *_: True), 5)
+    assert sorted(cancelled) == [0, 1, 3]
+
+
+async def test_steps_that_arrive_late_are_worked_on_as_they_come():
+    order = []
+
+    async def work(k, step):
+        return step
+
+    await run_in_window(arriving(6, 0.002), 3, work, lambda k, step, result: order.append(result) or True)
+    assert order == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_halt_lets_what_is_in_flight_end_and_starts_nothing_more():
+    ended, committed = [], []
+
+    async def work(k, step):
+        await asyncio.sleep(0.002 * (1 if k == 2 else 5))
+        ended.append(k)
+        return step
+
+    def commit(k, step, result):
+        if k == 2:
+            return False
+        committed.append(k)
+        return True
+
+    assert await run_in_window(arriving(20), 4, work, commit) == 2
+    assert committed == [0, 1]
+    assert sorted(ended)[:4] == [0, 1, 2, 3]  # 3 was in flight when 2 halted the run
+    assert len(ended) <= 6

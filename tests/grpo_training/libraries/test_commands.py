@@ -1,0 +1,216 @@
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
+from engine.storage.rollout_store import RolloutStore
+from grpo_training.libraries.commands import main
+from grpo_training.libraries.tables import View
+
+ROOT = Path(__file__).resolve().parents[3]
+PARITY = "Split by parity before counting solutions."
+UNITS = "Convert every quantity to SI units first."
+FUSE = "Keep the edge that two proposals share."
+STATS = GroupStats(mean=0.456, std=0.089, advantages=[], triggered=True)
+PROBLEM = Problem(id="aime_7", text="How many lattice points lie inside?", answer="253")
+
+
+def library_of(places, name, prefix):
+    return ExperienceLibrary(
+        places["experiences"] / f"{name}_experiences.json", prefix, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)
+    )
+
+
+@pytest.fixture
+def places(tmp_path):
+    places = {"experiences": tmp_path / "experiences", "cache": tmp_path / "cache"}
+    generator = library_of(places, "generator_1", "G1")
+    generator.begin_run("run-a")
+    refused = Operation(op="add", content="Expect 253 points.")
+    first = StepOutcome("run-a", 0, PROBLEM, 0, [], 3, 1, STATS)
+    generator.commit_step(first, [Operation(op="add", content=PARITY, category="counting"), refused])
+    second = StepOutcome("run-a", 1, PROBLEM.model_copy(update={"id": "aime_8"}), 0, ["G1-001"], 3, 2, STATS)
+    generator.commit_step(second, [Operation(op="add", content=UNITS)])
+    critic = library_of(places, "critic", "C")
+    critic.commit_step(StepOutcome("run-c", 0, PROBLEM, 0, [], 3, 3, STATS), [Operation(op="add", content=FUSE)])
+    rollouts = [
+        Rollout(rollout_id=1, answer="253", is_correct=True, r_total=0.9),
+        Rollout(rollout_id=2, answer=None, is_correct=False, r_total=0.0),
+    ]
+    kept = {"problem_id": "aime_7", "problem_text": "?", "ground_truth": "253"}
+    RolloutStore(places["cache"] / "generator_1_rollouts.jsonl").append(
+        RolloutGroup(**kept, rollouts=rollouts, timestamp="")
+    )
+    RolloutStore(places["cache"] / "critic_results.jsonl").append(
+        Fusion(**kept, generator_id="generator_2", final_answer="12", is_correct=False, rewards=Rewards(r_total=0.2))
+    )
+    return places
+
+
+@pytest.fixture
+def run(places, capsys):
+    def run(*args):
+        where = ["--experiences-dir", str(places["experiences"]), "--cache-dir", str(places["cache"])]
+        assert main([*args, *where]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def version_of(places, name="generator_1", prefix="G1"):
+    return library_of(places, name, prefix).state.version
+
+
+def test_the_list_shows_all_libraries(run, places):
+    for out in (run(), run("list")):
+        assert f"generator_1: 2 experiences, version {version_of(places)}" in out
+        assert re.search(rf"G1-001 +{re.escape(PARITY)} +counting +aime_7 +3 +67%", out)
+        assert re.search(rf"G1-002 +{re.escape(UNITS)} +aime_8 +0 +-", out)
+        assert "critic: 1 experiences" in out
+    assert "generator_1" not in run("list", "--library", "critic")
+
+
+def test_options_may_stand_before_the_command(places, capsys):
+    assert main(["--experiences-dir", str(places["experiences"]), "--library", "critic", "list"]) == 0
+    assert FUSE in capsys.readouterr().out
+
+
+def test_show_tells_evidence_rollouts_uses_and_the_past(run, places):
+    library_of(places, "generator_1", "G1").pin("G1-001")
+    out = run("show", "G1-001")
+    assert "G1-001 (generator_1, pinned)" in out
+    assert "stood in the prompts of 3 rollouts, 67% of them right" in out
+    assert re.search(r"aime_7 +0 +0\.456 +0\.089 +1: 253, right, r=0\.900 \| 2: no answer, wrong, r=0\.000", out)
+    assert re.search(r"run-a step 0: aime_7 μ=0\.456 σ=0\.089 +add ", out)
+    assert re.search(r"a person +pin ", out)
+    assert "step 1" not in out
+
+
+def test_show_finds_fusions_and_deleted_experiences(run, places):
+    assert "generator_2: 12, wrong, r=0.200" in run("show", "C-001")
+    library_of(places, "generator_1", "G1").edit([Operation(op="delete", id="G1-002")])
+    out = run("show", "G1-002")
+    assert "G1-002 (generator_1, deleted)" in out
+    assert UNITS in out
+    assert "not in the cache" in out
+
+
+def test_history_shows_what_was_refused_and_why(run):
+    out = run("history", "--library", "generator_1")
+    assert f"add G1-001 {PARITY}" in out
+    assert "refused (answer) add Expect 253 points.: The text holds the answer of its problem." in out
+    assert "run-a begins" in out
+
+
+def test_diff_and_rollback(run, places):
+    new = version_of(places)
+    library = library_of(places, "generator_1", "G1")
+    old = library.history()[1].after.version
+    assert run("diff", old[:6], new).splitlines() == [f"generator_1: {old} -> {new}", f"+ [G1-002] {UNITS}"]
+    assert run("diff", new, old).splitlines()[1] == f"- [G1-002] {UNITS}"
+    assert run("diff", new, new).splitlines()[1] == "no difference"
+    assert run("rollback", old) == f"generator_1 is again at version {old}: 1 experiences\n"
+    assert version_of(places) == old
+    assert "back to " + old in run("history")
+
+
+def test_pin_and_unpin_are_written(run, places):
+    path = places["experiences"] / "generator_1_experiences.json"
+    assert "G1-001 is pinned" in run("pin", "G1-001")
+    assert json.loads(path.read_text())[0]["status"] == "pinned"
+    assert "pinned" in run("list")
+    assert "G1-001 is not pinned" in run("unpin", "G1-001")
+    assert json.loads(path.read_text())[0]["status"] == "active"
+
+
+def test_export_is_the_block_of_the_prompts(run):
+    from prompts import experience_block
+
+    out = run("export", "--library", "critic")
+    assert out.endswith(f"- [C-001] {FUSE}\n")
+    assert out == experience_block([_experience("C-001", FUSE)]) + "\n"
+
+
+def _experience(experience_id, content):
+    from engine.records import Experience
+
+    return Experience(id=experience_id, content=content)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["show", "G1-999"], "G1-999 is not in critic, generator_1"),
+        (["rollback", "ffff"], "Version ffff is not in critic, generator_1"),
+        (["diff", "ffff", "eeee"], "is not in critic"),
+        (["list", "--library", "generator_2"], "There is no library of generator_2"),
+        (["list", "--library", "../../etc/passwd"], "No library is called"),
+        (["export"], "Which library?"),
+    ],
+)
+def test_what_is_not_there_is_said(run, args, message):
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        run(*args)
+    assert caught.value.fix
+
+
+def test_a_missing_directory_comes_with_the_way_out(tmp_path):
+    with pytest.raises(MissingInputError, match="Run python -m grpo_training.generator1 first"):
+        main(["--experiences-dir", str(tmp_path / "absent")])
+    assert not (tmp_path / "absent").exists()
+
+
+def test_looking_writes_nothing(run, places):
+    before = {path: path.stat().st_mtime_ns for path in places["experiences"].iterdir()}
+    for args in (["list"], ["show", "G1-001"], ["history"], ["export", "--library", "critic"]):
+        run(*args)
+    assert {path: path.stat().st_mtime_ns for path in places["experiences"].iterdir()} == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_table_and_nothing_that_steers_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal, plain = Terminal(), io.StringIO()
+    for stream in (terminal, plain):
+        View(stream).table("title", ("id", "text"), [("G1-001", "red \x1b[31m [bold]x[/bold]\u202e 余数")])
+        View(stream).line("gone \x1b]0;evil\x07", style="red")
+        assert "\x1b[31m [bold]" not in stream.getvalue()
+        assert "\x1b]0" not in stream.getvalue()
+        assert "\\x1b[31m [bold]x[/bold]\\x202e 余数" in stream.getvalue()
+    assert "━" in terminal.getvalue()
+
+
+def test_help_answers_at_once_and_teaches():
+    def once():
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "grpo_training.experiences", "--help"]
+        out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert "rollback" in out
+        assert "examples:" in out
+        return time.perf_counter() - start
+
+    assert min(once() for _ in range(3)) < 0.5
+
+
+@pytest.mark.parametrize(("args", "code"), [(["show", "X-1"], 1), (["nonsense"], 1), (["list"], 0)])
+def test_exit_codes_of_the_process(places, args, code):
+    command = [sys.executable, "-m", "grpo_training.experiences", *args]
+    where = [] if args == ["nonsense"] else ["--experiences-dir", str(places["experiences"])]
+    done = subprocess.run([*command, *where], cwd=ROOT, capture_output=True, text=True, env=os.environ)
+    assert done.returncode == code
+    assert bool(done.stderr) == bool(code)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,204 @@
+"""What the tests of the main loop share: a replay server that also teaches, runs of the commands, comparisons."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from aiohttp import web
+
+from grpo_training.learning import critic
+from grpo_training.learning import generator as generator_process
+from grpo_training.serving.replay import build_app
+from tests.conftest import ROOT
+from tests.support.fault_server import fault_middleware, serve_in_thread
+
+_WORDS = (
+    "parity symmetry factor bound case diagram unit limit ratio graph check order sign residue pivot median "
+    "vertex chord prime digit carry remainder overlap boundary variable constraint invariant recursion"
+).split()
+_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
+
+
+class Traffic:
+    """What a server saw: each request's body, when it came and when its reply left."""
+
+    def __init__(self):
+        self.requests = []
+        self._guard = threading.Lock()
+
+    def middleware(self):
+        @web.middleware
+        async def watch(request, handler):
+            if request.method != "POST":
+                return await handler(request)
+            entry = {"body": await request.read(), "came": time.monotonic(), "left": None}
+            with self._guard:
+                self.requests.append(entry)
+            response = await handler(request)
+            entry["left"] = time.monotonic()
+            entry["status"] = response.status
+            return response
+
+        return watch
+
+    def counts(self):
+        """How often each body came."""
+        return Counter(entry["body"] for entry in self.requests)
+
+
+def teaching_middleware():
+    """Answers analysts with a lesson that depends on all they were shown, so that no wrong prompt goes unseen."""
+
+    @web.middleware
+    async def teach(request, handler):
+        if request.method != "POST":
+            return await handler(request)
+        body = await request.json()
+        system = body["messages"][0]["content"]
+        if '{"operations": [' not in system:
+            return await handler(request)
+        choice = random.Random(hashlib.sha256(json.dumps(body["messages"]).encode()).digest())
+        words = choice.sample(_WORDS, 7)
+        content = f"When a {words[0]} meets a {words[1]}, test the {' and the '.join(words[2:])} first."
+        text = json.dumps({"operations": [{"op": "add", "content": content, "category": words[0]}]})
+        return web.json_response(
+            {
+                "object": "chat.completion",
+                "model": body["model"],
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 50, "completion_tokens": 20},
+            }
+        )
+
+    return teach
+
+
+def latency_middleware(seed, longest_s):
+    """Delays each reply by a time that a seed draws."""
+    rng = random.Random(seed)
+
+    @web.middleware
+    async def delay(request, handler):
+        import asyncio
+
+        await asyncio.sleep(rng.random() * longest_s)
+        return await handler(request)
+
+    return delay
+
+
+class World:
+    """A server, a configuration and the directories of one run."""
+
+    def __init__(self, directory, files, *, plan=None, seed=None, longest_s=0.0, latency_s=0.0, copies=True):
+        self.directory = Path(directory)
+        self.cache, self.experiences = self.directory / "cache", self.directory / "experiences"
+        self.config = self.directory / "keys" / "api_config.json"
+        self.traffic = Traffic()
+        app = build_app(with_third_generator(files, self.directory) if copies else files, latency_s)
+        # The first is the outermost.
+        layers = [self.traffic.middleware()]
+        if plan is not None:
+            layers.append(fault_middleware(plan))
+        if seed is not None:
+            layers.append(latency_middleware(seed, longest_s))
+        app.middlewares[0:0] = [*layers, teaching_middleware()]
+        self._server = serve_in_thread(app)
+
+    def __enter__(self):
+        self.write_config(self._server.__enter__())
+        return self
+
+    def __exit__(self, *error):
+        self._server.__exit__(*error)
+
+    def write_config(self, base_url, **overrides):
+        self.base_url = base_url
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        roles = {
+            role: {"api_key": "EMPTY", "base_url": base_url, "model": role, "timeout_s": 5, **overrides}
+            for role in _ROLES
+        }
+        self.config.write_text(json.dumps(roles))
+
+    def arguments(self, *more):
+        return [
+            *("--api-config", str(self.config), "--cache-dir", str(self.cache)),
+            *("--experiences-dir", str(self.experiences), *map(str, more)),
+        ]
+
+    def generate(self, number, dataset, *more):
+        """Run a generator in this process."""
+        return generator_process.main(number, self.arguments("--dataset", dataset, *more))
+
+    def criticise(self, *more):
+        """Run the critic in this process."""
+        return critic.main(self.arguments(*more))
+
+    def start(self, command, *more, **variables):
+        """Start a command in a process of its own, with some environment variables."""
+        return self._start(["-m", f"grpo_training.{command}"], more, variables)
+
+    def start_script(self, script, *more):
+        """Start a script that takes a command's arguments."""
+        return self._start([str(script)], more, {})
+
+    def _start(self, program, more, variables):
+        return subprocess.Popen(
+            [sys.executable, *program, *self.arguments(*more)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+
+def with_third_generator(files, directory):
+    """The recorded files and, where there is none, generator 2's replies as those of a generator 3."""
+    files = [Path(file) for file in files]
+    if any(file.name == "generator_3_rollouts.jsonl" for file in files):
+        return files
+    extra = Path(directory) / "recorded"
+    extra.mkdir(parents=True, exist_ok=True)
+    second = next(file for file in files if file.name == "generator_2_rollouts.jsonl")
+    third = extra / "generator_3_rollouts.jsonl"
+    third.write_bytes(second.read_bytes())
+    results = next(file for file in files if file.name == "critic_results.jsonl")
+    fused = extra / "critic_results.jsonl"
+    lines = results.read_text().splitlines()
+    copies = [line.replace('"generator_id": "generator_2"', '"generator_id": "generator_3"') for line in lines]
+    fused.write_text("\n".join([*lines, *(line for line in copies if "generator_3" in line)]) + "\n")
+    return [file for file in files if file is not results] + [third, fused]
+
+
+_VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": ?[-0-9.e]+|"usage": ?\{[^{}]*\}')
+
+
+def normalised(world):
+    """The caches and libraries as text, without times, usage and the run's name."""
+    files = sorted(world.cache.glob("*.jsonl")) + sorted(world.experiences.glob("*.json*"))
+    return {file.name: _VOLATILE.sub("", file.read_text()) for file in files if not file.name.endswith(".lock")}
+
+
+def groups_of(world, number):
+    """A generator's cache as plain objects; empty where there is none."""
+    path = world.cache / f"generator_{number}_rollouts.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def fusions_of(world):
+    """The critic's cache as plain objects."""
+    path = world.cache / "critic_results.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -306,9 +306,9 @@ def _lines(rows) -> str:
 # ------------------------------------------------------------------ golden files
 
 
-def assert_golden(case: str, observed: Mapping[str, str]) -> None:
-    """The files of a case are as they are stored. The first differences are shown where they are not."""
-    stored = stored_golden(case)
+def assert_golden(case: str, observed: Mapping[str, str], *, only: str = "") -> None:
+    """The files of a case (whose names begin with ``only``) are as stored; else the first differences are shown."""
+    stored = {name: text for name, text in stored_golden(case).items() if name.startswith(only)}
     assert sorted(observed) == sorted(stored)
     differences = [
         f"{case}/{name}: {text}"

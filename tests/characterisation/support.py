@@ -1,0 +1,385 @@
+"""What the characterisation tests share: a model server, commands in processes of their own, and golden files.
+
+Nothing here imports the packages under test.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+INPUTS = Path(__file__).resolve().parent / "inputs"
+ROLES = ("generator_1", "generator_2", "generator_3", "critic")
+REWARDS = ("r_ans", "r_logic", "r_graph", "r_fusion", "r_total")
+_COMMAND_S = 110
+
+_WORDS = (
+    "parity symmetry factor bound case diagram unit limit ratio graph check order sign residue pivot median "
+    "vertex chord prime digit carry remainder overlap boundary variable constraint invariant recursion"
+).split()
+
+# ------------------------------------------------------------------ a model server
+
+
+class ModelServer:
+    """Answers chat requests as ``answer(body)`` says, one reply a sample, and keeps each request's body.
+
+    ``answer`` gives the replies to walk through (sample k gets reply ``seed + k``), a status code to refuse with, or
+    bytes: a whole response body.
+    """
+
+    def __init__(self, answer: Callable[[dict], list[str] | bytes | int]):
+        self.bodies: list[dict] = []
+        self.refused: list[dict] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
+
+            def do_POST(self):  # the base class names it
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                found = answer(body)
+                status = found if isinstance(found, int) else 200
+                (outer.refused if status != 200 else outer.bodies).append(body)
+                content = found if isinstance(found, bytes) else _reply(body, found)
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *error):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def samples(self) -> set[str]:
+        """A digest of each sample that was asked for and answered."""
+        return {
+            digest([body["model"], body["messages"], (body.get("seed") or 0) + place])
+            for body in self.bodies
+            for place in range(body.get("n") or 1)
+        }
+
+
+def _reply(body: dict, found: list[str] | int) -> bytes:
+    if isinstance(found, int):
+        return json.dumps({"error": {"message": "refused", "code": "refused"}}).encode()
+    first = body.get("seed") or 0
+    choices = [
+        {
+            "index": place,
+            "message": {"role": "assistant", "content": found[(first + place) % len(found)]},
+            "finish_reason": "stop",
+        }
+        for place in range(body.get("n") or 1)
+    ]
+    usage = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70}
+    value = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"], "choices": choices}
+    return json.dumps({**value, "usage": usage}).encode()
+
+
+def lesson(body: dict) -> list[str] | None:
+    """An analyst's reply, which depends on all that it was shown; None where no analyst is asked."""
+    if '{"operations": [' not in body["messages"][0]["content"]:
+        return None
+    choice = random.Random(hashlib.sha256(json.dumps(body["messages"]).encode()).digest())
+    words = choice.sample(_WORDS, 7)
+    content = f"When a {words[0]} meets a {words[1]}, test the {' and the '.join(words[2:])} first."
+    return [json.dumps({"operations": [{"op": "add", "content": content, "category": words[0]}]})]
+
+
+@contextlib.contextmanager
+def replay_server(workspace: "Workspace", files: list[Path]) -> Iterator[ModelServer]:
+    """The command ``replay_server`` with recorded files, behind a server that also teaches."""
+    port = free_port()
+    process = workspace.start("replay_server", "--recorded", *files, "--port", port, shared=False)
+    address = f"127.0.0.1:{port}"
+
+    def answer(body: dict) -> list[str] | bytes | int:
+        taught = lesson(body)
+        return taught or ask(address, "POST", "/v1/chat/completions", json.dumps(body))
+
+    try:
+        until = time.monotonic() + 60
+        while ask(address, "GET", "/health") == 503:
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        with ModelServer(answer) as server:
+            yield server
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def ask(address: str, method: str, path: str, body: str | None = None) -> bytes | int:
+    """The body of a reply with status 200, else the status; 503 where nobody listens."""
+    connection = http.client.HTTPConnection(address, timeout=30)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+        return content if response.status == 200 else response.status
+    except ConnectionError:
+        return 503
+    finally:
+        connection.close()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+# ------------------------------------------------------------------ commands
+
+
+class Workspace:
+    """A folder in which commands run, with relative paths, so that no record depends on where it lies."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def configure(self, base_url: str, *more_roles: str, **models: str) -> None:
+        """Write the api config: all roles at one address, each under its own name or the model given."""
+        roles = {
+            role: {"api_key": "EMPTY", "base_url": base_url, "model": models.get(role, role), "timeout_s": 30}
+            for role in (*ROLES, *more_roles)
+        }
+        self.write("keys/api_config.json", json.dumps(roles))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def write_rows(self, name: str, rows: list[dict]) -> None:
+        """Write a file of JSON lines."""
+        self.write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+    def start(self, command: str, *flags: Any, shared: bool = True, **variables: str) -> subprocess.Popen:
+        """Start ``python -m grpo_training.COMMAND``; ``shared``: with the flags that say where files lie."""
+        places = ["--api-config", "keys/api_config.json", "--cache-dir", "cache", "--experiences-dir", "experiences"]
+        return subprocess.Popen(
+            [sys.executable, "-m", f"grpo_training.{command}", *(places if shared else ()), *map(str, flags)],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+    def run(self, *commands: list, expected: int = 0, shared: bool = True, **variables: str) -> list[str]:
+        """Run commands side by side, each ``[name, *flags]``; what they printed."""
+        processes = [self.start(*command, shared=shared, **variables) for command in commands]
+        outputs = [process.communicate(timeout=_COMMAND_S)[0] for process in processes]
+        for process, output in zip(processes, outputs, strict=True):
+            assert process.returncode == expected, output
+        return outputs
+
+    def results(self) -> dict[str, str]:
+        """The caches, manifests and libraries by name, without what differs from run to run."""
+        files = [*self.folder.glob("cache/*.jsonl"), *self.folder.glob("cache/*_run.json")]
+        files += [path for path in self.folder.glob("experiences/*.json*") if path.suffix != ".lock"]
+        return {path.name: normalised(path.read_text(encoding="utf-8")) for path in sorted(files)}
+
+
+_TEXTS = re.compile(r'"(timestamp|at|created_at|run)"(: ?)"[^"]*"')
+_LATENCY = re.compile(r'"latency_s"(: ?)[-+0-9.e]+')
+_USAGE = re.compile(r'"usage"(: ?)\{[^{}]*\}')
+
+
+def normalised(text: str) -> str:
+    """Text of a record in which times, the run's name and the usage stand as placeholders."""
+    text = _TEXTS.sub(r'"\1"\2"*"', text)
+    text = _LATENCY.sub(r'"latency_s"\1"*"', text)
+    return _USAGE.sub(r'"usage"\1"*"', text)
+
+
+# ------------------------------------------------------------------ digests
+
+
+def digest(value: Any) -> str:
+    """The first 16 hex digits of the SHA-256 of a text, or of a value as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def digested(results: Mapping[str, str]) -> dict[str, str]:
+    """For each file of JSON records a golden file with a digest and harmless figures of each record."""
+    found = {}
+    for name, text in results.items():
+        if name.endswith(".jsonl"):
+            records = [(line, json.loads(line)) for line in text.splitlines()]
+        else:
+            value = json.loads(text)
+            parts = value if isinstance(value, list) else [value]
+            records = [(text, {}), *((json.dumps(part, ensure_ascii=False), part) for part in parts)]
+        found[f"{name}.digests"] = _lines({"sha256": digest(line), **_figures(value)} for line, value in records)
+    return found
+
+
+def _figures(record: dict) -> dict:
+    """What may be shown of a record: ids, rewards and figures, no text."""
+    shown = {
+        key: record[key]
+        for key in ("problem_id", "generator_id", "event", "step", "mean", "std", "is_correct", "answer_source", "id")
+        if key in record
+    }
+    if isinstance(record.get("policy"), dict):
+        shown["prompt_hash"] = record["policy"]["prompt_hash"]
+    if "stats" in record:
+        shown["stats"] = record["stats"]
+    if isinstance(record.get("rewards"), dict):
+        shown["rewards"] = record["rewards"]
+    if isinstance(record.get("rollouts"), list):
+        shown["rollouts"] = [
+            {key: rollout[key] for key in ("is_correct", "answer_source", "outcome", *REWARDS) if key in rollout}
+            for rollout in record["rollouts"]
+        ]
+    return shown
+
+
+def request_digests(bodies: list[dict]) -> str:
+    """The distinct requests of a run: model, samples, and digests of the messages and of all else."""
+    found = set()
+    for body in bodies:
+        rest = {key: value for key, value in body.items() if key not in ("messages", "n", "seed", "model")}
+        row = {"model": body["model"], "seed": body.get("seed"), "n": body.get("n")}
+        row |= {"rest": digest(rest), "messages": [digest(message) for message in body["messages"]]}
+        found.add(json.dumps(row))
+    return "".join(row + "\n" for row in sorted(found))
+
+
+def readable_requests(bodies: list[dict]) -> str:
+    """The distinct requests of a run in full, a line of a message on a line of its own."""
+    rests, found = {}, {}
+    for body in bodies:
+        rest = {key: value for key, value in body.items() if key not in ("messages", "n", "seed", "model")}
+        rests[digest(rest)] = rest
+        messages = [{**message, "content": message["content"].split("\n")} for message in body["messages"]]
+        row = {"model": body["model"], "seed": body.get("seed"), "n": body.get("n"), "rest": digest(rest)}
+        found[json.dumps([body["model"], body["messages"], row])] = {**row, "messages": messages}
+    value = {"rests": dict(sorted(rests.items())), "requests": [found[key] for key in sorted(found)]}
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _lines(rows) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+# ------------------------------------------------------------------ golden files
+
+
+def assert_golden(case: str, observed: Mapping[str, str], *, only: str = "") -> None:
+    """The files of a case (whose names begin with ``only``) are as stored; else the first differences are shown."""
+    stored = {name: text for name, text in stored_golden(case).items() if name.startswith(only)}
+    assert sorted(observed) == sorted(stored)
+    differences = [
+        f"{case}/{name}: {text}"
+        for name in sorted(observed)
+        for text in _differences(stored[name], observed[name], is_records=name.endswith((".jsonl", ".digests")))
+    ]
+    assert not differences, "\n".join(
+        [f"{len(differences)} differences from the golden files:", *(text[:1000] for text in differences[:20])]
+    )
+
+
+def stored_golden(case: str) -> dict[str, str]:
+    """The golden files of a case by name."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((GOLDEN / case).glob("*"))}
+
+
+def write_golden(case: str, observed: Mapping[str, str]) -> None:
+    """Replace the golden files of a case."""
+    folder = GOLDEN / case
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*"):
+        path.unlink()
+    for name, text in observed.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _differences(stored: str, observed: str, *, is_records: bool) -> Iterator[str]:
+    if stored == observed:
+        return
+    old, new = stored.splitlines(), observed.splitlines()
+    if not is_records:
+        yield from list(difflib.unified_diff(old, new, "stored", "now", n=1, lineterm=""))[2:]
+        return
+    if len(old) != len(new):
+        yield f"{len(old)} lines stored, {len(new)} now"
+    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+        if one != other:
+            try:
+                paths = list(_paths("", json.loads(one), json.loads(other)))
+            except ValueError:
+                paths = [f"stored {one!r}, now {other!r}"]
+            for path in paths or ["the same values, written differently"]:
+                yield f"line {number}: {path}"
+
+
+def _paths(place: str, one: Any, other: Any) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        if list(one) != list(other):
+            yield f"{place}: keys {list(one)} stored, {list(other)} now"
+        for key in one.keys() & other.keys():
+            yield from _paths(f"{place}.{key}", one[key], other[key])
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _paths(f"{place}[{index}]", left, right)
+    elif one != other:
+        yield f"{place}: {one!r} stored, {other!r} now"
+
+
+def changed_rollouts(stored: Mapping[str, str], observed: Mapping[str, str]) -> tuple[int, int]:
+    """How many rollouts and fusions have other rewards than stored, and how many there are."""
+    old, new = _rewards(stored), _rewards(observed)
+    return sum(old.get(key) != value for key, value in new.items()), len(new)
+
+
+def _rewards(files: Mapping[str, str]) -> dict[tuple, list]:
+    found = {}
+    for name, text in files.items():
+        if "rollouts.jsonl" not in name and "results.jsonl" not in name:
+            continue
+        for number, line in enumerate(text.splitlines()):
+            record = json.loads(line)
+            for place, member in enumerate(record.get("rollouts") or [record.get("rewards") or {}]):
+                found[name, number, place] = [member.get(reward) for reward in REWARDS]
+    return found

@@ -60,7 +60,7 @@ def train(workspace, *more):
 
 def record_inputs(folder):
     """Make the tiny model, and a run of it that Ctrl-C stopped after some steps."""
-    from tests.grpo_training.finetune.tiny import write_model
+    from tests.support.tiny_model import write_model
 
     shutil.rmtree(MODEL, ignore_errors=True)
     write_model(MODEL, hidden=16)

@@ -1,1 +1,1 @@
-"""The roles that talk to a model, one a file."""
+"""The roles that send requests to models, one per file."""

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, parse_library, render_library
+from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
     EVENT,
@@ -54,6 +55,7 @@ class StepOutcome:
         rollouts: the number of scored rollouts.
         correct: how many of them were right.
         stats: the statistics of the group.
+        leaks_answer: whether a text gives away the answer of the problem.
     """
 
     run: str
@@ -64,6 +66,7 @@ class StepOutcome:
     rollouts: int
     correct: int
     stats: GroupStats | None = None
+    leaks_answer: LeakCheck = leaks_short_answer
 
 
 @dataclass(frozen=True)
@@ -266,7 +269,14 @@ class ExperienceLibrary:
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        disposal = dispose(self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem)
+        disposal = dispose(
+            self.state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self._capacity,
+            problem=step.problem,
+            leaks_answer=step.leaks_answer,
+        )
         return StepEvent(
             at=self._now(),
             run=step.run,

@@ -11,7 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from engine.experience.review import Reason, category_slug, check_text, find_duplicate
+from engine.experience.review import (
+    LeakCheck,
+    Reason,
+    category_slug,
+    check_text,
+    find_duplicate,
+    leaks_short_answer,
+)
 from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
 
 MAX_PROPOSALS = 32
@@ -262,6 +269,7 @@ def dispose(
     prefix: str,
     capacity: int,
     problem: Problem | None,
+    leaks_answer: LeakCheck = leaks_short_answer,
     by_person: bool = False,
 ) -> Disposal:
     """Check proposals one after another, each against the state that those before it leave. Pure.
@@ -274,6 +282,7 @@ def dispose(
         capacity: the most live experiences. A full library refuses an ``add``: what must go for it is the
             analyst's to say, by a ``delete`` before it.
         problem: the group's problem, for the checks of the text.
+        leaks_answer: whether a text gives away the answer of the problem.
         by_person: pinned experiences may be changed too; likeness, capacity and number are the person's affair.
 
     Returns:
@@ -286,7 +295,7 @@ def dispose(
     limit = len(proposals) if by_person else MAX_PROPOSALS
     for proposal in proposals[:limit]:
         operation = _tidied(proposal, prefix, state.next_number)
-        reason = _objection(state, operation, capacity, problem, by_person)
+        reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
         if reason is None and operation.id in touched and not by_person:
             reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
         if reason is not None:
@@ -313,7 +322,12 @@ def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
 
 
 def _objection(
-    state: LibraryState, operation: Operation, capacity: int, problem: Problem | None, by_person: bool
+    state: LibraryState,
+    operation: Operation,
+    capacity: int,
+    problem: Problem | None,
+    leaks_answer: LeakCheck,
+    by_person: bool,
 ) -> Reason | None:
     allowed = ("add", "modify", "delete", "pin", "unpin") if by_person else ("add", "modify", "delete")
     if operation.op not in allowed:
@@ -329,7 +343,7 @@ def _objection(
     content = operation.content or ""
     if known is not None and (known.content, known.category) == (content, operation.category or known.category):
         return Reason("unchanged", f"{known.id} says this already.")
-    if reason := check_text(content, problem):
+    if reason := check_text(content, problem, leaks_answer):
         return reason
     if by_person:
         return None

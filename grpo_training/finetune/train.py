@@ -155,15 +155,12 @@ def _right(rows: Sequence[Sample]) -> str:
 
 def _train_online(config: GRPOTrainingConfig) -> int:
     from engine.datasets import load_problems
-    from engine.task import task_named
     from grpo_training.finetune.data.samples import DropReport
     from grpo_training.finetune.model_loading import check_model
 
     if config.dataset is None:
         raise InputError("mode online needs dataset: the problems to sample on")
     problems = load_problems(config.dataset, max_problems=config.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     check_model(config)
     _say(_online_plan(config, problems), DropReport())
     if config.dry_run:

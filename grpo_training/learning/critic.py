@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from agents.critic import CriticAgent
     from engine.api_manager import ApiManager
     from engine.experience.state import LibraryState
-    from engine.records import Candidate, Fault, Fusion, Problem, RolloutGroup
-    from engine.reward_evaluator import Baseline
+    from engine.records import Fault, Fusion, Problem, RolloutGroup
+    from engine.reward_evaluator import Baseline, Scored
     from grpo_training.learning.extractor import ScoredGroup, Step
     from grpo_training.learning.generator_caches import GeneratorCaches
     from grpo_training.learning.session import Session
@@ -63,9 +63,9 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     """
     from agents.critic import CriticAgent, critic_template
     from engine.experience.library import ExperienceLibrary
-    from engine.records import Fusion, RolloutGroup, Sampling
+    from engine.records import Fusion, Sampling
     from engine.storage.rollout_store import RolloutStore, latest_fusions, read
-    from engine.task import task_named
+    from engine.task import DEFAULT_TASK, task_named
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.extractor import ExperienceExtractor
     from grpo_training.learning.generator_caches import GeneratorCaches
@@ -79,8 +79,7 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     settings = resumed_settings(settings, manifest_path)
     # The caches' tasks are not known yet (--follow), so this names the prompt of the format's default task; a
     # fusion of any task is held to the prompt on its own record, in _kept.
-    default_task = task_named(RolloutGroup.model_fields["task"].default)
-    prompt_hash = critic_template(default_task, settings.prompts).hash
+    prompt_hash = critic_template(task_named(DEFAULT_TASK), settings.prompts).hash
     if settings.fresh:
         GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         set_aside(store, manifest_path)
@@ -154,6 +153,7 @@ class _Producer:
         """The step's group, or the fault that leaves it open."""
         from engine.records import Fault
         from engine.statistics.groups import group_stats
+        from engine.task import task_named
         from grpo_training.learning.extractor import ScoredGroup
         from grpo_training.learning.session import attempt_from_fusion, total_of
 
@@ -168,11 +168,12 @@ class _Producer:
                 return fusion
             fresh[fusion.generator_id] = fusion
         fusions = [kept[name] or fresh[name] for name in groups]
+        task = task_named(step.problem.task)
         self.fusions += len(fresh)
         self.structural += sum(fusion.merged == "structural" for fusion in fresh.values())
         return ScoredGroup(
             record=list(fresh.values()),
-            attempts=[attempt_from_fusion(fusion) for fusion in fusions],
+            attempts=[attempt_from_fusion(task, fusion) for fusion in fusions],
             rewards=[fusion.rewards for fusion in fusions],
             stats=group_stats([total_of(fusion.rewards) for fusion in fusions], self._settings.tau),
             experience_ids=fusions[0].experience_ids,
@@ -214,7 +215,7 @@ class _Producer:
         inputs = await asyncio.to_thread(_read_inputs, session, problem, group)
         if isinstance(inputs, Fault):
             return inputs
-        fused = await self._agent.fuse(task, problem, generator, inputs.candidates, state.experiences)
+        fused = await self._agent.fuse(task, problem, generator, inputs.scored, state.experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
         score = await session.score(task, problem, fused.candidate, inputs.baseline)
@@ -227,16 +228,16 @@ class _Producer:
             ground_truth=problem.answer,
             generator_id=generator,
             fused_scaffold=task.to_record(candidate),
-            final_answer=candidate.answer,
+            final_answer=score.answer,
             is_correct=score.is_correct,
             rewards=score.rewards,
             timestamp=now_text(),
             task=problem.task,
             epoch=step.epoch,
             outcome=score.outcome,
-            fault=candidate.fault,
+            fault=score.fault,
             completion=fused.reply.completion if fused.reply else None,
-            answer_source=candidate.answer_source,
+            answer_source=score.answer_source,
             stated_answer=candidate.stated_answer,
             merged=fused.merged,
             inputs_hash=_inputs_hash(group),
@@ -261,7 +262,7 @@ def _inputs_hash(group: RolloutGroup) -> str:
 
 @dataclass(frozen=True)
 class _Inputs:
-    candidates: list[Candidate]
+    scored: list[Scored]
     baseline: Baseline | None
 
 
@@ -271,19 +272,19 @@ def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _In
     They are scored anew, so that inputs by any program and the fusion are measured with one yardstick.
     """
     from engine.records import Fault, Outcome
-    from engine.reward_evaluator import GENERATOR_WEIGHTS, fusion_baseline
+    from engine.reward_evaluator import fusion_baseline
     from engine.statistics.groups import combine_rewards
     from engine.task import task_named
 
     task = task_named(problem.task)
-    candidates, totals = [], []
+    inputs, totals = [], []
     for rollout in group.rollouts:
         stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
         candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
         scored = session.evaluator.score(task, problem, candidate)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
-        components = {name: getattr(scored.rewards, name) for name in GENERATOR_WEIGHTS}
-        candidates.append(candidate)
-        totals.append(combine_rewards(components, GENERATOR_WEIGHTS) or 0.0)
-    return _Inputs(candidates, fusion_baseline([candidate.answer for candidate in candidates], totals))
+        measured = {name: value for name, value in scored.rewards.by_name().items() if name in task.reward_weights}
+        inputs.append(scored)
+        totals.append(combine_rewards(measured, task.reward_weights) or 0.0)
+    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals))

@@ -124,12 +124,9 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
 def _steps(settings: GeneratorSettings) -> list[Step]:
     """The run's steps in order: epoch 0 as the dataset has it, later epochs shuffled by the seed."""
     from engine.datasets import load_problems
-    from engine.task import task_named
     from grpo_training.learning.extractor import Step
 
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     ordered = [(0, problem) for problem in problems]
     for epoch in range(1, settings.epochs):
         shuffled = list(problems)
@@ -231,19 +228,16 @@ class _Producer:
 
 def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
     """A complete group as the loop takes it. All from the record, so that a resumed run sees the same."""
-    from engine.records import Rewards
     from engine.statistics.groups import group_stats
+    from engine.task import task_named
     from grpo_training.learning.extractor import ScoredGroup
     from grpo_training.learning.session import attempt_from_rollout, total_of
 
-    rollouts = group.rollouts
+    task, rollouts = task_named(group.task), group.rollouts
     return ScoredGroup(
         record=group,
-        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
-        rewards=[
-            Rewards(r_ans=item.r_ans, r_logic=item.r_logic, r_graph=item.r_graph, r_total=item.r_total)
-            for item in rollouts
-        ],
+        attempts=[attempt_from_rollout(task, rollout) for rollout in rollouts],
+        rewards=[item.rewards for item in rollouts],
         stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
         experience_ids=rollouts[0].experience_ids,
         is_kept=is_kept,

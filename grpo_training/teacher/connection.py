@@ -106,8 +106,8 @@ def _look_at(answer: TeacherReply, problem: Problem, max_tokens: int) -> list[Fi
     if candidate.outcome is not Outcome.OK:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
         return [*found, failed(f"no program in the reply: {reason}", _FIX_OF_MODEL)]
-    found.append(passed(f"code extracted ({len(candidate.detail['code'])} characters), valid Python"))
-    measured = task_named(problem.task).measure(candidate, problem)
+    found.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))
+    measured = task_named(problem.task).evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
         return [*found, failed("the sandbox could not run it", "python -m grpo_training.doctor says what is missing.")]
     if measured.is_correct:

@@ -42,9 +42,9 @@ _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "re
 class UnusableRowError(InputError):
     """A row that cannot become a problem; ``reason`` is a short code for counting."""
 
-    def __init__(self, reason: str, why: str) -> None:
+    def __init__(self, reason: str, why: str, fix: str = "") -> None:
         self.reason = reason
-        super().__init__(why)
+        super().__init__(why, fix=fix)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,16 @@
 """Competition mathematics: an exact answer."""
 
-from engine.tasks.scaffold_task import REPLY_SCHEMA, ScaffoldTask
+from __future__ import annotations
 
-TASK = ScaffoldTask(
-    name="math",
-    answer_form="an exact value: an integer, a fraction, an expression with radicals or pi",
-    kind="math",
-    reply_schema=REPLY_SCHEMA,
-)
+from engine.tasks.scaffold_task import ScaffoldTask
+
+
+class MathTask(ScaffoldTask):
+    """Problems with an exact answer."""
+
+    name = "math"
+    answer_form = "an exact value: an integer, a fraction, an expression with radicals or pi"
+    comparison = "exact"
+
+
+TASK = MathTask()

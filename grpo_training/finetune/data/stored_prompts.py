@@ -7,15 +7,14 @@ the lessons that the library's log holds for the recorded version. What cannot b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import prompts
 from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Problem
 from engine.task import task_named
+from prompts import prompt_styles
 
 if TYPE_CHECKING:
     from engine.records import Experience, Message, RolloutGroup
@@ -73,7 +72,7 @@ class StoredPrompts:
         styles = {
             hash_asked: style
             for hash_asked, name in sorted(self._strange)
-            for style in _styles()
+            for style in prompt_styles()
             if prompt_hash(task_named(name), style) == hash_asked
         }
         known = [f"Prompts were asked in the style {style!r}: say --prompts {style}." for style in set(styles.values())]
@@ -112,6 +111,3 @@ class StoredPrompts:
         return self._libraries[name]
 
 
-def _styles() -> list[str]:
-    folder = Path(prompts.__file__).parent
-    return ["full", *sorted(path.name for path in folder.iterdir() if path.is_dir() and any(path.glob("*.j2")))]

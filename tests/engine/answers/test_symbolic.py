@@ -223,7 +223,7 @@ def test_any_text_is_read_or_refused_and_compared_in_bounded_time(text):
 
 
 def test_math_verify_is_asked_for_what_our_reader_does_not_know():
-    payload = {"answer": r"\int_0^1 x dx", "truth": r"\frac{1}{2}", "kind": "math", "rel_tol": None}
+    payload = {"answer": r"\int_0^1 x dx", "truth": r"\frac{1}{2}", "comparison": "exact", "rel_tol": None}
     import math_verify  # noqa: F401 - as the worker does when it is told to
 
     assert judge(payload) == {"correct": True, "method": "math_verify"}
@@ -232,7 +232,7 @@ def test_math_verify_is_asked_for_what_our_reader_does_not_know():
 def test_math_verify_says_nothing_about_tiny_numbers_or_for_physics():
     import math_verify  # noqa: F401
 
-    tiny = {"answer": r"\int_0^1 10^{-20} dx", "truth": r"\int_0^1 10^{-21} dx", "kind": "math", "rel_tol": None}
+    tiny = {"answer": r"\int_0^1 10^{-20} dx", "truth": r"\int_0^1 10^{-21} dx", "comparison": "exact", "rel_tol": None}
     assert judge(tiny)["correct"] is False
-    physics = {"answer": r"\int_0^1 x dx", "truth": r"\frac{1}{2}", "kind": "physics", "rel_tol": None}
+    physics = {"answer": r"\int_0^1 x dx", "truth": r"\frac{1}{2}", "comparison": "measured", "rel_tol": None}
     assert judge(physics)["correct"] is False

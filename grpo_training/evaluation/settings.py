@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import ROOT, Positive, parse_settings
+from grpo_training.runs.settings import ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class EvaluateSettings(Settings):
+_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
+
+
+class EvaluateSettings(ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     aliases: ClassVar[Mapping[str, str]] = {"model": "model_path", "test_data": "dataset", "test_data_path": "dataset"}
@@ -44,8 +48,11 @@ class EvaluateSettings(Settings):
         ROOT / "grpo_training/cache/evaluation_results.json",
         description="the figures; samples and the journal of replies stand beside it",
     )
-    resume: bool = Field(False, description="go on with the settings of the results there, whatever the flags say")
-    fresh: bool = Field(False, description="set the results there aside; replies that were paid for still serve")
+
+    @classmethod
+    def fingerprint_fields(cls) -> list[str]:
+        """The fields that change the figures."""
+        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
 
     @field_validator("k_values", mode="before")
     @classmethod

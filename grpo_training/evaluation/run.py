@@ -20,6 +20,7 @@ from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluation.files import FORMAT, ResultFiles
 from grpo_training.evaluation.sampling import evaluate_problems
 from grpo_training.evaluation.tables import differences, estimates_json, figures, figures_json, show, task_results
@@ -27,7 +28,6 @@ from grpo_training.evaluation.targets import (
     BASE,
     GREEDY,
     MODEL,
-    POCKET,
     SAMPLED,
     arms_of,
     draws_by_server,
@@ -140,7 +140,7 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], told: Mapping[
     """The file's content: the keys that readers know first."""
     arms = {name: _arm_json(arm, settings.k_values) for name, arm in told.items()}
     report = {
-        "model_path": told[MODEL].model if settings.role else str(settings.model_path or POCKET),
+        "model_path": told[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
         "test_data_path": settings.dataset,
         **arms[MODEL],
         "format": FORMAT,

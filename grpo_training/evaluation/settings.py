@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from grpo_training.cli.settings import ROOT, Positive, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, parse_settings
 from grpo_training.runs.settings import ResumableSettings
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ class EvaluateSettings(ResumableSettings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="a library whose lessons stand in the prompts; none by default")
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="what serves a folder")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys of --role")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of --role")
     budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
-        ROOT / "grpo_training/cache/evaluation_results.json",
+        WORKING_DIR / "grpo_training/cache/evaluation_results.json",
         description="the figures; samples and the journal of replies stand beside it",
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Weight
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
 
 MAX_EPOCHS = 1000
@@ -45,10 +45,10 @@ class RunSettings(ResumableSettings):
     endpoint: Literal["config", "local"] = Field(
         "config", description="local: all roles on a model of this machine, served for the length of the run"
     )
-    model: Path = Field(ROOT / "data/models/pocket", description="the model of --endpoint local")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
-    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the libraries are kept")
+    model: Path = Field(POCKET_MODEL, description="the model of --endpoint local")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys")
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where rollouts and replies are kept")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the libraries are kept")
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:

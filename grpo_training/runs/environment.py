@@ -30,6 +30,8 @@ def environment() -> dict[str, Any]:
 
 def code_revision(folder: Path) -> dict[str, Any]:
     """The git revision of a checkout and whether tracked files are modified; None where git cannot tell."""
+    if not (folder / ".git").exists():  # an installed package, possibly inside another project's checkout
+        return {"revision": None, "dirty": None}
     revision = _git(folder, "rev-parse", "HEAD")
     status = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"revision": revision, "dirty": None if status is None else bool(status)}

@@ -11,7 +11,7 @@ from engine.tasks.code.comparison import Comparison
 
 
 class Status(StrEnum):
-    """How one test ended. Only ``PASS`` is a success. ``INFRA_ERROR`` is a failure of the sandbox, not of the program."""
+    """How one test ended. Only ``PASS`` is a success; ``INFRA_ERROR`` is a failure of the sandbox."""
 
     PASS = "pass"  # noqa: S105 - a status, not a password
     WRONG_ANSWER = "wrong_answer"

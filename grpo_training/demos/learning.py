@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ class DemoSettings(Settings):
     window: Positive = Field(8, description="problem k is asked with the lessons of problems up to k-W")
     max_tokens: Positive = Field(256, description="completion tokens a reply may have")
     seed: int = Field(0, description="seed of the sampling, where the server takes one")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model to serve")
-    output: Path = Field(ROOT / "grpo_training/cache/demo", description="where all that it makes is kept")
+    model: Path = Field(POCKET_MODEL, description="folder of the model to serve")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/demo", description="where all that it makes is kept")
     fresh: bool = Field(False, description="set an earlier demo aside and start anew")
 
 
@@ -249,7 +249,7 @@ async def _evaluate(
 ) -> list[Arm]:
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
     from engine.llm.retry import RetryPolicy
     from engine.records import Sampling
     from grpo_training.evaluation.libraries import HeldOutEvaluation
@@ -257,7 +257,7 @@ async def _evaluate(
     # The server is on this machine: one that does not answer for two minutes is gone.
     retry = RetryPolicy(total_s=120.0)
     with (
-        closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
+        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
         problem_bar(len(problems), "test") as done,
     ):
         async with LLMClient(ApiManager.load(config), journal=journal, retry=retry) as client:

@@ -58,7 +58,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Operations, or a fault: after an ``infra_fault`` the step is repeated, after others it ends without operations."""
+    """Operations, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change."""
 
     operations: list[Operation]
     outcome: Outcome = Outcome.OK
@@ -108,10 +108,11 @@ class ExperienceAnalyst:
             experiences: the present library.
         """
         task, learner = task_named(problem.task), self._learner
+        attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
         request = ChatRequest(
             role=self._role,
             messages=analyst_template(task, learner, self._style).render(
-                learner=f"The attempts are {task.attempt_descriptions[learner]}; the lessons steer {_LEARNERS[learner]}.",
+                learner=f"{attempts_are}; the lessons steer {_LEARNERS[learner]}.",
                 max_words=MAX_WORDS,
                 max_operations=self._max_operations,
                 experiences=list(experiences),

@@ -82,7 +82,7 @@ class CriticAgent:
                 experiences=list(experiences),
                 generator_id=generator_id,
                 proposals=proposals,
-                conflicts=list(merge.conflicts),
+                conflicts=merge.conflicts,
                 **task.prompt_values(problem),
             ),
             sampling=self.sampling,

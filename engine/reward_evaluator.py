@@ -96,7 +96,7 @@ class RewardEvaluator:
         if baseline is not None:  # without the opinion, as the inputs were scored
             own = combine_rewards(components, task.reward_weights)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
-        if opinion is not None:
+        if opinion is not None or "r_logic" in components:
             components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self._judge_weight)
         detail = dict(measurement.detail)
         if measurement.remarks:

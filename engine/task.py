@@ -62,7 +62,48 @@ class TaskMerge(Generic[ContentT]):
     """The result of merging candidates without a model: the merged candidate, or the conflicts."""
 
     candidate: Candidate[ContentT] | None
-    conflicts: Sequence[str] = ()
+    conflicts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """A dataset on the Hugging Face hub.
+
+    Args:
+        repository: for messages, ``owner/name``.
+        arguments: positional arguments of ``datasets.load_dataset``.
+        options: keyword arguments of ``datasets.load_dataset``.
+        has_own_ids: whether the ``id`` of a row identifies the problem; if not, problems are numbered by position and
+            the ``id`` is kept as ``source_id``.
+    """
+
+    repository: str
+    arguments: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_own_ids: bool = True
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where the problems of a dataset name come from: a generator, a file, or the hub; the first that is given.
+
+    Args:
+        generate: makes the problems; the argument is their number, None for the dataset's own choice.
+        files: names of the file in the data folders.
+        hub: used if there is no such file.
+        read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
+        described: the rows that belong to it, for a message.
+        drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
+        max_line_bytes: limit of a line of the file; None for the usual limit.
+    """
+
+    generate: Callable[[int | None], list[Problem]] | None = None
+    files: tuple[str, ...] = ()
+    hub: HubDataset | None = None
+    read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
+    described: str = ""
+    drops_unusable_rows: bool = False
+    max_line_bytes: int | None = None
 
 
 class Task(ABC, Generic[ContentT]):
@@ -80,13 +121,15 @@ class Task(ABC, Generic[ContentT]):
             ``conflicts``).
         reply_schema: JSON schema of a reply, for servers with guided decoding; None if replies are not JSON.
         reply_description: what a reply is, in the request to send an unreadable reply again.
+        dataset_names: names of the task's datasets, without the part after a colon.
         attempt_descriptions: what the attempts of a ``generator`` and of the ``critic`` are, for the analyst.
     """
 
     name: str
     reward_weights: Mapping[str, float]
+    dataset_names: Sequence[str] = ()
     prompt_variables: frozenset[str] = frozenset()
-    reply_schema: Mapping[str, Any] | None = None
+    reply_schema: dict[str, Any] | None = None
     reply_description: str = "a reply in the format that was asked for"
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
         {"generator": "answers that a solver wrote", "critic": "answers that a critic made of several solvers' answers"}
@@ -118,6 +161,20 @@ class Task(ABC, Generic[ContentT]):
 
         Candidates that could not be read are evaluated too. Blocking; never raises for model output.
         """
+
+    # Datasets
+
+    def dataset(self, name: str) -> Dataset:
+        """One of the task's datasets: ``NAME``, ``NAME:PART``, each with ``?key=value&key=value`` if it has options.
+
+        Raises:
+            InputError: there is no such part or option.
+        """
+        return Dataset(files=(f"{name}.jsonl",))
+
+    def owns_row(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row of a user's file that names no task belongs to this task, by its fields."""
+        return False
 
     # Prompts
 

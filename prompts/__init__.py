@@ -145,7 +145,9 @@ class _Sources:
         self.digest.update(source.encode())
         problems = []
         for included in meta.find_referenced_templates(tree):
-            problems += [f"{file} includes a template by a computed name"] if included is None else (
-                self.read(environment, included)
+            problems += (
+                [f"{file} includes a template by a computed name"]
+                if included is None
+                else (self.read(environment, included))
             )
         return problems

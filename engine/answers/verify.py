@@ -172,7 +172,13 @@ class _Desk:
 
 
 def _ask_worker(
-    said: str, truth: str, shape: Shape, comparison: Comparison, pool: WorkerPool, timeout_s: float, rel_tol: float | None
+    said: str,
+    truth: str,
+    shape: Shape,
+    comparison: Comparison,
+    pool: WorkerPool,
+    timeout_s: float,
+    rel_tol: float | None,
 ) -> Verdict:
     payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
     for _ in range(_MAX_LOADS):  # every worker of the pool may have to import a library once

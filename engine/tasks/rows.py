@@ -1,10 +1,11 @@
-"""Reading the usual fields of a dataset row; shared by tasks whose problems are a text and a short answer."""
+"""Reading dataset names and rows; shared by tasks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from engine.errors import InputError
 from engine.records import Problem
@@ -12,6 +13,43 @@ from engine.records import Problem
 TEXT_FIELDS = ("problem", "question", "prompt", "text")
 ANSWER_FIELDS = ("answer", "ground_truth")
 NEEDED_FIELDS = 'Each row is a JSON object with "problem" and "answer" (and optionally "id" and "task").'
+
+
+class UnusableRowError(InputError):
+    """A row that cannot become a problem.
+
+    Args:
+        reason: a short stable code, for counting.
+        what: the fault, as a sentence.
+        row_id: the id that the problem would have had.
+    """
+
+    def __init__(self, reason: str, what: str, row_id: str = "") -> None:
+        self.reason, self.row_id = reason, row_id
+        super().__init__(what, fix="Fix the row, or remove it.")
+
+
+def split_dataset_name(name: str, options: Sequence[str] = ()) -> tuple[str, str, dict[str, str]]:
+    """The parts of ``NAME:PART?key=value&key=value``: name, part, options.
+
+    Args:
+        name: the whole name.
+        options: the keys that are allowed.
+
+    Raises:
+        InputError: another key, or a key without a value.
+    """
+    place, _, query = name.partition("?")
+    base, _, part = place.partition(":")
+    try:
+        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError:
+        raise InputError(f"Invalid options in the dataset name {name!r}", fix=f"Write {base}?key=value.") from None
+    unknown = sorted(given.keys() - set(options))
+    if unknown:
+        known = f"Options: {', '.join(options)}." if options else "It has no options."
+        raise InputError(f"Unknown option {unknown[0]!r} in the dataset name {name!r}", fix=known)
+    return base, part, given
 
 
 def problem_with_answer(row: Mapping[str, Any], where: str, task: str) -> Problem:

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from engine.errors import ScaffoldError
 from engine.shipped_files import shipped_file
-from grpo_training.cli.settings import POCKET_MODEL, ROOT
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.doctor_checks.results import failed, failure_of, passed, skipped, verdict, warned
 
 if TYPE_CHECKING:
@@ -189,7 +189,6 @@ def prompts() -> Iterator[Finding]:
     """Every template of every style and task: there, readable, and asking for what its caller gives."""
     from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
     from engine.task import known_tasks
-    from prompts import prompt_styles
     from prompts import prompt_styles
 
     for style in prompt_styles():

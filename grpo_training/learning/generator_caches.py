@@ -181,7 +181,9 @@ class GeneratorCaches:
                     f"{self.path(name)} and {self.path(self.names[0])} hold different problems as {key[0]}",
                     fix="Let the generators answer the same dataset.",
                 )
-        problem = Problem(id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK)
+        problem = Problem(
+            id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
+        )
         return Step(number, problem, key[1])
 
 

@@ -236,9 +236,7 @@ def attempt_from_fusion(task: Task, fusion: Fusion) -> Attempt:
     return _attempt(task, fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
 
 
-def _attempt(
-    task: Task, record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None
-) -> Attempt:
+def _attempt(task: Task, record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
     text = scaffold if isinstance(scaffold, str) else None
     if text is None and record.completion is not None:
         text = record.completion.text

@@ -12,8 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agents.analyst import MAX_WORDS
-from agents.analyst import analyst_template
+from agents.analyst import MAX_WORDS, analyst_template
 from agents.critic import critic_template
 from agents.generator import generator_template
 from engine.records import Experience

@@ -103,7 +103,7 @@ def _look_at(answer: TeacherReply, problem: Problem, max_tokens: int) -> list[Fi
     else:
         fix = 'Turn it on in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
         found.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK:
+    if candidate.outcome is not Outcome.OK or candidate.content is None:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
         return [*found, failed(f"no program in the reply: {reason}", _FIX_OF_MODEL)]
     found.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))

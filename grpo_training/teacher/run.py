@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from agents.teacher import TeacherAgent, TeacherReply
-    from engine.records import Completion, Message, Problem
+    from engine.records import Candidate, Completion, Message, Problem
     from engine.storage.rollout_store import RolloutStore
     from engine.task import Measurement, Task
 

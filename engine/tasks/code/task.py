@@ -10,11 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from engine.records import Candidate, Completion, Fault, Outcome
-from engine.task import Measurement, Task, TaskMerge
+from engine.task import Dataset, Measurement, Task, TaskMerge
+from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
 from engine.tasks.code.execution import program_tests, run_program
-from engine.tasks.code.problems import CodeFacts, UnusableRowError, code_problem, facts_of
+from engine.tasks.code.problems import CodeFacts, code_problem, facts_of
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.test_cases import CodeTest, as_statement
+from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +59,7 @@ class CodeTask(Task[Program]):
     """
 
     name = "code"
+    dataset_names = CODE_DATASETS
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
@@ -75,8 +78,16 @@ class CodeTask(Task[Program]):
                 raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output")
             program_tests(problem.answer)
         except UnusableRowError as error:
-            raise UnusableRowError(error.reason, f"{where}: {error.what}", "Fix the row, or remove it.") from None
+            raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
         return problem
+
+    def dataset(self, name: str) -> Dataset:
+        """MBPP or APPS."""
+        return code_dataset(name)
+
+    def owns_row(self, row: Mapping[str, Any]) -> bool:
+        """A row with tests."""
+        return any(field in row for field in ("tests", "input_output", "test_list"))
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """Entry point, I/O mode, the tests that may be seen, and the beginning that is given."""

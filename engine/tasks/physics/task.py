@@ -69,7 +69,7 @@ def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | 
 
 
 def _known_dimension(value: object, written: Dimension | None, has_units: bool) -> Dimension | None:
-    """A known's dimension. A bare number is dimensionless if other knowns have units and it cannot hide one (as 9.8 can)."""
+    """A known's dimension. A bare number has none if other knowns have units and it cannot hide one (as 9.8 can)."""
     if written:
         return written
     try:
@@ -91,6 +91,7 @@ class PhysicsTask(ScaffoldTask):
     """Problems whose answer is a quantity with a unit."""
 
     name = "physics"
+    dataset_names = ("physics",)
     answer_form = (
         'a number with its unit, such as 3.2 m/s. Give knowns with units too ("5 kg"), in SI units without '
         "prefixes, so that the rules can compute with the bare numbers"

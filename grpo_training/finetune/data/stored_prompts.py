@@ -17,6 +17,8 @@ from engine.task import task_named
 from prompts import prompt_styles
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.records import Experience, Message, RolloutGroup
     from engine.task import Task
 
@@ -109,5 +111,3 @@ class StoredPrompts:
             path = self._experiences_dir / f"{name}_experiences.json"
             self._libraries[name] = ExperienceLibrary(path, prefix, read_only=True)
         return self._libraries[name]
-
-

@@ -344,7 +344,8 @@ def test_verdicts_from_many_threads():
 def test_the_fast_path_brings_in_no_heavy_library():
     code = (
         "import sys; from engine.answers.verify import verify_answer as v;"
-        "assert v('**73**', '73').correct and v('0.5', '1/2').correct and v('5 m', '5 m', comparison='measured').correct;"
+        "assert v('**73**', '73').correct and v('0.5', '1/2').correct;"
+        "assert v('5 m', '5 m', comparison='measured').correct;"
         "print([m for m in ('sympy', 'pint', 'mpmath', 'math_verify') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -392,7 +392,7 @@ def test_a_run_whose_problems_were_replaced_is_refused(files, aime2024, tmp_path
         dataset.write_text("\n".join(lines[:4]))
         assert world.generate(1, dataset) == 0
         dataset.write_text("\n".join(lines[4:8]))
-        with pytest.raises(InputError, match="was aime2024_001 and is aime2024_005 now"):
+        with pytest.raises(InputError, match="was aime2024_001, and is aime2024_005 now"):
             world.generate(1, dataset)
         assert world.generate(1, dataset, "--fresh") == 0
 

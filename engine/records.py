@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, Literal, Self
 
@@ -21,6 +22,11 @@ class Record(BaseModel):
     """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+def timestamp() -> str:
+    """The present time as records store it: ISO 8601 in UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Outcome(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,12 +66,12 @@ class RewardEvaluator:
         self._weights = dict(weights or {})
         self._judge_weight = judge_weight
 
-    def weights_of(self, task: Task) -> dict[str, float]:
-        """The weight of each component in ``r_total``."""
-        weights = {"r_fusion": FUSION_WEIGHT, **task.reward_weights}
-        if task.reward_weights.keys() <= self._weights.keys():
-            return weights | self._weights
-        return weights | {name: weight for name, weight in self._weights.items() if name == "r_fusion"}
+    def weights_of(self, task: Task, components: Iterable[str]) -> dict[str, float]:
+        """The weights of a task's components and of ``r_fusion`` in ``r_total``."""
+        own = _own_weights(task, components)
+        if own.keys() <= self._weights.keys():
+            own = self._weights
+        return {**own, "r_fusion": self._weights.get("r_fusion", FUSION_WEIGHT)}
 
     def score(
         self,
@@ -93,8 +93,9 @@ class RewardEvaluator:
         """
         measurement = task.evaluate(candidate, problem)
         components = dict(measurement.components)
+        weights = self.weights_of(task, components)
         if baseline is not None:  # without the opinion, as the inputs were scored
-            own = combine_rewards(components, task.reward_weights)
+            own = task_total(task, components)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
         if opinion is not None or "r_logic" in components:
             components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self._judge_weight)
@@ -105,7 +106,7 @@ class RewardEvaluator:
             detail["judge"] = opinion
         return Scored(
             candidate=candidate,
-            rewards=Rewards.of(components, combine_rewards(components, self.weights_of(task))),
+            rewards=Rewards.of(components, combine_rewards(components, weights)),
             is_correct=measurement.is_correct,
             answer=measurement.answer,
             answer_source=measurement.answer_source,
@@ -113,6 +114,15 @@ class RewardEvaluator:
             fault=measurement.fault or candidate.fault,
             detail=detail,
         )
+
+
+def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:
+    """The total of components by the task's own weights; None if nothing was measured."""
+    return combine_rewards(components, _own_weights(task, components))
+
+
+def _own_weights(task: Task, components: Iterable[str]) -> dict[str, float]:
+    return dict(task.reward_weights) or dict.fromkeys(components, 1.0)
 
 
 def with_opinion(measured: float | None, opinion: float | None, judge_weight: float) -> float | None:

@@ -115,7 +115,7 @@ class Task(ABC, Generic[ContentT]):
 
     Attributes:
         name: the name in datasets, records and on the command line.
-        reward_weights: weight of each reward component in ``r_total``.
+        reward_weights: weight of each reward component in ``r_total``; empty: all components count equally.
         prompt_variables: the names that :meth:`prompt_values` gives to the generator and critic templates, beside
             those that every task has (``problem``, ``experiences``; for the critic ``generator_id``, ``proposals``,
             ``conflicts``).
@@ -126,7 +126,7 @@ class Task(ABC, Generic[ContentT]):
     """
 
     name: str
-    reward_weights: Mapping[str, float]
+    reward_weights: Mapping[str, float] = MappingProxyType({})
     dataset_names: Sequence[str] = ()
     prompt_variables: frozenset[str] = frozenset()
     reply_schema: dict[str, Any] | None = None

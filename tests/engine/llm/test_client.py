@@ -464,9 +464,9 @@ async def test_a_rate_limit_with_a_wait_pauses_every_caller_of_the_endpoint(jour
         assert 20.0 <= time_.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
         assert client.counters.concurrency_limit == 16  # 20 x 0.8
-        [(_, connection)] = client._by_role["g"]
-        assert ledger.not_before(ledger.scope(connection.endpoint)) == began + 20.0
-        await connection.pause(100.0)
+        [server] = client._servers_of["g"]
+        assert ledger.not_before(ledger.scope(server.endpoint)) == began + 20.0
+        await server.connection.pause(100.0)
         before = time_.now
         plan.rate = 0.0
         await client.sample(ask("p"), [0])
@@ -556,7 +556,7 @@ async def test_a_pause_reaches_other_processes_through_the_ledger(tmp_path):
     ledgers = [RateLedger(tmp_path / "rates.sqlite", time_.clock) for _ in range(2)]
     async with serve(chat_app(answer)) as url:
         api = manager(url)
-        ledgers[0].push_back(ledgers[0].scope(api.endpoint("g")), time_.now + 50.0)
+        ledgers[0].set_not_before(ledgers[0].scope(api.endpoint("g")), time_.now + 50.0)
         async with LLMClient(api, ledger=ledgers[1], clock=time_.clock, sleep=time_.sleep) as client:
             await client.sample(ask("q"), [0])
     assert time_.slept == [50.0]

@@ -34,7 +34,7 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.Module | a
     try:
         with _ONE_AT_A_TIME:
             tree = ast.parse(source, filename=_FILE, mode=mode)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL characters, lone surrogates
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL, surrogates
         raise ValueError(f"not Python: {str(error)[:200]}") from None
     assert isinstance(tree, ast.Module | ast.Expression)
     return tree

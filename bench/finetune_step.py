@@ -156,14 +156,14 @@ def our_step(
     """The offline training's step on ``rows``; each call updates the weights and gives the loss."""
     import torch
     from accelerate import Accelerator
+    from grpo_training.finetune.offline.batches import plan_steps
+    from grpo_training.finetune.offline.step import Run, train_step
 
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.model_loading import load_model
     from grpo_training.finetune.objective.reference_policy import ReferencePolicy
     from grpo_training.finetune.objective.schedules import AdaptiveKL
-    from grpo_training.finetune.offline.batches import plan_steps
     from grpo_training.finetune.offline.loop import new_optimizer
-    from grpo_training.finetune.offline.step import Run, train_step
 
     torch.set_num_threads(1)
     config = GRPOTrainingConfig(

@@ -4,9 +4,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from grpo_training.finetune.tracking import RunLog, TrainingProgress, open_tracker
 
 from engine.errors import ConfigurationError, InputError
-from grpo_training.finetune.tracking import RunLog, TrainingProgress, open_tracker
 
 
 class Tracker:

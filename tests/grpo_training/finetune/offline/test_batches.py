@@ -1,7 +1,6 @@
 import math
 
 import pytest
-
 from grpo_training.finetune.offline.batches import (
     best_of,
     collate,
@@ -13,6 +12,7 @@ from grpo_training.finetune.offline.batches import (
     teacher_rows,
     with_standard_rewards,
 )
+
 from tests.support.tiny_model import END, PAD, good_and_bad, sample, settings
 
 

@@ -9,13 +9,14 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
+
 from engine.errors import InputError  # noqa: E402
 from grpo_training.finetune.objective import validation  # noqa: E402
 from grpo_training.finetune.offline import loop as offline  # noqa: E402
 from grpo_training.finetune.offline import step as update_step  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.finetune.offline.loop import train_offline  # noqa: E402
-from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,

@@ -14,6 +14,8 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 pytest.importorskip("datasets")
 
+from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
+from grpo_training.finetune.online.run import grpo_arguments, last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from engine import task as task_module  # noqa: E402
@@ -23,10 +25,8 @@ from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
 from grpo_training.cli.settings import ROOT  # noqa: E402
 from grpo_training.finetune.model_loading import load_tokenizer  # noqa: E402
-from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
 from grpo_training.finetune.online import run as online  # noqa: E402
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
-from grpo_training.finetune.online.run import grpo_arguments, last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.finetune.online.trainer import DualSourceTrainer, RunCallback  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 

@@ -19,7 +19,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.task import task_named
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
-from grpo_training.runs.directory import open_run, resumed_config
+from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
 from grpo_training.viewer.training_page import write_page
 
@@ -45,7 +45,7 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     Raises:
         ScaffoldError: what is wrong, why, and how to fix it.
     """
-    config = resumed_config(config)
+    config = RunDirectory(config.output_dir).resumed(config)
     check_packages(config)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if config.backend == "unsloth":
@@ -115,13 +115,14 @@ def _train_in_run_directory(
     if os.environ.get("RANK", "0") != "0":
         train(config.output_dir)
         return 0
-    with open_run(config, facts) as run:
-        if run.is_finished:
-            print(f"This training is finished: {run.path}. To train again, use --fresh or another --output-dir.")
+    folder = config.output_dir
+    with RunDirectory(folder).open(config, facts) as manifest:
+        if manifest.is_finished:
+            print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
             return 0
-        result = train(run.path)
-        page = write_page(run.path)
-        run.finish()
+        result = train(folder)
+        page = write_page(folder)
+        manifest.finish()
     print(f"trained {result.steps} steps in {result.seconds:.0f} s")
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:

@@ -256,7 +256,7 @@ def _as_json(best: dict[str, Checkpoint]) -> dict[str, Any]:
 
 def _settings(training: Training) -> dict[str, Any]:
     """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
-    return training.config.shaping() | {"processes": training.accelerator.num_processes}
+    return training.config.fingerprint() | {"processes": training.accelerator.num_processes}
 
 
 def _data(training: Training) -> str:

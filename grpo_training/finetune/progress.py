@@ -91,7 +91,7 @@ class TrainingProgress:
         shown = "  ".join(
             f"{label} {figures[name]:{form}}"
             for name, label, form in _SHOWN
-            if name in figures and math.isfinite(figures[name])
+            if isinstance(figures.get(name), int | float) and math.isfinite(figures[name])
         )
         if self._bar is not None and self._task is not None and self._figures is not None:
             self._bar.update(self._task, completed=step, description=stage)

@@ -21,16 +21,10 @@ from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
-<<<<<<< HEAD:tests/grpo_training/finetune/online/test_run.py
 from engine.tasks.math.task import MathTask  # noqa: E402
-from grpo_training.finetune.model_loading import load_tokenizer  # noqa: E402
-from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
-from grpo_training.finetune.online import run as online  # noqa: E402
-=======
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
 from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
->>>>>>> main:tests/grpo_training/finetune/online/test_loop.py
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
 from grpo_training.finetune.online.trl_arguments import grpo_arguments  # noqa: E402

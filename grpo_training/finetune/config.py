@@ -95,6 +95,12 @@ class GRPOTrainingConfig(ResumableSettings):
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
+    task: str | None = Field(
+        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
+    )
+    reward: str | None = Field(
+        None, description="reward function in place of the task's own: FILE.py:NAME or MODULE:NAME (online)"
+    )
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field(
         "hf", description="who loads the model; unsloth is never chosen by itself"

@@ -1,15 +1,21 @@
 """The documentation matches the program: commands parse, links and paths exist, snippets run."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+import agents
+import engine
+import grpo_training
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
+from tests.support.fault_server import chat_app, serve_in_thread
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "data/models/pocket/README.md")),
@@ -80,3 +86,30 @@ def test_both_readmes_have_the_same_commands_and_sections():
 def test_every_command_is_in_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in commands() if f"`{name}`" not in readme] == []
+
+
+def test_the_snippets_of_the_python_api_run(tmp_path, monkeypatch):
+    pytest.importorskip("peft")
+    steps = {"effect": "v", "cause": ["s", "t"], "rule": "v = s / t"}
+    scaffold = {"target_variable": "v", "knowns": {"s": 24, "t": 0.3}, "causal_graph": [steps], "final_answer": "80"}
+    app = chat_app(lambda body, index: json.dumps(scaffold | {"final_answer": str(index)}))
+    (tmp_path / "data/api_keys").mkdir(parents=True)
+    (tmp_path / "data/models").mkdir()
+    (tmp_path / "data/models/pocket").symlink_to(ROOT / "data/models/pocket")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    with serve_in_thread(app) as url:
+        endpoint = {"api_key": "EMPTY", "base_url": url, "model": "m"}
+        Path("data/api_keys/api_config.json").write_text(json.dumps({"generator_1": endpoint}))
+        for snippet in fences(ROOT.joinpath("docs/reference/python-api.md").read_text(encoding="utf-8"), "python"):
+            exec(snippet, names)
+    assert len(names["scored"]) == len(names["stats"].advantages) == 4
+    assert names["exit_code"] == 0
+    assert Path("outputs/short/merged/model.safetensors").is_file()
+
+
+def test_every_exported_name_can_be_imported():
+    missing = []
+    for package in (agents, engine, grpo_training):
+        missing += [name for name in package.__all__ if getattr(package, name, None) is None]
+    assert not missing

@@ -5,10 +5,12 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import agents
 import engine
@@ -113,3 +115,11 @@ def test_every_exported_name_can_be_imported():
     for package in (agents, engine, grpo_training):
         missing += [name for name in package.__all__ if getattr(package, name, None) is None]
     assert not missing
+
+
+def test_contributing_gives_a_reason_for_every_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = [text for name, texts in project["optional-dependencies"].items() if name != "dev" for text in texts]
+    names = {Requirement(text).name for text in [*project["dependencies"], *optional]}
+    table = ROOT.joinpath("CONTRIBUTING.md").read_text(encoding="utf-8").split("## Dependencies")[1]
+    assert {name for name in names if not re.search(rf"`{name}(\[\w+\])?`", table)} == set()

@@ -24,7 +24,6 @@ MAX_LINE_BYTES = 1 << 20
 MAX_ARRAY_BYTES = 64 << 20
 """Limit of a file that is one JSON array."""
 
-_SHIPPED = shipped_file("datasets")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 RowReader = Callable[[Mapping[str, Any], str], Problem | None]
@@ -71,7 +70,7 @@ def load_dataset(
     Args:
         name_or_path: the dataset.
         max_problems: stop after this many problems; None for all.
-        search: data folders; None: the datasets of the package, then ``$SCAFFOLD_DATA``.
+        search: data folders; None: ``data/datasets``, the datasets of the package, then ``$SCAFFOLD_DATA``.
         task: the task of rows that name none, in place of the dataset's own; None for the dataset's own.
         row_read: called for each row.
 
@@ -135,7 +134,8 @@ def _is_path(name: str) -> bool:
 
 def _default_folders() -> list[Path]:
     extra = os.environ.get("SCAFFOLD_DATA")
-    return [_SHIPPED, Path(extra).expanduser()] if extra else [_SHIPPED]
+    folders = [Path.cwd() / "data/datasets", shipped_file("datasets"), *([Path(extra).expanduser()] if extra else [])]
+    return list(dict.fromkeys(folders))
 
 
 def _find(files: Iterable[str], folders: Iterable[Path]) -> Path | None:

@@ -75,7 +75,6 @@ class GRPOTrainingConfig(ResumableSettings):
         "format_weight": _TRAFFIC,
         "tsc_weight": _TRAFFIC,
         "format_reward": _TRAFFIC,
-        "reward": _TRAFFIC,
         "sumo": _TRAFFIC,
         "simulation": _TRAFFIC,
         "max_workers": _TRAFFIC,
@@ -216,6 +215,13 @@ class GRPOTrainingConfig(ResumableSettings):
     project: str = Field("scaffold-grpo", description="the tracker's project")
     run_name: str | None = Field(None, description="the tracker's name for this run")
     dry_run: bool = Field(False, description="read and check everything, print the plan and stop")
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _reward_is_a_place(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
+        return value
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.answers.stated_answers import clean_answer, stated_answer
+from engine.answers.final_answer import stated_answer, unwrapped_answer
 from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_literal, read_object, segments
 from engine.records import CausalEdge, Fault, PlanStep, Scaffold
 
@@ -351,7 +351,7 @@ def _answer(content: Mapping[str, Any], mended: RepairLog) -> str | None:
         if isinstance(value, list):
             value = ", ".join(_text(item) for item in value)
         if value is not None and not isinstance(value, bool | dict):
-            return clean_answer(_text(value))
+            return unwrapped_answer(_text(value))
     return None
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.answers.verify import Comparison, check_ground_truth, is_value, verify_answer
+from engine.answers.comparison import Comparison
+from engine.answers.verify import check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.merge import merge_scaffolds

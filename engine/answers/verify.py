@@ -32,6 +32,12 @@ from engine.mathematics.units import read_quantity, without_side_remarks
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
+VERIFIER_VERSION = 2
+"""Increases with every change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
+
+It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
+"""
+
 _JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load"
 _LOAD_LIMIT_S = 30.0
 _MAX_LOADS = 16

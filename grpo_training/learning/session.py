@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from engine.llm.concurrency import ConcurrencyRule
     from engine.task import Task
     from grpo_training.learning.settings import CriticSettings, GeneratorSettings, RunSettings
-    from grpo_training.teacher.generate import TeacherSettings
 
 _LOCAL_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
 _SHOWN = 6000  # characters of one attempt that the analyst sees
@@ -91,7 +90,13 @@ async def open_session(
                     f"--budget-usd needs prices, and {name} has none",
                     fix=f"Give {name} price_in and price_out in {settings.api_config}, or use --budget-tokens.",
                 )
-    async with open_client(settings, manager) as client:
+    async with open_client(
+        manager,
+        settings.cache_dir,
+        settings.api_config,
+        retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
+        budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
+    ) as client:
         yield Session(
             manager,
             client,
@@ -112,29 +117,42 @@ async def open_session(
 
 @asynccontextmanager
 async def open_client(
-    settings: RunSettings | TeacherSettings, manager: ApiManager, concurrency: ConcurrencyRule | None = None
+    manager: ApiManager,
+    cache_dir: Path,
+    api_config: Path,
+    *,
+    retry: RetryPolicy,
+    budget: Budget,
+    concurrency: ConcurrencyRule | None = None,
 ) -> AsyncIterator[LLMClient]:
-    """The client, with the journal of the cache folder, the shared ledger, and the settings' patience and budget.
+    """A client with the journal of the cache folder and the rate ledger of the API configuration.
 
     Args:
-        settings: the run's settings.
         manager: the endpoints.
-        concurrency: how the number of requests in flight is found; None is the client's own way.
+        cache_dir: the folder of the journal; it is created if it does not exist.
+        api_config: the file whose rate limits the ledger keeps.
+        retry: attempts per request, and their total time.
+        budget: cost and tokens at most.
+        concurrency: how the number of requests in flight is chosen; None is the client's default.
     """
-    settings.cache_dir.mkdir(parents=True, exist_ok=True)
     with (
-        closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
-        closing(RateLedger(ledger_path(settings.api_config))) as ledger,
+        closing(_journal(cache_dir)) as journal,
+        closing(RateLedger(ledger_path(api_config))) as ledger,
     ):
         async with LLMClient(
             manager,
             journal=journal,
             ledger=ledger,
-            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
-            budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
+            retry=retry,
+            budget=budget,
             concurrency=concurrency,
         ) as client:
             yield client
+
+
+def _journal(cache_dir: Path) -> ResponseJournal:
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    return ResponseJournal(cache_dir / "requests.sqlite")
 
 
 def ledger_path(api_config: Path) -> Path:

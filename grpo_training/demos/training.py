@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from engine.api_manager import GENERATORS
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
 from grpo_training.demos.learning import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, read_libraries
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 OFFLINE, ONLINE = "offline fine-tune", "online after it"
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3")
 _ROLE = "model"
 _SEEDS_APART = 1_000_000
 """Between the draws of two arms that ask the same model the same."""
@@ -93,11 +93,11 @@ def run_train_demo(settings: TrainDemoSettings) -> int:
         began = time.monotonic()
         _collect(settings, server)
         seconds["collecting"] = time.monotonic() - began
-        library = read_libraries(settings.output / "experiences")[_LEARNERS[0]]
+        library = read_libraries(settings.output / "experiences")[GENERATORS[0]]
         arms = [
             ask(server, BASE),
             ask(server, BASE_AGAIN, draw=1),
-            ask(server, library_arm(_LEARNERS[0]), library.experiences),
+            ask(server, library_arm(GENERATORS[0]), library.experiences),
         ]
     model = settings.model
     for name, mode, config in (
@@ -122,7 +122,7 @@ def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
     shared = ("problems", "rollouts", "max_tokens", "seed", "model", "output")
     demo = DemoSettings.model_validate({name: getattr(settings, name) for name in shared})
     generators = [
-        command for command in learning_commands(demo, write_api_config(demo, server)) if command.name in _LEARNERS
+        command for command in learning_commands(demo, write_api_config(demo, server)) if command.name in GENERATORS
     ]
     print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
     run_side_by_side(generators, ready=lambda command: True, check=lambda: check_server(server))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.teacher import ROLE
-from engine.api_manager import ApiManager
+from engine.api_manager import LEARNERS, ApiManager
 from engine.check_results import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from grpo_training.doctor_checks.settings import DoctorSettings
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3", "critic")
 _OPTIONAL_ROLES = {
     "analyst": "; each learner then writes its own experiences",
     "reward_evaluator": "; rewards are then computed without a judge",
@@ -48,7 +47,7 @@ def api_config(path: Path) -> Iterator[CheckResult]:
     local = manager.local_models()
     for role in manager.roles():
         yield _role(manager, role, local.get(role))
-    for role in (*_LEARNERS, *_OPTIONAL_ROLES):
+    for role in (*LEARNERS, *_OPTIONAL_ROLES):
         if not manager.has(role):
             yield warned(
                 f"{role} is not configured{_OPTIONAL_ROLES.get(role, '')}", f'Add an entry "{role}" to {path}.'
@@ -56,7 +55,7 @@ def api_config(path: Path) -> Iterator[CheckResult]:
 
 
 def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResult:
-    known = (*_LEARNERS, *_OPTIONAL_ROLES)
+    known = (*LEARNERS, *_OPTIONAL_ROLES)
     if role not in known:
         near = difflib.get_close_matches(role, known, 1, cutoff=0.0)
         return warned(f"Unknown role {role!r}", f"Did you mean {near[0]!r}?")

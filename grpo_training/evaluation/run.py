@@ -17,7 +17,7 @@ from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Outcome, Sampling
+from engine.records import Outcome, Sampling, timestamp
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
@@ -34,7 +34,6 @@ from grpo_training.evaluation.targets import (
     name_by_content,
     served,
 )
-from grpo_training.learning.session import now_text
 from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], told: Mapping[
         "format": FORMAT,
         "settings": settings.model_dump(mode="json"),
         "facts": facts,
-        "timestamp": now_text(),
+        "timestamp": timestamp(),
     }
     if BASE in told:
         after, before = told[MODEL].draws, told[BASE].draws

@@ -15,14 +15,12 @@ from agents.teacher import ROLE, TeacherAgent
 from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
-from engine.llm.budget import Budget
 from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.retry import RetryPolicy
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task, task_named
 from engine.tasks.code.problems import facts_of
 from grpo_training.cli.check_report import CheckReport
-from grpo_training.learning.session import open_client
+from grpo_training.learning.endpoints import open_client
 from grpo_training.runs.files import RunFiles
 from grpo_training.serving.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
@@ -81,14 +79,8 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     task = _only_task(problems)
     facts = _facts(manager, prompt_hash(task, settings.prompts))
     with files.open(settings, facts) as manifest:
-        async with open_client(
-            manager,
-            settings.cache_dir,
-            settings.api_config,
-            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
-            budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
-            concurrency=ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency),
-        ) as client:
+        at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
+        async with open_client(settings, manager, at_once) as client:
             teacher_run = TeacherRun(
                 agent=TeacherAgent(client, task, settings.sampling, settings.prompts),
                 task=task,

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from engine.records import Sampling
 from grpo_training.cli.settings import WORKING_DIR, Positive
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 
-class TeacherSettings(ResumableSettings):
+class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
@@ -30,14 +30,6 @@ class TeacherSettings(ResumableSettings):
     prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
     accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
     max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
-    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
-    attempts: Positive = Field(8, description="attempts per request before its problem is left open")
-    retry_minutes: float = Field(15.0, gt=0, description="maximum minutes for the attempts of one request")
-    api_config: Path = Field(
-        WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys; role: teacher"
-    )
-    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where paid replies are journalled")
 
     @model_validator(mode="after")
     def _file_or_dataset(self) -> Self:

@@ -28,7 +28,6 @@ MAX_CODE_LINE_BYTES = 64 << 20
 QUICKSTART_PROBLEMS = 240
 """Problems of ``quickstart`` where no number is asked for; it makes as many as one likes."""
 
-_SHIPPED = shipped_file("datasets")
 _TEXT_FIELDS = ("problem", "question", "prompt", "text")
 _ANSWER_FIELDS = ("answer", "ground_truth")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -77,7 +76,8 @@ def load_problems(
     Args:
         name_or_path: ``aime2024``, ``aime2025``, ``physics``, another file's stem, or a path.
         max_problems: at most so many, from the start; the rest of the file is not read. None: all.
-        search: folders to look in; None: the datasets of the package, then ``$SCAFFOLD_DATA``.
+        search: folders to look in; None: ``data/datasets``, the datasets that are
+            shipped, then ``$SCAFFOLD_DATA``.
 
     Returns:
         the problems in the file's order; never an empty list.
@@ -121,7 +121,8 @@ def _is_path(name: str) -> bool:
 
 def _default_folders() -> list[Path]:
     extra = os.environ.get("SCAFFOLD_DATA")
-    return [_SHIPPED, Path(extra).expanduser()] if extra else [_SHIPPED]
+    folders = [Path.cwd() / "data/datasets", shipped_file("datasets"), *([Path(extra).expanduser()] if extra else [])]
+    return list(dict.fromkeys(folders))
 
 
 def _find(name: str, folders: Iterable[Path]) -> Path | None:

@@ -58,7 +58,7 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
     known = (*LEARNERS, *_OPTIONAL_ROLES)
     if role not in known:
         near = difflib.get_close_matches(role, known, 1, cutoff=0.0)
-        return warned(f"Unknown role {role!r}", f"Did you mean {near[0]!r}?")
+        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
     if local_model is not None:
         has_model = (Path(local_model) / "config.json").is_file()
         return passed_if(

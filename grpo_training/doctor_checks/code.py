@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.check_results import CheckResult, failed, passed, passed_if, warned
+from engine.records import Completion
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import task_named
@@ -77,9 +78,8 @@ def execution() -> Iterator[CheckResult]:
     """A right reply passes all tests and has reward 1.0, a wrong one does not, computed as in training."""
     problem = small_problem()
     task = task_named(problem.task)
-    task.check_problem(problem)
     for name, reply, expected in (("right", RIGHT_REPLY, 1.0), ("wrong", RIGHT_REPLY.replace(_RIGHT, _WRONG), 0.0)):
-        measured = task.measure(task.parse(reply, problem), problem)
+        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
         reward = measured.components.get("r_ans")
         tests = f"{measured.detail.get('passed', 0)} of {measured.detail.get('total', 0)} tests pass"
         why = f" ({measured.detail['why']})" if "why" in measured.detail else ""

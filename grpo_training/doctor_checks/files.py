@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from agents.analyst import analyst_template
-from agents.critic import critic_template
-from agents.generator import generator_template, prompt_hash
+from agents.generator import prompt_hash
+from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
 from engine.check_results import CheckResult, failure_of, passed, passed_if, warned
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
@@ -17,9 +16,8 @@ from engine.experience.file import parse_library
 from engine.shipped_files import shipped_file
 from engine.storage.append_log import LineReader
 from engine.task import known_tasks
-from grpo_training.cli.settings import ROOT
 from grpo_training.teacher.traces import TeacherTrace
-from prompts import PromptTemplate
+from prompts import prompt_styles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,22 +30,15 @@ _ROWS_READ = 200
 
 def prompts() -> Iterator[CheckResult]:
     """Every prompt template of every style and task loads and has the variables that its caller gives."""
-    for style in _styles():
-        hashes = []
+    tasks = known_tasks()
+    for style in prompt_styles():
         try:
-            for task in known_tasks():
-                for template in (generator_template, critic_template, analyst_template):
-                    hashes.append(template(task, style).hash)
-            hashes.append(PromptTemplate("judge", {"problem", "scaffold"}, style).hash)
+            check_prompts(tasks, style)
+            hashes = [role_template(name, task, style).hash for task in tasks for name in TEMPLATE_NAMES]
         except ScaffoldError as error:
             yield failure_of(error, f"prompt style {style}")
         else:
-            yield passed(f"prompt style {style}: {len(set(hashes))} prompts for {len(known_tasks())} kinds of task")
-
-
-def _styles() -> list[str]:
-    home = ROOT / "prompts"
-    return ["full", *sorted(path.name for path in home.iterdir() if path.is_dir() and any(path.glob("*.j2")))]
+            yield passed(f"prompt style {style}: {len(set(hashes))} prompts for {len(tasks)} kinds of task")
 
 
 def data_files(folder: Path) -> Iterator[CheckResult]:
@@ -85,7 +76,7 @@ def _traces(path: Path) -> Iterator[CheckResult]:
         f"{path.name}: {len(traces)} of the first {len(lines)} lines are valid traces",
         "The next run of generate_teacher_traces repairs a truncated last line; other damaged lines are ignored.",
     )
-    current = {prompt_hash(task, style) for task in known_tasks() for style in _styles()}
+    current = {prompt_hash(task, style) for task in known_tasks() for style in prompt_styles()}
     outdated = {trace.prompt_hash for trace in traces} - current
     if outdated:
         yield warned(

@@ -88,11 +88,11 @@ def _check_reply(answer: TeacherReply, problem: Problem, max_tokens: int) -> lis
     else:
         fix = 'Enable it in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
         results.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK:
+    if candidate.outcome is not Outcome.OK or candidate.content is None:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
         return [*results, failed(f"no program in the reply: {reason}", _MODEL_FIX)]
-    results.append(passed(f"code extracted ({len(candidate.detail['code'])} characters), valid Python"))
-    measured = task_named(problem.task).measure(candidate, problem)
+    results.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))
+    measured = task_named(problem.task).evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
         return [*results, failed("the sandbox could not run it", "Run python -m grpo_training.doctor to find out why.")]
     if measured.is_correct:

@@ -1,4 +1,4 @@
-"""The roles that talk to a model, one per file."""
+"""The roles that send requests to models, one per file."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -32,8 +32,8 @@ def test_plain_lines_are_the_documented_ones():
     assert "  generator_1: μ=0.456, σ=0.089 → Extract (σ>τ)\n    ✅ Saved: Prioritize edge cases.\n" in shown
     assert "  generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ)\n" in shown
     assert "✗ Refused: duplicate" in shown
-    assert "1 groups were done before" in shown
-    for text in ("3 + 1 done before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
+    assert "continuing after 1 completed groups" in shown
+    for text in ("3 + 1 completed before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
         assert text in whole
 
 

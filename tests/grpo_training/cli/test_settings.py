@@ -31,16 +31,16 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rolouts: 3", r"run.yaml: unknown key 'rolouts'\nDid you mean 'rollouts'\?"),
-        ("rollouts: many", "run.yaml: rollouts: 'many' is no int"),
-        ('rollouts: "3"', "run.yaml: rollouts: '3' is no int"),
-        ("rollouts: true", "run.yaml: rollouts: True is no int"),
-        ('resume: "yes"', "run.yaml: resume: 'yes' is no bool"),
+        ("rolouts: 3", r"Unknown key 'rolouts' in \S*run.yaml\nDid you mean 'rollouts'\?"),
+        ("rollouts: many", "run.yaml: rollouts: expected int, got 'many'"),
+        ('rollouts: "3"', "run.yaml: rollouts: expected int, got '3'"),
+        ("rollouts: true", "run.yaml: rollouts: expected int, got True"),
+        ('resume: "yes"', "run.yaml: resume: expected bool, got 'yes'"),
         ("rollouts: 2.5", "run.yaml: rollouts: .*2.5"),
         ("tau: .inf", "run.yaml: tau: .*finite"),
-        ("seed: 1\nseed: 2", "the key 'seed' stands there twice"),
+        ("seed: 1\nseed: 2", "duplicate key 'seed'"),
         ("rollouts: 0", "run.yaml: rollouts: .*greater than 0"),
-        ("a: [", "not YAML"),
+        ("a: [", "not valid YAML"),
         ("- a", "key: value"),
     ],
 )
@@ -55,14 +55,14 @@ def test_a_config_that_is_not_there_or_not_text(tmp_path):
     with pytest.raises(MissingInputError, match="not found"):
         parse("--config", str(tmp_path / "none.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="Cannot read config file"):
         parse("--config", str(tmp_path / "bytes.yaml"))
 
 
 def test_bad_flags_name_the_flag_and_the_nearest_one():
     with pytest.raises(InputError, match=r"Did you mean --rollouts\?"):
         parse("--rolouts", "3")
-    with pytest.raises(InputError, match="--temperature: .*'hot'"):
+    with pytest.raises(InputError, match="--temperature: expected float, got 'hot'"):
         parse("--temperature", "hot")
 
 

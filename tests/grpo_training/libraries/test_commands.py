@@ -14,7 +14,7 @@ from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.libraries.commands import main
+from grpo_training.experiences import main
 from grpo_training.libraries.tables import View
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,7 +89,7 @@ def test_show_tells_evidence_rollouts_uses_and_the_past(run, places):
     library_of(places, "generator_1", "G1").pin("G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
-    assert "stood in the prompts of 3 rollouts, 67% of them right" in out
+    assert "used in the prompts of 3 rollouts, 67% of them right" in out
     assert re.search(r"aime_7 +0 +0\.456 +0\.089 +1: 253, right, r=0\.900 \| 2: no answer, wrong, r=0\.000", out)
     assert re.search(r"run-a step 0: aime_7 μ=0\.456 σ=0\.089 +add ", out)
     assert re.search(r"a person +pin ", out)
@@ -153,9 +153,9 @@ def _experience(experience_id, content):
         (["show", "G1-999"], "G1-999 is not in critic, generator_1"),
         (["rollback", "ffff"], "Version ffff is not in critic, generator_1"),
         (["diff", "ffff", "eeee"], "is not in critic"),
-        (["list", "--library", "generator_2"], "There is no library of generator_2"),
+        (["list", "--library", "generator_2"], "No library of generator_2"),
         (["list", "--library", "../../etc/passwd"], "No library is called"),
-        (["export"], "Which library?"),
+        (["export"], "--library is required"),
     ],
 )
 def test_what_is_not_there_is_said(run, args, message):

@@ -22,7 +22,17 @@ def world(recorded, aime2024, tmp_path_factory):
 def extract(world, directory, *more):
     """Extract into a directory; the library, and the number of requests that were sent."""
     before = len(world.traffic.requests)
-    arguments = ["--api-config", world.config, "--cache-dir", world.cache, "--experiences-dir", directory, "--tau", 0.01, *more]
+    arguments = [
+        "--api-config",
+        world.config,
+        "--cache-dir",
+        world.cache,
+        "--experiences-dir",
+        directory,
+        "--tau",
+        0.01,
+        *more,
+    ]
     assert experience_extractor.main([str(one) for one in arguments]) == 0
     role = more[more.index("--role") + 1] if "--role" in more else "generator_1"
     return json.loads((directory / f"{role}_experiences.json").read_text()), len(world.traffic.requests) - before

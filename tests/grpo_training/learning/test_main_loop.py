@@ -421,7 +421,7 @@ def test_a_follower_notices_that_a_generator_was_started_anew(files, aime2024, t
         world.generate(1, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
         output, _ = critic.communicate(timeout=60)
     assert critic.returncode == 1, output
-    assert "generator_1 was started anew" in output
+    assert "generator_1 was restarted with --fresh" in output
 
 
 def test_fresh_sets_nothing_aside_before_its_input_is_read(files, aime2024, tmp_path):

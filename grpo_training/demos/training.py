@@ -62,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             "brought without any lesson in the prompt. The same command again goes on where it stopped."
         ),
     )
-    from grpo_training.finetune.train import check_packages, load_config
+    from grpo_training.finetune.config import load_config
+    from grpo_training.finetune.train import check_packages
 
     settings = settings.model_copy(update={"output": settings.output.resolve(), "model": settings.model.resolve()})
     for path in (settings.offline_config, settings.online_config):

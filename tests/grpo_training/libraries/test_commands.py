@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -192,18 +191,6 @@ def test_a_terminal_gets_a_table_and_nothing_that_steers_it(monkeypatch):
         assert "\x1b]0" not in stream.getvalue()
         assert "\\x1b[31m [bold]x[/bold]\\x202e 余数" in stream.getvalue()
     assert "━" in terminal.getvalue()
-
-
-def test_help_answers_at_once_and_teaches():
-    def once():
-        start = time.perf_counter()
-        command = [sys.executable, "-m", "grpo_training.experiences", "--help"]
-        out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        assert "rollback" in out
-        assert "examples:" in out
-        return time.perf_counter() - start
-
-    assert min(once() for _ in range(3)) < 0.5
 
 
 @pytest.mark.parametrize(("args", "code"), [(["show", "X-1"], 1), (["nonsense"], 1), (["list"], 0)])

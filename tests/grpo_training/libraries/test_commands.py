@@ -84,7 +84,7 @@ def test_options_may_stand_before_the_command(places, capsys):
     assert FUSE in capsys.readouterr().out
 
 
-def test_show_tells_evidence_rollouts_uses_and_the_past(run, places):
+def test_show_prints_evidence_rollouts_uses_and_history(run, places):
     library_of(places, "generator_1", "G1").pin("G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
@@ -157,19 +157,19 @@ def _experience(experience_id, content):
         (["export"], "--library is required"),
     ],
 )
-def test_what_is_not_there_is_said(run, args, message):
+def test_a_missing_id_version_or_library_is_an_input_error(run, args, message):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         run(*args)
     assert caught.value.fix
 
 
-def test_a_missing_directory_comes_with_the_way_out(tmp_path):
+def test_a_missing_directory_names_the_command_to_run(tmp_path):
     with pytest.raises(MissingInputError, match="Run python -m grpo_training.generator1 first"):
         main(["--experiences-dir", str(tmp_path / "absent")])
     assert not (tmp_path / "absent").exists()
 
 
-def test_looking_writes_nothing(run, places):
+def test_reading_subcommands_write_nothing(run, places):
     before = {path: path.stat().st_mtime_ns for path in places["experiences"].iterdir()}
     for args in (["list"], ["show", "G1-001"], ["history"], ["export", "--library", "critic"]):
         run(*args)
@@ -181,7 +181,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_a_table_and_nothing_that_steers_it(monkeypatch):
+def test_a_terminal_gets_a_table_without_control_characters(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     terminal, plain = Terminal(), io.StringIO()
     for stream in (terminal, plain):

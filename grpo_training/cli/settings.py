@@ -128,7 +128,7 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
         prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
     )
     grouped = {name for names in model.groups.values() for name in names}
-    titles = {**model.groups, "other options": [name for name in model.model_fields if name not in grouped]}
+    titles = {**model.groups, "settings": [name for name in model.model_fields if name not in grouped]}
     for title, names in titles.items():
         if names:
             group = parser.add_argument_group(title)

@@ -8,7 +8,7 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,19 @@ FINGERPRINT_FIELDS = ("temperature", "top_p", "max_tokens", "seed", "prompts", "
 
 class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems and sampling": (
+            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "max_tokens", "seed"),
+            "prompts",
+        ),
+        "acceptance": ("accept_per_task", "max_chars"),
+        "files": ("output", "cache_dir", "resume", "fresh"),
+        "endpoint and budget": (
+            *("test_connection", "concurrency", "api_config", "attempts", "retry_minutes", "budget_usd"),
+            "budget_tokens",
+        ),
+    }
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="a dataset by name (mbpp, apps), instead of --train-data")

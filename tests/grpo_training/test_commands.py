@@ -53,16 +53,36 @@ def _processor_s():
     return usage.ru_utime + usage.ru_stime
 
 
-def test_the_groups_of_help_name_every_option_once():
-    text = subprocess.run(
-        [sys.executable, "-m", "grpo_training.generator1", "--help"], capture_output=True, text=True, timeout=60
-    ).stdout
-    titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
-    assert titles == [
-        "options",
-        *("problems and sampling", "learning", "files", "endpoints and budget"),
-        "configuration",
-    ]
-    flags = re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)
-    assert flags[:3] == ["--dataset", "--max-problems", "--rollouts"]
+@pytest.mark.parametrize(
+    ("command", "titles", "first"),
+    [
+        ("generator1", ["problems and sampling", "learning", "files", "endpoints and budget"], "--dataset"),
+        ("critic", ["fusion and sampling", "learning", "files", "endpoints and budget"], "--generators"),
+        ("evaluate", ["what is evaluated", "sampling", "files", "server, endpoint and budget"], "--model-path"),
+        (
+            "train",
+            [
+                *("model and data", "training steps", "sampling", "policy loss", "warm-up and curriculum"),
+                *("imitation", "adapter and memory", "logging and checkpoints"),
+            ],
+            "--model-name-or-path",
+        ),
+        (
+            "generate_teacher_traces",
+            ["problems and sampling", "acceptance", "files", "endpoint and budget"],
+            "--train-data",
+        ),
+    ],
+)
+def test_help_shows_every_option_in_a_group_and_the_commonest_first(command, titles, first):
+    done = subprocess.run(
+        [sys.executable, "-m", f"grpo_training.{command}", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert re.findall(r"^(\S.*):$", done.stdout, re.MULTILINE) == ["options", *titles, "configuration"]
+    flags = re.findall(r"^  (--[a-z-]+)", done.stdout, re.MULTILINE)
+    assert flags[0] == first
     assert len(flags) == len(set(flags))

@@ -22,7 +22,16 @@ class EvaluateSettings(ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "what is evaluated": ("model_path", "adapter", "base_model", "role", "dataset", "max_problems", "experiences"),
+        "what is evaluated": (
+            "model_path",
+            "adapter",
+            "base_model",
+            "role",
+            "dataset",
+            "task",
+            "max_problems",
+            "experiences",
+        ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh"),
         "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),

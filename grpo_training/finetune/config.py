@@ -35,7 +35,17 @@ class GRPOTrainingConfig(ResumableSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "model and data": (
-            *("model_name_or_path", "mode", "dataset_path", "dataset", "max_problems", "output_dir", "prompts"),
+            *(
+                "model_name_or_path",
+                "mode",
+                "dataset_path",
+                "dataset",
+                "task",
+                "reward",
+                "max_problems",
+                "output_dir",
+                "prompts",
+            ),
             *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
             *("backend", "resume", "fresh", "dry_run"),
         ),

@@ -12,6 +12,7 @@ from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+from engine.task import DEFAULT_TASK, load_task
 from grpo_training.cli.progress import Progress
 from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.endpoints import open_client, open_endpoints
@@ -45,6 +46,8 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
     path = settings.experiences_dir / f"{role}_extraction.json"
     files = RunFiles(path, (), lock=AppendLog(path))
     settings = files.resumed(settings)
+    if settings.task is not None:
+        load_task(settings.task)  # the groups name their task, and a task of your own must be known by that name
     analyst_role = "analyst" if manager.has("analyst") else role
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
@@ -117,7 +120,9 @@ def _rollout_groups(records: Sequence[RolloutGroup], tau: float) -> list[tuple[S
     complete = [group for group in latest_by_problem(records).values() if group.complete]
     groups = []
     for number, group in enumerate(complete):
-        problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+        problem = Problem(
+            id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task or DEFAULT_TASK
+        )
         stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], tau)
         scored = scored_rollouts(group.model_copy(update={"stats": stats}), tau, is_kept=True)
         groups.append((Step(number, problem, group.epoch), scored))
@@ -132,6 +137,8 @@ def _fusion_groups(records: Sequence[Fusion], tau: float) -> list[tuple[Step, Sc
     groups = []
     for number, fusions in enumerate(by_problem.values()):
         first = fusions[0]
-        problem = Problem(id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task)
+        problem = Problem(
+            id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
+        )
         groups.append((Step(number, problem, first.epoch), scored_fusions(fusions, [], tau)))
     return groups

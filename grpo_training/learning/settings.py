@@ -140,7 +140,7 @@ class ExtractorSettings(ExtractionSettings):
     """Settings of ``python -m grpo_training.experience_extractor``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "extraction": ("role", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
+        "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
         "endpoints and budget": (*_ENDPOINTS, "temperature"),
     }

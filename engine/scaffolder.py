@@ -34,7 +34,6 @@ __all__ = [
     "intervene",
     "plan_agreement",
     "rule_cause_agreement",
-    "to_json",
 ]
 
 MAX_GRAPH_EDGES = 1_000_000
@@ -251,8 +250,3 @@ def plan_agreement(scaffold: Scaffold) -> float:
         target_of[step.id] = step.target
     left_out = len(rules.keys() - {step.target for step in steps})
     return total / (len(steps) + left_out)
-
-
-def to_json(scaffold: Scaffold) -> str:
-    """The scaffold as one line of JSON with the keys of the file format."""
-    return scaffold.model_dump_json(exclude_none=True)

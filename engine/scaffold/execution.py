@@ -78,11 +78,6 @@ class Execution:
         """Whether some effect got a value, but the target's does not follow."""
         return bool(self.order) and not self.executed
 
-    @property
-    def failed_kinds(self) -> dict[str, str]:
-        """Why an effect has no value, by effect (the first reason)."""
-        return {failure.effect: failure.kind for failure in reversed(self.failures)}
-
 
 def compile_scaffold(scaffold: Scaffold) -> Program:
     """Read and bind all rules. Never raises; of a scaffold beyond the limits no rule is read."""

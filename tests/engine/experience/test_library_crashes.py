@@ -21,9 +21,7 @@ def test_a_log_cut_at_any_byte_of_its_last_line_is_recovered(library, path):
     before = library.history()[-1].before
     for cut in range(start, len(whole) + 1):
         log_of(path).write_bytes(whole[:cut])
-        path.write_bytes(
-            json.dumps(json.loads(stored)[:2], indent=2).encode() + b"\n"
-        )  # crash before this
+        path.write_bytes(json.dumps(json.loads(stored)[:2], indent=2).encode() + b"\n")  # crash before this
         again = ExperienceLibrary(path)
         if cut >= len(whole) - 1:
             assert again.state == library.state

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from engine.answers.stated_answers import stated_answer
 from engine.records import Scaffold
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
-from engine.scaffolder import to_json
 
 OBJECT = {
     "target_variable": "y",
@@ -141,7 +140,7 @@ def test_half_characters_are_replaced():
     assert parsed.repairs == ["half_characters"]
     assert parsed.scaffold.computation_plan[0].description == "\ufffd alone"
     assert parsed.scaffold.knowns == {"x": 2, "\ufffd": 1}
-    json.loads(to_json(parsed.scaffold).encode())
+    json.loads(parsed.scaffold.model_dump_json(exclude_none=True).encode())
 
 
 def test_inputs_of_the_plan_name_steps_or_parts():
@@ -206,7 +205,7 @@ def test_every_recorded_scaffold_is_parsed_or_classified(recorded):
                 kinds[kind] = kinds.get(kind, 0) + 1
                 if parsed.scaffold:
                     assert parsed.repairs[:1] == ["python_literal"]
-                    again = parse_scaffold(to_json(parsed.scaffold))
+                    again = parse_scaffold(parsed.scaffold.model_dump_json(exclude_none=True))
                     assert (again.scaffold, again.repairs) == (parsed.scaffold, [])
                     assert all(
                         not name.startswith("{") for step in parsed.scaffold.computation_plan for name in step.inputs
@@ -317,7 +316,7 @@ _steps = st.fixed_dictionaries({"id": _names, "target": _names, "inputs": st.lis
     )
 )
 def test_written_scaffolds_are_read_back(scaffold):
-    parsed = parse_scaffold(to_json(scaffold))
+    parsed = parse_scaffold(scaffold.model_dump_json(exclude_none=True))
     if not parsed.repairs:
         assert parsed.scaffold == scaffold
     else:  # a rule's text may hold a tab before "imes", which is read as \times

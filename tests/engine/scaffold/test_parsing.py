@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.answers.stated_answers import stated_answer
 from engine.records import Scaffold
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 
@@ -213,32 +212,16 @@ def test_every_recorded_scaffold_is_parsed_or_classified(recorded):
     assert kinds == {"parsed": 253, "no_json": 3}  # three rollouts of one record have null in the scaffold's place
 
 
-# ------------------------------------------------------------------ stated answers
+@pytest.mark.parametrize("reply", ["<answer>3</answer>", "We count.\n#### 3", "We count. So the length is 3."])
+def test_a_reply_without_a_scaffold_may_state_an_answer(reply):
+    parsed = parse_scaffold(reply)
+    assert (parsed.scaffold, parsed.stated_answer) == (None, "3")
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("so \\boxed{25} or rather \\boxed{\\frac{1}{2}}.", "\\frac{1}{2}"),
-        ("\\[ \\boxed{113} \\]", "113"),
-        ("Final Answer: 4", "4"),
-        ("**Final answer:** $73$.", "73"),
-        ("Final Answer:\n```\n204\n```", "204"),
-        ("The answer is: **12 m/s**", "12 m/s"),
-        ("答案是：42", "42"),
-        ("Answer: 1\nAnswer: 2", "2"),
-        ('"final_answer": "m = 3, n = 4", "x": 1', "m = 3, n = 4"),
-        ("Final answer:\n```python", None),
-        ("Final answer: **", None),
-        ("Final answer: \\[", None),
-        ("\\boxed{}", None),
-        ("\\boxed{25", None),
-        ("I think 5", None),
-        ("", None),
-    ],
-)
-def test_stated_answers(text, answer):
-    assert stated_answer(text) == answer
+@pytest.mark.parametrize("written", [r"\frac{1}{2}", r"$\frac{1}{2}$", r"\boxed{\frac{1}{2}}", r"**\frac{1}{2}**"])
+def test_the_braces_of_an_answer_are_kept(written):
+    content = json.loads(TEXT) | {"final_answer": written}
+    assert parse_scaffold(json.dumps(content)).stated_answer == r"\frac{1}{2}"
 
 
 # ------------------------------------------------------------------ hostile text

@@ -31,8 +31,8 @@ from engine.experience.state import (
     LibraryState,
     RollbackEvent,
     StepEvent,
-    dispose,
     reduce,
+    review_proposals,
 )
 from engine.records import GroupStats, Operation, Problem, Refusal
 from engine.storage.append_log import AppendLog, Line, LineReader, encode_line, replace_file
@@ -200,14 +200,14 @@ class ExperienceLibrary:
             InputError: one of them cannot be applied; says why.
         """
         with self._transaction():
-            disposal = dispose(
+            review = review_proposals(
                 self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
             )
-            if disposal.refused:
-                refusal = disposal.refused[0]
+            if review.refused:
+                refusal = review.refused[0]
                 name = refusal.operation.id or "a new experience"
                 raise InputError(f"Cannot {refusal.operation.op} {name}: {refusal.message}")
-            return self._commit(EditEvent(at=self._now(), operations=list(disposal.applied), note=note)).after
+            return self._commit(EditEvent(at=self._now(), operations=list(review.applied), note=note)).after
 
     def pin(self, experience_id: str) -> LibraryState:
         """Keep an experience from being changed or deleted by the analyst."""
@@ -266,7 +266,9 @@ class ExperienceLibrary:
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        disposal = dispose(self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem)
+        review = review_proposals(
+            self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem
+        )
         return StepEvent(
             at=self._now(),
             run=step.run,
@@ -278,8 +280,8 @@ class ExperienceLibrary:
             correct=step.correct,
             mean=step.stats.mean if step.stats else None,
             std=step.stats.std if step.stats else None,
-            operations=list(disposal.applied),
-            refused=list(disposal.refused),
+            operations=list(review.applied),
+            refused=list(review.refused),
         )
 
     def _now(self) -> str:
@@ -319,17 +321,17 @@ class ExperienceLibrary:
         operations = file.as_edits(self.state)
         if not operations:
             return None
-        disposal = dispose(
+        review = review_proposals(
             self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
         )
-        if disposal.refused:
-            refusal = disposal.refused[0]
+        if review.refused:
+            refusal = review.refused[0]
             raise InputError(
                 f"The edits in {self.json_path} cannot be taken in",
                 why=f"{refusal.operation.id or 'A new experience'}: {refusal.message}",
                 fix="Mend the entry, or delete the JSON file: the log beside it holds the library.",
             )
-        return EditEvent(at=self._now(), operations=list(disposal.applied), note=f"edited in {self.json_path.name}")
+        return EditEvent(at=self._now(), operations=list(review.applied), note=f"edited in {self.json_path.name}")
 
     def _look_at_json(self) -> None:
         """For who only looks: what the file without log holds, or a word about edits that wait."""

@@ -248,14 +248,14 @@ def _state(texts: Iterable[Experience], counts: Mapping[str, tuple[int, int]], n
 
 
 @dataclass(frozen=True)
-class Disposal:
+class Review:
     """What became of proposals: the operations to apply, ids assigned, and the refused ones with the reason."""
 
     applied: tuple[Operation, ...]
     refused: tuple[Refusal, ...]
 
 
-def dispose(
+def review_proposals(
     state: LibraryState,
     proposals: Sequence[Operation],
     *,
@@ -263,7 +263,7 @@ def dispose(
     capacity: int,
     problem: Problem | None,
     by_person: bool = False,
-) -> Disposal:
+) -> Review:
     """Check proposals one after another, each against the state that those before it leave. Pure.
 
     Args:
@@ -277,7 +277,7 @@ def dispose(
         by_person: pinned experiences may be changed too; likeness, capacity and number are the person's affair.
 
     Returns:
-        the disposal; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
+        the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
         ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``duplicate``, ``library_full``.
     """
     applied: list[Operation] = []
@@ -298,7 +298,7 @@ def dispose(
     if extra := proposals[limit:]:
         message = f"Only the first {limit} operations are read; {len(extra)} more were left out."
         refused.append(_refusal(extra[0], Reason("too_many_operations", message)))
-    return Disposal(tuple(applied), tuple(refused))
+    return Review(tuple(applied), tuple(refused))
 
 
 def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from engine.errors import FatalEndpointError
 
 
-class StopSwitch:
+class CancelScope:
     """Knows the calls under way and can end them all. For one event loop."""
 
     def __init__(self) -> None:

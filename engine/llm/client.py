@@ -14,10 +14,10 @@ from typing import Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget
-from engine.llm.cancellation import StopSwitch
+from engine.llm.cancellation import CancelScope
 from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.connection import EndpointLane
-from engine.llm.journal import RequestJournal, request_keys
+from engine.llm.connection import EndpointConnection
+from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, Sample, reply_of
@@ -64,7 +64,7 @@ class LLMClient:
         self,
         manager: ApiManager,
         *,
-        journal: RequestJournal | None = None,
+        journal: ResponseJournal | None = None,
         ledger: RateLedger | None = None,
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
@@ -78,11 +78,11 @@ class LLMClient:
         self._rule = concurrency or ConcurrencyRule()
         self._clock, self._sleep = clock, sleep
         self._salt = os.urandom(16)
-        self._lanes: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointLane] = {}
-        self._by_role: dict[str, list[tuple[Endpoint, EndpointLane]]] = {}
-        self._asked: Counter[EndpointLane] = Counter()
-        self._flying: dict[str, asyncio.Future[Reply | None]] = {}
-        self._switch = StopSwitch()
+        self._connections: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointConnection] = {}
+        self._by_role: dict[str, list[tuple[Endpoint, EndpointConnection]]] = {}
+        self._asked: Counter[EndpointConnection] = Counter()
+        self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
+        self._switch = CancelScope()
         self._sender = RequestSender(
             config_path=manager.path,
             journal=journal,
@@ -106,14 +106,14 @@ class LLMClient:
     async def close(self) -> None:
         """Close connections, give leases back, book what was spent. The journal and the ledger stay open."""
         self._switch.close()
-        for lane in self._lanes.values():
-            await lane.close()
+        for connection in self._connections.values():
+            await connection.close()
 
     @property
     def counters(self) -> Counters:
         """What was done so far, and what is under way."""
         tally = self._sender.tally
-        in_flight = sum(lane.in_flight for lane in self._lanes.values())
+        in_flight = sum(connection.in_flight for connection in self._connections.values())
         return Counters(
             in_flight=in_flight,
             waiting=max(0, tally.asking - in_flight),
@@ -124,7 +124,7 @@ class LLMClient:
             prompt_tokens=tally.prompt_tokens,
             completion_tokens=tally.completion_tokens,
             cost_usd=tally.cost_usd,
-            concurrency_limit=sum(lane.controller.limit for lane in self._lanes.values()),
+            concurrency_limit=sum(connection.controller.limit for connection in self._connections.values()),
         )
 
     # -------------------------------------------------------------- one call
@@ -160,14 +160,14 @@ class LLMClient:
             self._sender.tally.journal_hits += len(replies)
         while len(replies) < len(wanted):
             open_keys = [key for key in wanted if key not in replies]
-            others = {key: self._flying[key] for key in open_keys if key in self._flying}
+            others = {key: self._in_flight[key] for key in open_keys if key in self._in_flight}
             mine = [
                 Sample(wanted[key], key, asyncio.get_running_loop().create_future())
                 for key in open_keys
                 if key not in others
             ]
-            endpoint, lane = min(servers, key=lambda server: self._asked[server[1]])
-            await self._draw_all(lane, endpoint, request, mine)
+            endpoint, connection = min(servers, key=lambda server: self._asked[server[1]])
+            await self._draw_all(connection, endpoint, request, mine)
             flights = {**others, **{sample.key: sample.reply for sample in mine}}
             for key, flight in flights.items():
                 reply = flight.result() if flight.done() else await asyncio.shield(flight)
@@ -176,50 +176,52 @@ class LLMClient:
         return [replies[key] for key in keys]
 
     async def _draw_all(
-        self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
+        self, connection: EndpointConnection, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
     ) -> None:
         """Draw samples of one call, neighbours together; others that want them meanwhile share the flight."""
         if not samples:
             return
-        self._flying.update((sample.key, sample.reply) for sample in samples)
-        self._asked[lane] += len(samples)
+        self._in_flight.update((sample.key, sample.reply) for sample in samples)
+        self._asked[connection] += len(samples)
         try:
             runs = _neighbours(samples)
-            await _all_of([self._draw(lane, endpoint, request, run) for run in runs])
+            await _all_of([self._draw(connection, endpoint, request, run) for run in runs])
         finally:
-            self._asked[lane] -= len(samples)
+            self._asked[connection] -= len(samples)
             for sample in samples:
-                del self._flying[sample.key]
+                del self._in_flight[sample.key]
                 if not sample.reply.done():
                     sample.reply.set_result(None)
 
-    async def _draw(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
+    async def _draw(
+        self, connection: EndpointConnection, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
+    ) -> None:
         """Draw neighbouring samples: in one request where the endpoint can, what is left one by one."""
-        if len(samples) > 1 and "n" not in lane.abilities.dropped:
-            await self._sender.ask(lane, endpoint, request, samples)
+        if len(samples) > 1 and "n" not in connection.capabilities.dropped:
+            await self._sender.ask(connection, endpoint, request, samples)
             samples = [sample for sample in samples if not sample.reply.done()]
         while samples:
-            await _all_of([self._sender.ask(lane, endpoint, request, [sample]) for sample in samples])
+            await _all_of([self._sender.ask(connection, endpoint, request, [sample]) for sample in samples])
             samples = [sample for sample in samples if not sample.reply.done()]
 
     # -------------------------------------------------------------- the whole client
 
-    def _servers(self, role: str) -> list[tuple[Endpoint, EndpointLane]]:
-        """A role's endpoints and the lanes to them."""
+    def _servers(self, role: str) -> list[tuple[Endpoint, EndpointConnection]]:
+        """A role's endpoints and the connections to them."""
         if role not in self._by_role:
-            self._by_role[role] = [(endpoint, self._lane(endpoint)) for endpoint in self._manager.endpoints(role)]
+            self._by_role[role] = [(endpoint, self._connection(endpoint)) for endpoint in self._manager.endpoints(role)]
         return self._by_role[role]
 
-    def _lane(self, endpoint: Endpoint) -> EndpointLane:
-        """The lane to an endpoint; roles with the same address, model, key and limits share one."""
+    def _connection(self, endpoint: Endpoint) -> EndpointConnection:
+        """The connection to an endpoint; roles with the same address, model, key and limits share one."""
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
-        if name not in self._lanes:
+        if name not in self._connections:
             rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
-            self._lanes[name] = EndpointLane(
+            self._connections[name] = EndpointConnection(
                 endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep
             )
-        return self._lanes[name]
+        return self._connections[name]
 
 
 def _neighbours(samples: list[Sample]) -> list[list[Sample]]:

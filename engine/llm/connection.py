@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import Endpoint
 from engine.llm.concurrency import AdaptiveConcurrency, ConcurrencyRule
-from engine.llm.journal import RequestJournal
-from engine.llm.protocol import Abilities
-from engine.llm.rate_lease import RateShare, Ticket
+from engine.llm.journal import ResponseJournal
+from engine.llm.protocol import Capabilities
+from engine.llm.rate_lease import Permit, RateLease
 from engine.llm.rate_limits import Limits, RateLedger
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_ABILITIES_AGE_S = 7 * 86400.0
+_CAPABILITIES_AGE_S = 7 * 86400.0
 _LEDGER_LOOK_S = 1.0
 _CONNECT_S = 10.0
 # Servers commonly drop idle connections after 5 s; a request on a connection that is just being dropped fails.
@@ -25,11 +25,11 @@ _KEEPALIVE_S = 4.0
 _FIRST_GUESS_TOKENS = 2048
 
 
-class EndpointLane:
+class EndpointConnection:
     """All that one client knows of one endpoint. For one event loop.
 
     Args:
-        endpoint: whose limits, address and key these are; roles that share them share the lane.
+        endpoint: whose limits, address and key these are; roles that share them share the connection.
         scope: the endpoint's id in the ledger.
         rule: how concurrency adapts.
         journal: remembers what the endpoint can do; may be None.
@@ -43,7 +43,7 @@ class EndpointLane:
         endpoint: Endpoint,
         scope: str,
         rule: ConcurrencyRule,
-        journal: RequestJournal | None,
+        journal: ResponseJournal | None,
         ledger: RateLedger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
@@ -63,18 +63,18 @@ class EndpointLane:
         self._completion_count = 0
         self._unbooked = (0, 0.0)
         limits = Limits.of(endpoint)
-        self._share = RateShare(ledger, scope, limits, sleep) if ledger and limits.any else None
-        facts = journal.abilities(endpoint.base_url, endpoint.model, _ABILITIES_AGE_S) if journal else {}
-        self.abilities = Abilities.from_facts(facts)
+        self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
+        facts = journal.capabilities(endpoint.base_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
+        self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
-            self.abilities = self.abilities.without(parameter)
+            self.capabilities = self.capabilities.without(parameter)
         self._sdk = _open_sdk(endpoint, rule.maximum)
         # In full: the SDK takes a relative address apart and joins it to its base anew for every request.
         self._url = f"{endpoint.base_url}/chat/completions"
 
     # -------------------------------------------------------------- slots and pauses
 
-    async def enter(self, tokens: int) -> Ticket | None:
+    async def enter(self, tokens: int) -> Permit | None:
         """Wait for a slot, for the end of a pause, and for the ledger's leave, in this process and in others.
 
         Args:
@@ -89,19 +89,19 @@ class EndpointLane:
             if self._clock() >= self._not_before:  # a pause may have begun while this one queued
                 break
             self._free_slot()
-        if self._share is None:
+        if self._lease is None:
             return None
         try:
-            return await self._share.take(tokens)
+            return await self._lease.take(tokens)
         except BaseException:
             self._free_slot()
             raise
 
-    def leave(self, ticket: Ticket | None, tokens_used: int) -> None:
+    def leave(self, permit: Permit | None, tokens_used: int) -> None:
         """The request has ended, one way or another."""
         self._free_slot()
-        if self._share is not None and ticket is not None:
-            self._share.give_back(ticket, tokens_used)
+        if self._lease is not None and permit is not None:
+            self._lease.give_back(permit, tokens_used)
 
     async def pause(self, seconds: float) -> None:
         """The server asked to wait: nobody asks this endpoint before, in no process that shares the ledger."""
@@ -148,17 +148,17 @@ class EndpointLane:
     def proved(self, names: Iterable[str]) -> None:
         """These parameters stood in a request that was answered."""
         self.answered = True
-        if not self.abilities.proven.issuperset(names):
-            self._remember(self.abilities.with_proven(names))
+        if not self.capabilities.proven.issuperset(names):
+            self._remember(self.capabilities.with_proven(names))
 
     def drop(self, name: str) -> None:
         """The endpoint refuses or ignores this parameter."""
-        self._remember(self.abilities.without(name))
+        self._remember(self.capabilities.without(name))
 
-    def _remember(self, abilities: Abilities) -> None:
-        self.abilities = abilities
+    def _remember(self, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
         if self._journal is not None:
-            self._journal.remember_abilities(self.endpoint.base_url, self.endpoint.model, abilities.facts())
+            self._journal.remember_capabilities(self.endpoint.base_url, self.endpoint.model, capabilities.facts())
 
     def measured(self, completion_tokens: int, samples: int) -> None:
         """So many tokens came for so many samples."""
@@ -178,7 +178,7 @@ class EndpointLane:
         return max_tokens or self._longest_completion or _FIRST_GUESS_TOKENS
 
     def add_spent(self, tokens: int, usd: float) -> None:
-        """Count what an attempt took; it goes to the ledger's totals when the lane is closed."""
+        """Count what an attempt took; it goes to the ledger's totals when the connection is closed."""
         self._unbooked = (self._unbooked[0] + tokens, self._unbooked[1] + usd)
 
     # -------------------------------------------------------------- the wire
@@ -195,8 +195,8 @@ class EndpointLane:
 
     async def close(self) -> None:
         """Give the leases back, book what was spent, close the connections."""
-        if self._share is not None:
-            await self._share.close()
+        if self._lease is not None:
+            await self._lease.close()
         if self._ledger is not None and self._unbooked != (0, 0.0):
             await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unbooked)
             self._unbooked = (0, 0.0)

@@ -49,7 +49,7 @@ def request_keys(
     """The journal's keys of some samples of a request: sha256 in hex, one for each index.
 
     The key covers model, messages, sampling, json_schema, extra_body and the sample index: what decides the
-    reply. It leaves out the role and the purpose (the same question is the same question), the address (a
+    reply. It leaves out the role and the purpose (the same call is the same call), the address (a
     local server on another port must not be paid again) and the API key. Fields that stand at their default
     are left out too, so that a field that is added to ``Sampling`` one day does not change old keys.
     """
@@ -83,7 +83,7 @@ class _Entry:
         self.future: asyncio.Future[Completion] = self.loop.create_future()
 
 
-class RequestJournal:
+class ResponseJournal:
     """The journal of one file.
 
     What was acknowledged survives the death of the process at any moment.
@@ -150,7 +150,7 @@ class RequestJournal:
         self._wake.set()
         return entry.future
 
-    def abilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
+    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """What was learnt about an endpoint in the last ``max_age_s`` seconds; empty where nothing was."""
         sql = "SELECT facts FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
         try:
@@ -161,7 +161,7 @@ class RequestJournal:
         facts = json.loads(row[0]) if row else {}
         return facts if isinstance(facts, dict) else {}
 
-    def remember_abilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
+    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
         """Store what an endpoint can do (a JSON object). Rare, so it commits at once."""
         sql = "INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)"
         try:

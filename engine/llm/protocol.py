@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import OPTIONAL_PARAMETERS, Asked, RetryDecision, Verdict, classify_status
+from engine.llm.retry import OPTIONAL_PARAMETERS, RequestContext, RetryAction, RetryDecision, classify_status
 from engine.records import ChatRequest, Completion, Usage
 
 CHAT = "chat"
@@ -17,7 +17,7 @@ CHAT = "chat"
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Capabilities:
     """What an endpoint has shown.
 
     Args:
@@ -29,7 +29,7 @@ class Abilities:
     dropped: frozenset[str] = frozenset()
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Abilities:
+    def from_facts(cls, facts: Mapping[str, Any]) -> Capabilities:
         """Read what ``facts()`` wrote; names of other versions are left out."""
         known = OPTIONAL_PARAMETERS | {CHAT}
         return cls(
@@ -41,16 +41,16 @@ class Abilities:
         """As a JSON object."""
         return {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
 
-    def with_proven(self, names: Iterable[str]) -> Abilities:
+    def with_proven(self, names: Iterable[str]) -> Capabilities:
         """These names stood in a request that was answered."""
-        return Abilities(self.proven | set(names), self.dropped)
+        return Capabilities(self.proven | set(names), self.dropped)
 
-    def without(self, name: str) -> Abilities:
+    def without(self, name: str) -> Capabilities:
         """This parameter is not to be sent again."""
-        return Abilities(self.proven - {name}, self.dropped | {name})
+        return Capabilities(self.proven - {name}, self.dropped | {name})
 
 
-def optional_names(request: ChatRequest, count: int, abilities: Abilities) -> frozenset[str]:
+def optional_names(request: ChatRequest, count: int, capabilities: Capabilities) -> frozenset[str]:
     """The optional parameters that a request for ``count`` samples sends to such an endpoint."""
     sampling = request.sampling
     wanted = set()
@@ -64,7 +64,7 @@ def optional_names(request: ChatRequest, count: int, abilities: Abilities) -> fr
         wanted |= {"logprobs", "return_token_ids"}
     if sampling.max_tokens is not None:
         wanted.add("max_tokens")
-    return frozenset(wanted - abilities.dropped)
+    return frozenset(wanted - capabilities.dropped)
 
 
 def request_body(
@@ -142,7 +142,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ChatResponse:
     """What one request brought: its choices in order (None: not readable), and the tokens of all."""
 
     choices: tuple[Choice | None, ...]
@@ -152,7 +152,7 @@ class Drawn:
     cached_tokens: int
 
 
-def read_reply(content: bytes) -> Drawn:
+def read_reply(content: bytes) -> ChatResponse:
     """Read the body of a reply of status 200.
 
     Raises:
@@ -167,7 +167,7 @@ def read_reply(content: bytes) -> Drawn:
     if isinstance(payload.get("error"), dict):  # some gateways report a failure behind a status of 200
         code = payload["error"].get("code")
         status = code if isinstance(code, int) and code in (408, 429, *range(500, 600)) else 502
-        raise BadReplyError(classify_status(status, {}, payload, Asked()))
+        raise BadReplyError(classify_status(status, {}, payload, RequestContext()))
     usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
@@ -184,7 +184,7 @@ def read_reply(content: bytes) -> Drawn:
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
     model = payload.get("model")
-    return Drawn(
+    return ChatResponse(
         tuple(choices),
         clean(model) if isinstance(model, str) else "",
         prompt_tokens,
@@ -194,7 +194,7 @@ def read_reply(content: bytes) -> Drawn:
 
 
 def completions(
-    drawn: Drawn, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Usage
+    response: ChatResponse, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Usage
 ) -> list[Completion | None]:
     """One completion for each key whose choice came; their usages sum to what was spent.
 
@@ -206,15 +206,15 @@ def completions(
         attempts: sends that it took.
         wasted: what failed attempts before this one reported to have spent.
     """
-    choices = (*drawn.choices[: len(keys)], *[None] * (len(keys) - len(drawn.choices)))
-    shares = split_by_size(drawn.completion_tokens, [choice.size if choice else 0 for choice in choices])
+    choices = (*response.choices[: len(keys)], *[None] * (len(keys) - len(response.choices)))
+    shares = split_by_size(response.completion_tokens, [choice.size if choice else 0 for choice in choices])
     result: list[Completion | None] = []
     for key, choice, tokens in zip(keys, choices, shares, strict=True):
         if choice is None:
             result.append(None)
             continue
         first = not any(result)
-        prompt = drawn.prompt_tokens + wasted.prompt_tokens if first else 0
+        prompt = response.prompt_tokens + wasted.prompt_tokens if first else 0
         spent = tokens + wasted.completion_tokens if first else tokens
         result.append(
             Completion(
@@ -224,11 +224,11 @@ def completions(
                 usage=Usage(
                     prompt_tokens=prompt,
                     completion_tokens=spent,
-                    cached_tokens=drawn.cached_tokens if first else 0,
+                    cached_tokens=response.cached_tokens if first else 0,
                     attempts=attempts,
                     cost_usd=endpoint.cost_usd(prompt, spent),
                 ),
-                model=drawn.model or endpoint.model,
+                model=response.model or endpoint.model,
                 latency_s=latency_s,
                 request_key=key,
                 token_ids=choice.token_ids,
@@ -269,7 +269,7 @@ def clean(text: str) -> str:
 
 
 def _bad(code: str, message: str, prompt_tokens: int = 0, completion_tokens: int = 0) -> BadReplyError:
-    return BadReplyError(RetryDecision(Verdict.TRANSIENT, code, message), prompt_tokens, completion_tokens)
+    return BadReplyError(RetryDecision(RetryAction.TRANSIENT, code, message), prompt_tokens, completion_tokens)
 
 
 def _in_order(raw: list[Any]) -> list[Any]:

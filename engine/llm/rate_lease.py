@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from engine.llm.rate_limits import Grant, LedgerError, Limits, Need, RateLedger
+from engine.llm.rate_limits import Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
 _BEAT_S = 1.0
 _POLL_S = 0.25
@@ -16,7 +16,7 @@ _LEAST_NAP_S = 0.02
 
 
 @dataclass(frozen=True)
-class Ticket:
+class Permit:
     """Leave to send one request: so many tokens set aside, counted from ``granted_at``."""
 
     tokens: int
@@ -26,10 +26,10 @@ class Ticket:
 @dataclass
 class _Waiter:
     tokens: int
-    future: asyncio.Future[Ticket] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[Permit] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class RateShare:
+class RateLease:
     """Hands out tickets within what the ledger has leased to this process. For one event loop.
 
     Args:
@@ -59,7 +59,7 @@ class RateShare:
         self._closing = False
         self._grant = Grant(slots=0, requests=0, tokens=0, granted_at=0.0, retry_in_s=0.0)
 
-    async def take(self, tokens: int) -> Ticket:
+    async def take(self, tokens: int) -> Permit:
         """Wait for leave to send one request.
 
         Args:
@@ -85,12 +85,12 @@ class RateShare:
                 self._waiters.remove(waiter)
             raise
 
-    def give_back(self, ticket: Ticket, tokens_used: int) -> None:
+    def give_back(self, permit: Permit, tokens_used: int) -> None:
         """The request has ended; its slot is free, and what it really took is booked."""
         self._in_use -= 1
-        if self._limits.tpm is not None and tokens_used != ticket.tokens:
-            # Booked at the ticket's own time, so that both leave the minute together.
-            self._corrections.append((ticket.granted_at, 0, tokens_used - ticket.tokens))
+        if self._limits.tpm is not None and tokens_used != permit.tokens:
+            # Booked at the permit's own time, so that both leave the minute together.
+            self._corrections.append((permit.granted_at, 0, tokens_used - permit.tokens))
         self._serve()
         if self._waiters:
             self._wake_keeper()
@@ -113,13 +113,13 @@ class RateShare:
             and (limits.tpm is None or self._tokens >= tokens)
         )
 
-    def _hand_out(self, tokens: int) -> Ticket:
+    def _hand_out(self, tokens: int) -> Permit:
         self._in_use += 1
         self._taken_requests += 1
         self._taken_tokens += tokens
         self._requests -= 1 if self._limits.rpm is not None else 0
         self._tokens -= tokens if self._limits.tpm is not None else 0
-        return Ticket(tokens, self._granted_at)
+        return Permit(tokens, self._granted_at)
 
     def _serve(self) -> None:
         while self._waiters and self._can_take(self._waiters[0].tokens):
@@ -160,7 +160,7 @@ class RateShare:
         waiting = len(self._waiters)
         recent_requests, recent_tokens = self._taken_requests, self._taken_tokens
         self._taken_requests = self._taken_tokens = 0
-        need = Need(
+        need = LeaseRequest(
             holder=self._holder,
             in_use=self._in_use,
             # Twice what is needed: a growing load then costs a logarithm of exchanges, not one a request.

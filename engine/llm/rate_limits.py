@@ -73,7 +73,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Need:
+class LeaseRequest:
     """What a holder asks for at an exchange.
 
     Args:
@@ -137,7 +137,7 @@ class RateLedger:
         """A short id of (address, model, key) that does not tell the key: a hash keyed by this file's salt."""
         return scope_id(endpoint, self._salt)
 
-    def exchange(self, scope: str, limits: Limits, need: Need) -> Grant:
+    def exchange(self, scope: str, limits: Limits, need: LeaseRequest) -> Grant:
         """Report, and lease what is free.
 
         Slots are shared max-min fairly among the processes that want some; a process above its share keeps
@@ -200,7 +200,7 @@ class RateLedger:
 
     # -------------------------------------------------------------- inside a transaction
 
-    def _exchange(self, cursor: sqlite3.Cursor, scope: str, limits: Limits, need: Need) -> Grant:
+    def _exchange(self, cursor: sqlite3.Cursor, scope: str, limits: Limits, need: LeaseRequest) -> Grant:
         now = self._clock()
         cursor.executemany(
             "INSERT INTO grants VALUES (?, ?, ?, ?)",
@@ -220,7 +220,9 @@ class RateLedger:
             cursor.execute("INSERT INTO grants VALUES (?, ?, ?, ?)", (scope, now, requests, tokens))
         return Grant(slots, requests, tokens, now, max(0.0, oldest + WINDOW_S - now))
 
-    def _lease_slots(self, cursor: sqlite3.Cursor, scope: str, total: int | None, need: Need, now: float) -> int:
+    def _lease_slots(
+        self, cursor: sqlite3.Cursor, scope: str, total: int | None, need: LeaseRequest, now: float
+    ) -> int:
         me = self._identity
         name = me.name_of(need.holder)
         others: dict[str, tuple[int, int]] = {}

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Verdict(StrEnum):
+class RetryAction(StrEnum):
     """What to do after a failed attempt."""
 
     TRANSIENT = "transient"
@@ -39,7 +39,7 @@ class RetryDecision:
         parameter: the parameter to drop, for ``UNSUPPORTED``.
     """
 
-    verdict: Verdict
+    action: RetryAction
     code: str
     message: str = ""
     wait_s: float | None = None
@@ -47,8 +47,8 @@ class RetryDecision:
 
     @property
     def retry(self) -> bool:
-        """Whether the same question may be asked again."""
-        return self.verdict in (Verdict.TRANSIENT, Verdict.RATE_LIMITED, Verdict.UNSUPPORTED)
+        """Whether the same call may be asked again."""
+        return self.action in (RetryAction.TRANSIENT, RetryAction.RATE_LIMITED, RetryAction.UNSUPPORTED)
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class RetryPolicy:
     def wait_s(self, decision: RetryDecision, failures: int, rng: random.Random) -> float:
         """Seconds to wait after the ``failures``-th failure (1, 2, ...).
 
-        A server's wish is never undercut: jitter is added to it. Our own back-off is exponential and drawn
+        A server's wish is never undercut: jitter is added to it. Our own back-off is exponential and response
         from its upper half, so that calls that failed together do not come back together.
         """
-        if decision.verdict is Verdict.UNSUPPORTED:
+        if decision.action is RetryAction.UNSUPPORTED:
             return 0.0
         if decision.wait_s is not None:
             return decision.wait_s + rng.uniform(0.0, min(1.0, 0.1 * decision.wait_s))
@@ -86,7 +86,7 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestContext:
     """What the classification must know of the request that failed.
 
     Args:
@@ -105,7 +105,7 @@ class Asked:
 # ------------------------------------------------------------------ from an exception to a decision
 
 
-def classify_exception(error: Exception, asked: Asked) -> RetryDecision | None:
+def classify_exception(error: Exception, asked: RequestContext) -> RetryDecision | None:
     """Decide about an exception of the SDK or its transport; None: it is none of theirs, let it rise."""
     import aiohttp
     import openai
@@ -113,18 +113,18 @@ def classify_exception(error: Exception, asked: Asked) -> RetryDecision | None:
     if isinstance(error, openai.APIStatusError):
         return classify_status(error.status_code, error.response.headers, error.body, asked)
     if isinstance(error, TimeoutError):
-        return RetryDecision(Verdict.TRANSIENT, "timeout", "no complete reply in time")
+        return RetryDecision(RetryAction.TRANSIENT, "timeout", "no complete reply in time")
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
         # The transport reports resets and refusals as timeouts; the innermost cause tells them apart.
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         code = "timeout" if isinstance(cause, TimeoutError) else "connection"
-        return RetryDecision(Verdict.TRANSIENT, code, f"{type(cause).__name__}: {cause}"[:300])
+        return RetryDecision(RetryAction.TRANSIENT, code, f"{type(cause).__name__}: {cause}"[:300])
     return None
 
 
-def classify_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> RetryDecision:
+def classify_status(status: int, headers: Mapping[str, str], body: object, asked: RequestContext) -> RetryDecision:
     """Decide about an HTTP status of 400 or more.
 
     Args:
@@ -137,44 +137,44 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, asked
     wait_s = wait_from_headers(headers, asked.now)
     code = f"http_{status}"
     if status == 429 and "insufficient_quota" in said.codes:
-        return RetryDecision(Verdict.FATAL, "no_credit", said.text)
+        return RetryDecision(RetryAction.FATAL, "no_credit", said.text)
     override = headers.get("x-should-retry")
     if status == 429:
-        verdict = Verdict.NO_RETRY if override == "false" else Verdict.RATE_LIMITED
-        return RetryDecision(verdict, code, said.text, wait_s)
+        action = RetryAction.NO_RETRY if override == "false" else RetryAction.RATE_LIMITED
+        return RetryDecision(action, code, said.text, wait_s)
     if status >= 500 or status in (408, 409, 425):
-        verdict = Verdict.NO_RETRY if override == "false" else Verdict.TRANSIENT
-        return RetryDecision(verdict, code, said.text, wait_s)
+        action = RetryAction.NO_RETRY if override == "false" else RetryAction.TRANSIENT
+        return RetryDecision(action, code, said.text, wait_s)
     if override == "true":
-        return RetryDecision(Verdict.TRANSIENT, code, said.text, wait_s)
+        return RetryDecision(RetryAction.TRANSIENT, code, said.text, wait_s)
     if status in (400, 403, 422) and said.speaks_of(_FILTERED):
-        return RetryDecision(Verdict.REJECTED, "content_filter", said.text)
+        return RetryDecision(RetryAction.REJECTED, "content_filter", said.text)
     if status == 401 or status == 403:
         # Servers quote parts of the key in these messages; none of it goes on.
-        return RetryDecision(Verdict.FATAL, "bad_key", f"HTTP {status}")
+        return RetryDecision(RetryAction.FATAL, "bad_key", f"HTTP {status}")
     if status == 402:
-        return RetryDecision(Verdict.FATAL, "no_credit", said.text)
+        return RetryDecision(RetryAction.FATAL, "no_credit", said.text)
     if status == 413:
-        return RetryDecision(Verdict.REJECTED, "context_too_long", said.text)
+        return RetryDecision(RetryAction.REJECTED, "context_too_long", said.text)
     if status in (400, 422):
         return _bad_request(code, said, asked)
-    return RetryDecision(Verdict.FATAL, "unknown_model" if status == 404 else code, said.text)
+    return RetryDecision(RetryAction.FATAL, "unknown_model" if status == 404 else code, said.text)
 
 
-def _bad_request(code: str, said: _Said, asked: Asked) -> RetryDecision:
+def _bad_request(code: str, said: _Said, asked: RequestContext) -> RetryDecision:
     if said.speaks_of(_TOO_LONG):
         window = _WINDOW.search(said.text)
         if window and asked.max_tokens is not None and asked.max_tokens >= int(window[1]):
-            return RetryDecision(Verdict.FATAL, "max_tokens_too_large", said.text)
-        return RetryDecision(Verdict.REJECTED, "context_too_long", said.text)
+            return RetryDecision(RetryAction.FATAL, "max_tokens_too_large", said.text)
+        return RetryDecision(RetryAction.REJECTED, "context_too_long", said.text)
     for name in asked.optional:
         if said.blames(name):
-            return RetryDecision(Verdict.UNSUPPORTED, code, said.text, parameter=name)
+            return RetryDecision(RetryAction.UNSUPPORTED, code, said.text, parameter=name)
     if said.speaks_of(_NO_MODEL):
-        return RetryDecision(Verdict.FATAL, "unknown_model", said.text)
+        return RetryDecision(RetryAction.FATAL, "unknown_model", said.text)
     # An endpoint that answers such requests and refuses this one dislikes this text, not our configuration.
-    verdict = Verdict.NO_RETRY if asked.answered else Verdict.FATAL
-    return RetryDecision(verdict, "rejected_request", said.text)
+    action = RetryAction.NO_RETRY if asked.answered else RetryAction.FATAL
+    return RetryDecision(action, "rejected_request", said.text)
 
 
 _FILTERED = re.compile(

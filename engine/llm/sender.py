@@ -13,13 +13,13 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm.budget import Budget
-from engine.llm.cancellation import StopSwitch
-from engine.llm.connection import EndpointLane
-from engine.llm.journal import RequestJournal
+from engine.llm.cancellation import CancelScope
+from engine.llm.connection import EndpointConnection
+from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
     CHAT,
     BadReplyError,
-    Drawn,
+    ChatResponse,
     completions,
     estimate_prompt_tokens,
     most_prompt_tokens,
@@ -27,7 +27,7 @@ from engine.llm.protocol import (
     read_reply,
     request_body,
 )
-from engine.llm.retry import Asked, RetryDecision, RetryPolicy, Verdict, classify_exception
+from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy, classify_exception
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 _Stored = list[asyncio.Future[Completion] | None]
@@ -36,7 +36,7 @@ _Stored = list[asyncio.Future[Completion] | None]
 _Result = _Stored | RetryDecision
 """How an attempt ended."""
 
-_UNREADABLE = RetryDecision(Verdict.TRANSIENT, "wrong_schema", "none of the choices can be read")
+_UNREADABLE = RetryDecision(RetryAction.TRANSIENT, "wrong_schema", "none of the choices can be read")
 
 
 @dataclass
@@ -49,10 +49,10 @@ class Sample:
 
 
 @dataclass
-class Question:
+class PendingCall:
     """One request on its way: some neighbouring samples, and what its attempts came to so far."""
 
-    lane: EndpointLane
+    connection: EndpointConnection
     endpoint: Endpoint
     request: ChatRequest
     samples: list[Sample]
@@ -98,11 +98,11 @@ class RequestSender:
         self,
         *,
         config_path: Path,
-        journal: RequestJournal | None,
+        journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,
         probe_patience_s: float,
-        switch: StopSwitch,
+        switch: CancelScope,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
@@ -113,27 +113,29 @@ class RequestSender:
         self._probe_patience_s = probe_patience_s
         self._clock, self._sleep, self._rng = clock, sleep, rng
 
-    async def ask(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
+    async def ask(
+        self, connection: EndpointConnection, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
+    ) -> None:
         """Send one request for neighbouring samples until it is answered or given up.
 
         The samples that it settled have their replies; those that the endpoint left out are still open.
         """
-        question = Question(lane, endpoint, request, samples, self._clock())
+        call = PendingCall(connection, endpoint, request, samples, self._clock())
         self.tally.asking += 1
         try:
-            result = await self._attempt(question)
+            result = await self._attempt(call)
             if _to_be_repeated(result):
-                result = await self._repeat(question, result)
+                result = await self._repeat(call, result)
         finally:
             self.tally.asking -= 1
         if isinstance(result, RetryDecision):
-            _give_up(question, result)
+            _give_up(call, result)
             return
         for sample, stored in zip(samples, result, strict=True):
             if stored is not None:
                 sample.reply.set_result(reply_of(sample.index, await stored))
 
-    async def _repeat(self, question: Question, first: _Result) -> _Result:
+    async def _repeat(self, call: PendingCall, first: _Result) -> _Result:
         """The retry loop, entered with a first attempt that failed.
 
         It is built only then: for each request it would cost a tenth of all that a request costs.
@@ -141,123 +143,123 @@ class RequestSender:
         known: list[_Result] = [first]
 
         async def attempt() -> _Result:
-            return known.pop() if known else await self._attempt(question)
+            return known.pop() if known else await self._attempt(call)
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_to_be_repeated),
-            wait=lambda state: self._wait_s(question, _last_result(state)),
-            stop=lambda state: self._exhausted(question, state.upcoming_sleep),
+            wait=lambda state: self._wait_s(call, _last_result(state)),
+            stop=lambda state: self._exhausted(call, state.upcoming_sleep),
             sleep=self._sleep,
             retry_error_callback=_last_result,
         )
         result: _Result = await retrying(attempt)
         return result
 
-    def _wait_s(self, question: Question, failed: _Result) -> float:
+    def _wait_s(self, call: PendingCall, failed: _Result) -> float:
         if not isinstance(failed, RetryDecision):
             raise TypeError("only a failed attempt is waited for")
-        return self._retry.wait_s(failed, question.failures, self._rng)
+        return self._retry.wait_s(failed, call.failures, self._rng)
 
-    def _exhausted(self, question: Question, next_wait_s: float) -> bool:
-        elapsed = self._clock() - question.began
-        return self._retry.exhausted(question.failures, elapsed, next_wait_s)
+    def _exhausted(self, call: PendingCall, next_wait_s: float) -> bool:
+        elapsed = self._clock() - call.began
+        return self._retry.exhausted(call.failures, elapsed, next_wait_s)
 
-    async def _attempt(self, question: Question) -> _Result:
+    async def _attempt(self, call: PendingCall) -> _Result:
         """One attempt. The first that shows something new about an endpoint goes alone, for a while."""
         self._switch.check()
-        lane = question.lane
-        if self._is_proven(question):
-            return await self._send(question)
+        connection = call.connection
+        if self._is_proven(call):
+            return await self._send(call)
         try:
             async with asyncio.timeout(self._probe_patience_s):
-                await lane.probing.acquire()
+                await connection.probing.acquire()
         except TimeoutError:  # a slow model: going on unproven costs a refused request at worst
-            return await self._send(question)
+            return await self._send(call)
         try:
-            if not self._is_proven(question):
-                return await self._send(question)
+            if not self._is_proven(call):
+                return await self._send(call)
         finally:
-            lane.probing.release()
-        return await self._send(question)
+            connection.probing.release()
+        return await self._send(call)
 
-    def _is_proven(self, question: Question) -> bool:
-        names = optional_names(question.request, len(question.samples), question.lane.abilities)
-        return question.lane.abilities.proven >= {CHAT, *names}
+    def _is_proven(self, call: PendingCall) -> bool:
+        names = optional_names(call.request, len(call.samples), call.connection.capabilities)
+        return call.connection.capabilities.proven >= {CHAT, *names}
 
-    async def _send(self, question: Question) -> _Result:
+    async def _send(self, call: PendingCall) -> _Result:
         """Set money aside, wait for a slot, send once. The slot is free again when this returns."""
         self._switch.check()
-        lane, endpoint, request = question.lane, question.endpoint, question.request
-        count = len(question.samples)
-        if count > 1 and "n" in lane.abilities.dropped:  # learnt while this one waited
-            return RetryDecision(Verdict.UNSUPPORTED, "n", parameter="n")
-        question.spent = (0, 0)
+        connection, endpoint, request = call.connection, call.endpoint, call.request
+        count = len(call.samples)
+        if count > 1 and "n" in connection.capabilities.dropped:  # learnt while this one waited
+            return RetryDecision(RetryAction.UNSUPPORTED, "n", parameter="n")
+        call.spent = (0, 0)
         prompt = likely = bound = most = 0
         if self._budget.limited or endpoint.tpm is not None:
             prompt = estimate_prompt_tokens(request)
-            likely = prompt + count * lane.likely_completion(request.sampling.max_tokens)
+            likely = prompt + count * connection.likely_completion(request.sampling.max_tokens)
         hold = None
         if self._budget.limited:
-            most = count * lane.greatest_completion(request.sampling.max_tokens)
+            most = count * connection.greatest_completion(request.sampling.max_tokens)
             bound = most_prompt_tokens(request)
             hold = await self._budget.hold(bound + most, endpoint.cost_usd(bound, most))
         try:
-            ticket = await lane.enter(likely)
+            permit = await connection.enter(likely)
             try:
-                result = await self._exchange(question)
-                if not (isinstance(result, RetryDecision) or any(question.spent)):
-                    question.spent = (bound, most)  # a reply without usage was not free: what was set aside is gone
+                result = await self._exchange(call)
+                if not (isinstance(result, RetryDecision) or any(call.spent)):
+                    call.spent = (bound, most)  # a reply without usage was not free: what was set aside is gone
                 return result
             finally:
-                lane.leave(ticket, sum(question.spent))
+                connection.leave(permit, sum(call.spent))
         finally:
             if hold is not None:
-                self._budget.settle(hold, sum(question.spent), endpoint.cost_usd(*question.spent))
+                self._budget.settle(hold, sum(call.spent), endpoint.cost_usd(*call.spent))
 
-    async def _exchange(self, question: Question) -> _Result:
+    async def _exchange(self, call: PendingCall) -> _Result:
         """Send, and read what comes: it is on its way to the journal when this returns, or it is decided on."""
         self._switch.check()
-        lane, endpoint, request = question.lane, question.endpoint, question.request
-        count, first_index = len(question.samples), question.samples[0].index
-        names = optional_names(request, count, lane.abilities)
+        connection, endpoint, request = call.connection, call.endpoint, call.request
+        count, first_index = len(call.samples), call.samples[0].index
+        names = optional_names(request, count, connection.capabilities)
         body = request_body(request, endpoint, names, first_index, count)
         self.tally.requests_sent += 1
-        self.tally.retries += 1 if question.failures else 0
-        question.sends += 1
+        self.tally.retries += 1 if call.failures else 0
+        call.sends += 1
         sent_at = self._clock()
         try:
             async with asyncio.timeout(endpoint.timeout_s):
                 # The header tells servers that replay recordings which samples are meant; others ignore it.
-                content = await lane.post(body, {"X-Sample-Index": str(first_index)})
-            drawn = read_reply(content)
-            if not any(drawn.choices[:count]):
-                raise BadReplyError(_UNREADABLE, drawn.prompt_tokens, drawn.completion_tokens)
+                content = await connection.post(body, {"X-Sample-Index": str(first_index)})
+            response = read_reply(content)
+            if not any(response.choices[:count]):
+                raise BadReplyError(_UNREADABLE, response.prompt_tokens, response.completion_tokens)
         except BadReplyError as error:
-            self._book(question, error.prompt_tokens, error.completion_tokens)
+            self._book(call, error.prompt_tokens, error.completion_tokens)
             decision = error.decision
         except Exception as error:
-            asked = Asked(names, request.sampling.max_tokens, lane.answered, self._clock())
+            asked = RequestContext(names, request.sampling.max_tokens, connection.answered, self._clock())
             found = classify_exception(error, asked)
             if found is None:
                 raise
             decision = found
         else:
-            return self._store(question, names, drawn, sent_at)
-        return await self._failed(question, decision, sent_at)
+            return self._store(call, names, response, sent_at)
+        return await self._failed(call, decision, sent_at)
 
-    def _store(self, question: Question, names: frozenset[str], drawn: Drawn, sent_at: float) -> _Stored:
+    def _store(self, call: PendingCall, names: frozenset[str], response: ChatResponse, sent_at: float) -> _Stored:
         """Learn from a good reply and hand its samples to the journal. Nothing here waits."""
-        lane, now = question.lane, self._clock()
-        lane.controller.succeeded(now)
-        if "n" in names and len(drawn.choices) < len(question.samples):
+        connection, now = call.connection, self._clock()
+        connection.controller.succeeded(now)
+        if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
-            lane.drop("n")
-        lane.proved({CHAT, *names})
-        lane.measured(drawn.completion_tokens, len(drawn.choices))
-        wasted = Usage(prompt_tokens=question.prompt_tokens, completion_tokens=question.completion_tokens)
-        self._book(question, drawn.prompt_tokens, drawn.completion_tokens)
-        keys = [sample.key for sample in question.samples]
-        made = completions(drawn, question.endpoint, keys, question.sends, max(0.0, now - sent_at), wasted)
+            connection.drop("n")
+        connection.proved({CHAT, *names})
+        connection.measured(response.completion_tokens, len(response.choices))
+        wasted = Usage(prompt_tokens=call.prompt_tokens, completion_tokens=call.completion_tokens)
+        self._book(call, response.prompt_tokens, response.completion_tokens)
+        keys = [sample.key for sample in call.samples]
+        made = completions(response, call.endpoint, keys, call.sends, max(0.0, now - sent_at), wasted)
         return [self._keep(completion) if completion else None for completion in made]
 
     def _keep(self, completion: Completion) -> asyncio.Future[Completion]:
@@ -267,37 +269,37 @@ class RequestSender:
         kept.set_result(completion)
         return kept
 
-    async def _failed(self, question: Question, decision: RetryDecision, sent_at: float) -> RetryDecision:
+    async def _failed(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
         """Tell everybody whom a failure concerns."""
-        lane, endpoint = question.lane, question.endpoint
+        connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.without_key(decision.message))
-        if decision.verdict is Verdict.FATAL:
+        if decision.action is RetryAction.FATAL:
             raise self._switch.pull(_fatal_error(endpoint, decision, self._config_path))
-        if decision.verdict is Verdict.UNSUPPORTED:
-            lane.drop(decision.parameter)
+        if decision.action is RetryAction.UNSUPPORTED:
+            connection.drop(decision.parameter)
             return decision
-        question.failures += 1
-        if decision.verdict is Verdict.RATE_LIMITED:
+        call.failures += 1
+        if decision.action is RetryAction.RATE_LIMITED:
             self.tally.rate_limited += 1
-            lane.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
+            connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
             if decision.wait_s and decision.wait_s <= self._retry.total_s:
-                await lane.pause(decision.wait_s)
-        elif decision.verdict is Verdict.TRANSIENT:
-            lane.controller.server_failed()
+                await connection.pause(decision.wait_s)
+        elif decision.action is RetryAction.TRANSIENT:
+            connection.controller.server_failed()
         return decision
 
-    def _book(self, question: Question, prompt_tokens: int, completion_tokens: int) -> None:
+    def _book(self, call: PendingCall, prompt_tokens: int, completion_tokens: int) -> None:
         """Count what an attempt reported to have taken."""
-        question.spent = (prompt_tokens, completion_tokens)
-        question.prompt_tokens += prompt_tokens
-        question.completion_tokens += completion_tokens
+        call.spent = (prompt_tokens, completion_tokens)
+        call.prompt_tokens += prompt_tokens
+        call.completion_tokens += completion_tokens
         tally = self.tally
         tally.prompt_tokens += prompt_tokens
         tally.completion_tokens += completion_tokens
-        cost = question.endpoint.cost_usd(prompt_tokens, completion_tokens)
+        cost = call.endpoint.cost_usd(prompt_tokens, completion_tokens)
         if cost is not None:
             tally.cost_usd = cost + (tally.cost_usd or 0.0)
-        question.lane.add_spent(prompt_tokens + completion_tokens, cost or 0.0)
+        call.connection.add_spent(prompt_tokens + completion_tokens, cost or 0.0)
 
 
 # ------------------------------------------------------------------ small pure parts
@@ -311,17 +313,17 @@ def reply_of(index: int, completion: Completion) -> Reply:
     return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)
 
 
-def _give_up(question: Question, decision: RetryDecision) -> None:
-    if decision.verdict is Verdict.UNSUPPORTED:
+def _give_up(call: PendingCall, decision: RetryDecision) -> None:
+    if decision.action is RetryAction.UNSUPPORTED:
         return  # "n": the samples stay open and are asked for one by one
-    outcome = Outcome.MODEL_FAULT if decision.verdict is Verdict.REJECTED else Outcome.INFRA_FAULT
+    outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECTED else Outcome.INFRA_FAULT
     fault = Fault(kind=decision.code, message=decision.message)
-    for sample in question.samples:
+    for sample in call.samples:
         sample.reply.set_result(Reply(sample_index=sample.index, outcome=outcome, fault=fault))
 
 
 def _to_be_repeated(result: _Result) -> bool:
-    # Without "n" the question is another one, so it is not repeated but split.
+    # Without "n" the call is another one, so it is not repeated but split.
     return isinstance(result, RetryDecision) and result.retry and result.parameter != "n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.reading.loose_json import Mended, TooDeepError, plain, read_object, segments
+from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_object, segments
 from engine.records import Fault
 
 _MAX_TEXT = 200_000
@@ -15,7 +15,7 @@ _MAX_ATTEMPTS = 6
 
 @dataclass(frozen=True)
 class Reading:
-    """The object and what was mended in it, or the fault: ``no_json``, ``cut_off``, ``schema``."""
+    """The object and what was repairs in it, or the fault: ``no_json``, ``cut_off``, ``schema``."""
 
     value: dict[str, Any] | None
     repairs: list[str] = field(default_factory=list)
@@ -33,11 +33,11 @@ def read_json_object(text: str, required: str) -> Reading:
     places, left_open = segments(text)
     likely = [place for place in places if required in text[place[0] : place[1]]]
     for start, end in reversed(likely[-_MAX_ATTEMPTS:]):
-        mended = Mended()
+        repairs = RepairLog()
         try:
-            value = read_object(text[start:end], mended)
+            value = read_object(text[start:end], repairs)
             if isinstance(value, dict) and required in value:
-                return Reading(plain(value, mended, _MAX_PARTS), mended.codes)
+                return Reading(plain(value, repairs, _MAX_PARTS), repairs.codes)
         except (TooDeepError, ValueError):
             continue
     if left_open and required in text:

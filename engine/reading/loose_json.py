@@ -33,8 +33,8 @@ _OPENS_STRING = frozenset("{[,:(\"'")
 
 
 @dataclass
-class Mended:
-    """Codes of what was mended, each once, in the order of mending."""
+class RepairLog:
+    """Codes of what was repairs, each once, in the order of mending."""
 
     codes: list[str] = field(default_factory=list)
 
@@ -113,21 +113,21 @@ def _end_of_string(text: str, position: int, quote: str) -> int | None:
 # ------------------------------------------------------------------ one object
 
 
-def read_object(text: str, mended: Mended) -> Any:
+def read_object(text: str, repairs: RepairLog) -> Any:
     """The value that a text of one object stands for.
 
     Args:
         text: from the opening to the closing brace.
-        mended: gets a code for everything that had to be mended.
+        repairs: gets a code for everything that had to be repairs.
 
     Raises:
         ValueError: it cannot be read.
     """
-    value = read_literal(text, mended)
-    return _read_mended(text, mended) if value is None else value
+    value = read_literal(text, repairs)
+    return _read_mended(text, repairs) if value is None else value
 
 
-def read_literal(text: str, mended: Mended) -> Any:
+def read_literal(text: str, repairs: RepairLog) -> Any:
     """The value of a text that is JSON, JSON with raw line breaks, or a Python literal; None where it is none.
 
     Raises:
@@ -145,23 +145,23 @@ def read_literal(text: str, mended: Mended) -> Any:
         except ValueError:
             pass
         else:
-            mended.note("raw_line_breaks")
+            repairs.note("raw_line_breaks")
             return value
     if "'" in text or "None" in text or "True" in text or "False" in text:
-        return _python_literal(text, mended)
+        return _python_literal(text, repairs)
     return None
 
 
-def _python_literal(text: str, mended: Mended) -> Any:
+def _python_literal(text: str, repairs: RepairLog) -> Any:
     """A Python literal's value; None where the text is none. Nothing is called, names are refused."""
     doubled = _PAIR.sub(_doubled, text) if "\\" in text else text
     try:
         value = literal(doubled)
     except ValueError:
         return None
-    mended.note("python_literal")
+    repairs.note("python_literal")
     if doubled != text:
-        mended.note("latex_backslashes")
+        repairs.note("latex_backslashes")
     return value
 
 
@@ -189,10 +189,10 @@ _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "fal
           "undefined": "null", "NaN": "null"}  # fmt: skip
 
 
-def _read_mended(text: str, mended: Mended) -> Any:
+def _read_mended(text: str, repairs: RepairLog) -> Any:
     """Write the text anew as JSON, token by token, and read that. Raises ValueError."""
     pieces: list[str] = []
-    notes = Mended()
+    notes = RepairLog()
     for kind, token in _tokens(text):
         last = pieces[-1] if pieces else ""
         if kind == "mark":
@@ -216,11 +216,11 @@ def _read_mended(text: str, mended: Mended) -> Any:
     except RecursionError as error:
         raise TooDeepError("the object is nested too deep") from error
     for code in notes.codes:
-        mended.note(code)
+        repairs.note(code)
     return value
 
 
-def _separate(pieces: list[str], notes: Mended) -> None:
+def _separate(pieces: list[str], notes: RepairLog) -> None:
     """A comma between a closed part and the next one, where the model left it out."""
     if pieces and pieces[-1] in ("}", "]"):
         pieces.append(",")
@@ -245,7 +245,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield kind, match[0]
 
 
-def _json_string(token: str, notes: Mended) -> str:
+def _json_string(token: str, notes: RepairLog) -> str:
     if token[0] == "'":
         notes.note("single_quotes")
 
@@ -267,7 +267,7 @@ def _json_string(token: str, notes: Mended) -> str:
     return f'"{_ESCAPE.sub(mend, token[1:-1])}"'
 
 
-def _bare_value(text: str, notes: Mended) -> str:
+def _bare_value(text: str, notes: RepairLog) -> str:
     """A number or a word of JSON as it is; a Python word translated; any other run of text as a string."""
     commented = _NUMBER_AND_COMMENT.fullmatch(text)
     if commented:
@@ -297,12 +297,12 @@ _EATEN = re.compile(
 _LETTERS = {"\x08": "\\b", "\x0c": "\\f", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
 
 
-def plain(value: Any, mended: Mended, max_parts: int) -> Any:
+def plain(value: Any, repairs: RepairLog, max_parts: int) -> Any:
     """A value as JSON knows them: keys are text, no NaN, no tuples or sets, LaTeX commands whole again.
 
     Args:
         value: what was read, or what a caller has.
-        mended: gets ``latex_backslashes`` and ``not_finite`` where that was mended.
+        repairs: gets ``latex_backslashes`` and ``not_finite`` where that was repairs.
         max_parts: how many values it may hold in all.
 
     Raises:
@@ -316,18 +316,18 @@ def plain(value: Any, mended: Mended, max_parts: int) -> Any:
         if left < 0 or depth > MAX_DEPTH:
             raise TooDeepError("the object has too many parts or is nested too deep")
         if isinstance(part, str):
-            return _whole(part, mended) if _CONTROL.search(part) else part
+            return _whole(part, repairs) if _CONTROL.search(part) else part
         if part is None or isinstance(part, bool):
             return part
         if isinstance(part, int):
             if part.bit_length() <= MAX_INTEGER_BITS:
                 return part
-            mended.note("not_finite")  # Python refuses to write more than 4300 digits
+            repairs.note("not_finite")  # Python refuses to write more than 4300 digits
             return None
         if isinstance(part, float):
             if math.isfinite(part):
                 return part
-            mended.note("not_finite")
+            repairs.note("not_finite")
             return None
         if isinstance(part, dict):
             return {
@@ -343,12 +343,12 @@ def plain(value: Any, mended: Mended, max_parts: int) -> Any:
     return walk(value, 0)
 
 
-def _whole(text: str, mended: Mended) -> str:
+def _whole(text: str, repairs: RepairLog) -> str:
     """A text with its LaTeX commands, and without halves of characters, which no file could hold."""
     whole = _EATEN.sub(lambda match: _LETTERS[match[0]], text)
     if whole != text:
-        mended.note("latex_backslashes")
+        repairs.note("latex_backslashes")
     if _HALVES.search(whole):
-        mended.note("half_characters")
+        repairs.note("half_characters")
         whole = _HALVES.sub("\ufffd", whole)
     return whole

@@ -249,7 +249,7 @@ async def _evaluate(
 ) -> list[Arm]:
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
     from engine.llm.retry import RetryPolicy
     from engine.records import Sampling
     from grpo_training.evaluation.libraries import HeldOutEvaluation
@@ -257,7 +257,7 @@ async def _evaluate(
     # The server is on this machine: one that does not answer for two minutes is gone.
     retry = RetryPolicy(total_s=120.0)
     with (
-        closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
+        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
         problem_bar(len(problems), "test") as done,
     ):
         async with LLMClient(ApiManager.load(config), journal=journal, retry=retry) as client:

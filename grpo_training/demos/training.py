@@ -139,7 +139,7 @@ async def _ask(
     """One arm: the model's answers, judged."""
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
     from engine.llm.retry import RetryPolicy
     from engine.records import Sampling
     from grpo_training.evaluation.sampling import evaluate_problems
@@ -147,7 +147,7 @@ async def _ask(
     manager = ApiManager(settings.output / "api_config.json", {_ROLE: server.endpoint()})
     seed = settings.seed + draw * _SEEDS_APART
     with (
-        closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
+        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
         problem_bar(len(problems), f"test, {name}") as done,
     ):
         async with LLMClient(manager, journal=journal, retry=RetryPolicy(total_s=120.0)) as client:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.llm.client import LLMClient
-from engine.llm.journal import RequestJournal
+from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
@@ -106,7 +106,7 @@ def _ask_all(
     files: ResultFiles,
 ) -> dict[str, ArmResult]:
     told: dict[str, ArmResult] = {}
-    with closing(RequestJournal(files.journal)) as journal, files.new_samples() as write:
+    with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as write:
         for name, arm in arms.items():
             told[name] = _ask_arm(
                 settings, arm, problems, lessons, journal, partial(_followed, write, name, len(problems))
@@ -229,7 +229,7 @@ def _ask_arm(
     arm: Arm,
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
-    journal: RequestJournal,
+    journal: ResponseJournal,
     followed: Callable[[str], AbstractContextManager[Judged]],
 ) -> ArmResult:
     """All draws of one model; ``followed`` gives, by the draw, who is told what was judged."""
@@ -248,7 +248,7 @@ async def _ask(
     draws: Mapping[str, Sampling],
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
-    journal: RequestJournal,
+    journal: ResponseJournal,
     followed: Callable[[str], AbstractContextManager[Judged]],
     result: ArmResult,
 ) -> None:

@@ -17,7 +17,7 @@ from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
-from engine.llm.journal import RequestJournal
+from engine.llm.journal import ResponseJournal
 from engine.llm.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Candidate, Fault, Fusion, Outcome, Problem, Rewards, Rollout
@@ -123,7 +123,7 @@ async def open_client(
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     with (
-        closing(RequestJournal(settings.cache_dir / "requests.sqlite")) as journal,
+        closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
         closing(RateLedger(ledger_path(settings.api_config))) as ledger,
     ):
         async with LLMClient(

@@ -15,7 +15,7 @@ from engine.errors import BudgetExceededError, ConfigurationError, FatalEndpoint
 from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
 from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.journal import RequestJournal
+from engine.llm.journal import ResponseJournal
 from engine.llm.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Message, Outcome, Sampling
@@ -61,7 +61,7 @@ async def client_of(app, journal=None, endpoint=None, **options):
 
 @pytest.fixture
 def journal(tmp_path):
-    journal = RequestJournal(tmp_path / "journal.sqlite")
+    journal = ResponseJournal(tmp_path / "journal.sqlite")
     yield journal
     journal.close()
 
@@ -125,7 +125,7 @@ async def test_what_the_journal_holds_is_not_asked_again(journal, tmp_path):
     async with client_of(app, journal) as client:
         first = await client.sample(ask("q"), [0, 1])
     journal.close()
-    again = RequestJournal(tmp_path / "journal.sqlite")
+    again = ResponseJournal(tmp_path / "journal.sqlite")
     async with client_of(app, again) as client:  # on another port, under another role
         assert await client.sample(ask("q", role="twin"), [0, 1]) == first
         assert len(app["seen"]) == 1
@@ -464,9 +464,9 @@ async def test_a_rate_limit_with_a_wait_pauses_every_caller_of_the_endpoint(jour
         assert 20.0 <= time_.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
         assert client.counters.concurrency_limit == 16  # 20 x 0.8
-        [(_, lane)] = client._by_role["g"]
-        assert ledger.not_before(ledger.scope(lane.endpoint)) == began + 20.0
-        await lane.pause(100.0)
+        [(_, connection)] = client._by_role["g"]
+        assert ledger.not_before(ledger.scope(connection.endpoint)) == began + 20.0
+        await connection.pause(100.0)
         before = time_.now
         plan.rate = 0.0
         await client.sample(ask("p"), [0])
@@ -625,7 +625,7 @@ async def test_a_cancelled_run_leaks_no_slot_and_loses_no_reply_that_came(journa
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert (client.counters.in_flight, client.counters.waiting) == (0, 0)
-        assert client._flying == {}
+        assert client._in_flight == {}
         finished = [n for n, task in enumerate(tasks) if not task.cancelled()]
         sent = client.counters.requests_sent
         for n in finished:
@@ -652,7 +652,7 @@ async def test_nothing_is_left_open(journal, caplog):
 
 async def test_the_key_is_in_no_file_and_no_log(tmp_path, caplog):
     caplog.set_level("DEBUG")
-    journal = RequestJournal(tmp_path / "journal.sqlite")
+    journal = ResponseJournal(tmp_path / "journal.sqlite")
     ledger = RateLedger(tmp_path / "rates.sqlite")
     app = chat_app(answer, api_key=SECRET)
     async with client_of(app, journal, {"max_concurrency": 2}, ledger=ledger) as client:

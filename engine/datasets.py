@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
+from engine.shipped_files import shipped_file
 from engine.tasks.code.datasets import CODE_SETS, code_part
 from engine.tasks.code.problems import UnusableRowError, code_problem
 
@@ -27,7 +28,7 @@ MAX_CODE_LINE_BYTES = 64 << 20
 QUICKSTART_PROBLEMS = 240
 """Problems of ``quickstart`` where no number is asked for; it makes as many as one likes."""
 
-_SHIPPED = Path(__file__).resolve().parents[1] / "data" / "datasets"
+_SHIPPED = shipped_file("datasets")
 _TEXT_FIELDS = ("problem", "question", "prompt", "text")
 _ANSWER_FIELDS = ("answer", "ground_truth")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -76,7 +77,7 @@ def load_problems(
     Args:
         name_or_path: ``aime2024``, ``aime2025``, ``physics``, another file's stem, or a path.
         max_problems: at most so many, from the start; the rest of the file is not read. None: all.
-        search: folders to look in; None: ``data/datasets`` of the checkout, then ``$SCAFFOLD_DATA``.
+        search: folders to look in; None: the datasets of the package, then ``$SCAFFOLD_DATA``.
 
     Returns:
         the problems in the file's order; never an empty list.

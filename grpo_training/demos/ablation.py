@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
 from grpo_training.demos.learning import DATASET, STYLE
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ class AblationSettings(Settings):
     """Settings of ``python -m grpo_training.ablation``."""
 
     cache: Path = Field(
-        ROOT / "grpo_training/cache/train_demo", description="the folder in which train_demo collected rollouts"
+        WORKING_DIR / "grpo_training/cache/train_demo", description="the folder in which train_demo collected rollouts"
     )
     base_config: Path = Field(ROOT / "grpo_training/configs/pocket.yaml", description="what all variants share")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model that is trained")
+    model: Path = Field(POCKET_MODEL, description="folder of the model that is trained")
     variants: Literal["parts", "far"] = Field("parts", description="each part alone; or what the KL holds, far off")
     seeds: Annotated[int, Field(ge=2)] = Field(3, description="trainings of each variant")
     problems: Positive = Field(40, description="problems whose rollouts are trained on")
     test_problems: Annotated[int, Field(ge=2)] = Field(240, description="problems that nobody trains on")
-    output: Path = Field(ROOT / "grpo_training/cache/ablation", description="where all that it makes is kept")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/ablation", description="where all that it makes is kept")
 
 
 @dataclass

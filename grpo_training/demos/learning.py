@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ class DemoSettings(Settings):
     window: Positive = Field(8, description="problem k is asked with the lessons of problems up to k-W")
     max_tokens: Positive = Field(256, description="completion tokens a reply may have")
     seed: int = Field(0, description="seed of the sampling, where the server takes one")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model to serve")
-    output: Path = Field(ROOT / "grpo_training/cache/demo", description="where all that it makes is kept")
+    model: Path = Field(POCKET_MODEL, description="folder of the model to serve")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/demo", description="where all that it makes is kept")
     fresh: bool = Field(False, description="set an earlier demo aside and start anew")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
 from grpo_training.demos.learning import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, read_libraries
 from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, Arm, library_arm
 
@@ -40,14 +40,14 @@ class TrainDemoSettings(Settings):
     samples: Positive = Field(4, description="answers per test problem and arm")
     max_tokens: Positive = Field(256, description="completion tokens a reply may have")
     seed: int = Field(0, ge=0, description="seed of the sampling and of the training")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model that is trained")
+    model: Path = Field(POCKET_MODEL, description="folder of the model that is trained")
     offline_config: Path = Field(
         ROOT / "grpo_training/configs/pocket.yaml", description="how it is trained on what was collected"
     )
     online_config: Path = Field(
         ROOT / "grpo_training/configs/pocket_online.yaml", description="how it is trained on what it samples itself"
     )
-    output: Path = Field(ROOT / "grpo_training/cache/train_demo", description="where all that it makes is kept")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/train_demo", description="where all that it makes is kept")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.tasks.code.reply import ReplyStatus, extract
-from grpo_training.cli.settings import ROOT
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR
 from grpo_training.doctor_checks.results import failed, passed, skipped, verdict, warned
 from grpo_training.teacher.connection import SMALL_PROBLEM, small_problem
 
@@ -116,9 +116,9 @@ def labels() -> Iterator[Finding]:
     problem = small_problem()
     messages = generator_messages(task_named(problem.task), problem)
     replies = (TrainingResponse(_RIGHT_REPLY, 1.0), TrainingResponse("```python\npass\n```", 0.0))
-    pocket = str(ROOT / "data/models/pocket")
+    pocket = str(POCKET_MODEL)
     config = GRPOTrainingConfig.model_validate(
-        {"model_name_or_path": pocket, "dataset_path": ROOT / "data", "max_seq_length": 4096}
+        {"model_name_or_path": pocket, "dataset_path": WORKING_DIR / "data", "max_seq_length": 4096}
     )
     tokenizer = load_tokenizer(config)
     group = TrainingGroup("doctor", problem.id, problem.task, messages, replies)

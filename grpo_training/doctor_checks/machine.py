@@ -6,16 +6,17 @@ import asyncio
 import difflib
 import importlib.metadata
 import importlib.util
-import re
 import shutil
 import stat
 import sys
-import tomllib
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from packaging.requirements import Requirement
+
 from engine.errors import ScaffoldError
-from grpo_training.cli.settings import ROOT
+from engine.shipped_files import shipped_file
+from grpo_training.cli.settings import POCKET_MODEL, ROOT
 from grpo_training.doctor_checks.results import failed, failure_of, passed, skipped, verdict, warned
 
 if TYPE_CHECKING:
@@ -57,12 +58,13 @@ def environment() -> Iterator[Finding]:
     """Python, the packages of pyproject.toml and their versions, the tools, and how code is isolated."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield verdict(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lacking = [text for text in map(missing_package, project["dependencies"]) if text]
-    count = len(project["dependencies"])
-    yield verdict(not lacking, f"{count} packages: " + ("; ".join(lacking) or "all there"), "make install")
+    requirements = [Requirement(text) for text in importlib.metadata.requires("scaffold-grpo") or ()]
+    required = [one for one in requirements if one.marker is None]
+    lacking = [text for text in map(missing_package, required) if text]
+    yield verdict(not lacking, f"{len(required)} packages: " + ("; ".join(lacking) or "all there"), "make install")
     for extra, (purpose, fix) in _EXTRAS.items():
-        lacking = [text for text in map(missing_package, project["optional-dependencies"][extra]) if text]
+        optional = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
+        lacking = [text for text in map(missing_package, optional) if text]
         if lacking:
             yield warned(f"packages for {purpose}: {'; '.join(lacking)}", fix)
         else:
@@ -78,31 +80,14 @@ def environment() -> Iterator[Finding]:
     yield passed(f"isolation of code: {level}") if strong else warned("isolation of code: rlimits only", fix)
 
 
-def missing_package(requirement: str) -> str:
-    """What is wrong with a requirement of pyproject.toml (``name[extra]>=1.2,<2``); empty where it is met."""
-    match = re.match(r"([\w.-]+)(?:\[[^\]]*\])?(.*)", requirement)
-    if match is None:
-        return f"{requirement} cannot be read"
-    name, bounds = match[1], [bound.strip() for bound in match[2].split(",") if bound.strip()]
+def missing_package(requirement: Requirement) -> str:
+    """What is wrong with a requirement; empty where it is met."""
     try:
-        version = importlib.metadata.version(name)
+        version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return f"{name} is not installed"
-    return "" if all(map(_is_within, [version] * len(bounds), bounds)) else f"{name} {version} is not {match[2]}"
-
-
-def _is_within(version: str, bound: str) -> bool:
-    sign, wanted = bound[:2] if bound[1] == "=" else bound[:1], bound.lstrip("<>=")
-    have, limit = _release(version), _release(wanted)
-    width = max(len(have), len(limit))
-    have, limit = [*have, *[0] * (width - len(have))], [*limit, *[0] * (width - len(limit))]
-    return {">=": have >= limit, "<=": have <= limit, "==": have == limit, "<": have < limit, ">": have > limit}[sign]
-
-
-def _release(version: str) -> list[int]:
-    """The numbers of a version up to the first part that is none (``1.2.0rc1`` -> 1, 2, 0)."""
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    return [int(part) for part in numbers[0].split(".")] if numbers else []
+        return f"{requirement.name} is not installed"
+    is_met = requirement.specifier.contains(version, prereleases=True)
+    return "" if is_met else f"{requirement.name} {version} is not {requirement.specifier}"
 
 
 # ------------------------------------------------------------------ configuration
@@ -115,7 +100,7 @@ def api_config(path: Path) -> Iterator[Finding]:
     if not path.exists():
         yield warned(
             f"no API configuration at {path}: only models of this machine can be used (--endpoint local)",
-            f"cp {ROOT / 'data/api_keys/api_config.json.example'} {path}   # then fill in keys",
+            f"cp {shipped_file('api_keys/api_config.json.example')} {path}   # then fill in keys",
         )
         return
     manager = ApiManager.load(path)
@@ -233,7 +218,7 @@ def data_files(folder: Path) -> Iterator[Finding]:
     """Shipped data sets, libraries, and what the commands prepare: readable as far as it is there."""
     from engine.datasets import load_problems
 
-    for path in sorted((ROOT / "data/datasets").glob("*.jsonl")):
+    for path in sorted(shipped_file("datasets").glob("*.jsonl")):
         yield passed(f"{path.name}: {len(load_problems(str(path)))} problems")
     for path in sorted((folder / "grpo_experiences").glob("*_experiences.json")):
         yield _library(path)
@@ -312,11 +297,11 @@ def disk(folders: Sequence[Path]) -> Iterator[Finding]:
 
 def shipped_model() -> Iterator[Finding]:
     """The pocket model: its files, and that its weights load and give finite numbers."""
-    folder = ROOT / "data/models/pocket"
+    folder = POCKET_MODEL
     needed = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
     lacking = [name for name in needed if not (folder / name).is_file()]
-    fix = "git checkout data/models/pocket   # it belongs to the checkout"
-    yield verdict(not lacking, f"{folder.relative_to(ROOT)}: {', '.join(lacking) or 'all files'}", fix)
+    fix = "git checkout data/models/pocket, or install the package again."
+    yield verdict(not lacking, f"{folder}: {', '.join(lacking) or 'all files'}", fix)
     if lacking:
         return
     for package in ("torch", "transformers"):

@@ -14,7 +14,7 @@ from engine.llm.budget import Budget
 from engine.llm.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
-from grpo_training.evaluation.settings import DEFAULT_MODEL
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.learning.session import ledger_path
 from grpo_training.serving.local_server import Engine, choose_engine, local_server
 from grpo_training.serving.model_folder import base_of_adapter, check_model, content_digest
@@ -104,7 +104,7 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
     """
     models: dict[str, EvaluatedModel] = {}
     if settings.role is None:
-        models[MODEL] = _local_model(settings.model_path or DEFAULT_MODEL, settings.adapter)
+        models[MODEL] = _local_model(settings.model_path or POCKET_MODEL, settings.adapter)
     elif settings.model_path or settings.adapter:
         raise InputError("--role evaluates an endpoint and cannot be combined with --model-path or --adapter")
     else:

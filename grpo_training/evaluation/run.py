@@ -20,6 +20,7 @@ from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluation.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluation.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluation.files import FORMAT, ResultFiles, SampleFile
@@ -37,7 +38,6 @@ from grpo_training.evaluation.models import (
     served,
 )
 from grpo_training.evaluation.sampling import evaluate_problems
-from grpo_training.evaluation.settings import DEFAULT_MODEL
 from grpo_training.evaluation.tables import show_models
 from grpo_training.learning.session import now_text
 from grpo_training.libraries.tables import View
@@ -201,13 +201,11 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
-def _report(
-    settings: EvaluateSettings, facts: Mapping[str, Any], results: Mapping[str, ModelResult]
-) -> dict[str, Any]:
+def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mapping[str, ModelResult]) -> dict[str, Any]:
     """The content of the figures' file; the keys that other tools read come first."""
     by_model = {name: _model_json(result, settings.k_values) for name, result in results.items()}
     report = {
-        "model_path": results[MODEL].model if settings.role else str(settings.model_path or DEFAULT_MODEL),
+        "model_path": results[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
         "test_data_path": settings.dataset,
         **by_model[MODEL],
         "format": FORMAT,

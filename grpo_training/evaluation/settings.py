@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from grpo_training.cli.settings import ROOT, Positive
+from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.runs.settings import ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-DEFAULT_MODEL = ROOT / "data/models/pocket"
 
 _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
 
@@ -41,11 +39,11 @@ class EvaluateSettings(ResumableSettings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys for --role")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys for --role")
     budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
-        ROOT / "grpo_training/cache/evaluation_results.json",
+        WORKING_DIR / "grpo_training/cache/evaluation_results.json",
         description="file of the figures; samples and the journal of completions are written next to it",
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from engine.errors import InputError
-from grpo_training.cli.settings import ROOT, Positive, Settings, Weight, settings_from_yaml
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight, settings_from_yaml
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -95,7 +95,7 @@ class GRPOTrainingConfig(Settings):
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
-    output_dir: Path = Field(ROOT / "outputs/grpo", description="the run directory")
+    output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field(
         "hf", description="who loads the model; unsloth is never chosen by itself"
     )
@@ -103,7 +103,7 @@ class GRPOTrainingConfig(Settings):
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the lessons they were asked with, without any, or on both"
     )
-    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the lessons are kept")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the lessons are kept")
     max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
     served_as: str | None = Field(
         None, description="name under which this very model was served when the rollouts were made"

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, Weight
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, Weight
 
 MAX_EPOCHS = 1000
 
@@ -34,10 +34,10 @@ class RunSettings(Settings):
     endpoint: Literal["config", "local"] = Field(
         "config", description="local: all roles on a model of this machine, served for the length of the run"
     )
-    model: Path = Field(ROOT / "data/models/pocket", description="the model of --endpoint local")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
-    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the libraries are kept")
+    model: Path = Field(POCKET_MODEL, description="the model of --endpoint local")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys")
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where rollouts and replies are kept")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the libraries are kept")
     resume: bool = Field(False, description="go on with the cache's own configuration, whatever the flags say")
     fresh: bool = Field(
         False, description="set the cache's results aside and start anew; the libraries stay, and paid replies serve"

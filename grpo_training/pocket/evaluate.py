@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, Positive, Settings, parse_settings
 from grpo_training.serving.model_folder import check_model
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class EvaluateSettings(Settings):
     """Settings of ``python -m grpo_training.pocket.evaluate``."""
 
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model")
+    model: Path = Field(POCKET_MODEL, description="folder of the model")
     split: Literal["train", "validation", "test"] = Field("test", description="whose wordings and numbers are asked")
     per_family: Positive = Field(16, description="samples of each family in each setting")
     most_lessons: Positive = Field(6, description="lessons in a prompt, the fitting one among them, at most")

@@ -178,6 +178,8 @@ def environment() -> dict[str, Any]:
 
 def code_revision(folder: Path) -> dict[str, Any]:
     """The git revision of a checkout and whether it holds changes beside it; None where git does not say."""
+    if not (folder / ".git").exists():  # an installed package, perhaps inside of a checkout of something else
+        return {"revision": None, "dirty": None}
     revision = _git(folder, "rev-parse", "HEAD")
     status = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"revision": revision, "dirty": None if status is None else bool(status)}

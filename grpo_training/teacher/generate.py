@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class TeacherSettings(Settings):
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="a dataset by name (mbpp, apps), instead of --train-data")
-    output: Path = Field(ROOT / "data/teacher_traces.jsonl", description="where the traces are kept")
+    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="where the traces are kept")
     num_samples: Positive = Field(8, description="replies per task")
     max_tasks: Positive | None = Field(None, description="only so many tasks, from the start")
     test_connection: bool = Field(False, description="ask the teacher one small problem, say what came, and stop")
@@ -48,8 +48,10 @@ class TeacherSettings(Settings):
     budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
     attempts: Positive = Field(8, description="attempts per request before its task is left open")
     retry_minutes: float = Field(15.0, gt=0, description="minutes that the attempts of a request may take")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys; role: teacher")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where paid replies are journalled")
+    api_config: Path = Field(
+        WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys; role: teacher"
+    )
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where paid replies are journalled")
     resume: bool = Field(False, description="go on with the output's own configuration, whatever the flags say")
     fresh: bool = Field(False, description="set the output aside and start anew; paid replies serve")
 
@@ -64,7 +66,7 @@ class TeacherSettings(Settings):
     @property
     def source(self) -> str:
         """The problems' file or dataset."""
-        return self.dataset or str(self.train_data or ROOT / "data/train.jsonl")
+        return self.dataset or str(self.train_data or WORKING_DIR / "data/train.jsonl")
 
     @property
     def sampling(self) -> Sampling:

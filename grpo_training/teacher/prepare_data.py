@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import ROOT, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class PrepareSettings(Settings):
         "all", description="which problems of APPS"
     )
     skip_apps: bool = Field(False, description="MBPP only")
-    output_dir: Path = Field(ROOT / "data", description="where train.jsonl, val.jsonl and data_report.json go")
+    output_dir: Path = Field(WORKING_DIR / "data", description="where train.jsonl, val.jsonl and data_report.json go")
     seed: int = Field(42, description="of the split")
     train_share: float = Field(0.8, gt=0, lt=1, description="share of the problems that is for training")
     public_tests: int = Field(1, ge=0, description="tests of an MBPP problem that its prompt shows")

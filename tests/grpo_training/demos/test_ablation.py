@@ -34,9 +34,9 @@ def test_the_traces_are_taken_by_the_fine_tune(tmp_path):
     pytest.importorskip("transformers")
     from transformers import AutoTokenizer
 
-    from grpo_training.cli.settings import ROOT
     from grpo_training.finetune.config import load_config
     from grpo_training.finetune.data.teacher_samples import load_teacher_samples
+    from tests.conftest import ROOT
 
     path = tmp_path / "traces.jsonl"
     path.write_text(teacher_traces())

@@ -9,6 +9,7 @@ import time
 import types
 
 import pytest
+from packaging.requirements import Requirement
 
 from engine.errors import InputError
 from engine.tasks.code.reply import CodeReply, ReplyStatus
@@ -154,7 +155,7 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     [
         ("x>=1.9", "1.10", ""),
         ("x>=1.16,<1.17", "1.16.4", ""),
-        ("x>=1.16,<1.17", "1.17", "x 1.17 is not >=1.16,<1.17"),
+        ("x>=1.16,<1.17", "1.17", "x 1.17 is not <1.17,>=1.16"),
         ("x[extra]>=3", "2.9.9", "x 2.9.9 is not >=3"),
         ("x>=2.0", "2", ""),
         ("x>=2.13", "2.13.0+cpu", ""),
@@ -171,11 +172,11 @@ def test_packages(monkeypatch, requirement, installed, complaint):
         return installed
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert doctor_machine.missing_package(requirement) == complaint
+    assert doctor_machine.missing_package(Requirement(requirement)) == complaint
 
 
 def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
-    monkeypatch.setattr(doctor_machine, "missing_package", lambda text: f"{text} is not installed")
+    monkeypatch.setattr(doctor_machine, "missing_package", lambda requirement: f"{requirement.name} is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr("engine.sandbox.isolation_level", lambda: "rlimits")
     found = list(doctor_machine.environment())
@@ -381,15 +382,13 @@ def test_disk(monkeypatch, tmp_path, free, level):
 
 
 def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
-    folder = tmp_path / "data/models/pocket"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    monkeypatch.setattr(doctor_machine, "ROOT", tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(doctor_machine, "POCKET_MODEL", tmp_path)
     [finding] = doctor_machine.shipped_model()
     assert finding == verdict(
         False,
-        "data/models/pocket: model.safetensors, tokenizer.json, chat_template.jinja",
-        "git checkout data/models/pocket   # it belongs to the checkout",
+        f"{tmp_path}: model.safetensors, tokenizer.json, chat_template.jinja",
+        "git checkout data/models/pocket, or install the package again.",
     )
 
 

@@ -4,8 +4,9 @@ import pytest
 import yaml
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.cli.settings import ROOT, parse_settings
+from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
+from tests.conftest import ROOT
 
 CONFIGS = ROOT / "grpo_training/configs"
 NEEDED = {"model_name_or_path": "a/model", "dataset_path": "there"}

@@ -10,10 +10,10 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
 from engine.storage.append_log import AppendLog
-from grpo_training.cli.settings import ROOT
 from grpo_training.finetune import train
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
 from grpo_training.runs import directory as run_directory
+from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
 

@@ -21,13 +21,13 @@ from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
-from grpo_training.cli.settings import ROOT  # noqa: E402
 from grpo_training.finetune.model_loading import load_tokenizer  # noqa: E402
 from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
 from grpo_training.finetune.online import run as online  # noqa: E402
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.finetune.online.run import grpo_arguments, last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.finetune.online.trainer import DualSourceTrainer, RunCallback  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 
 POCKET = ROOT / "data/models/pocket"

@@ -1,4 +1,4 @@
-"""The models that an evaluation compares: a folder, an adapter on top of it or a role's endpoint; how they are served."""
+"""The models that an evaluation compares, local or at a role's endpoint, and how local ones are served."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class ServerStarter(Protocol):
 
     def __call__(
         self, model: Path, *, engine: Engine, adapter: Path | None, temperature: float, top_p: float | None, log: Path
-    ) -> contextlib.AbstractContextManager[LocalServer]: ...
+    ) -> contextlib.AbstractContextManager[LocalServer]:
+        """Start the server; stop it when the block ends."""
 
 
 @dataclass(frozen=True)

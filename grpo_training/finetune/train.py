@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ConfigurationError, InputError
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
+from grpo_training.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,9 +53,7 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     Raises:
         ScaffoldError: what is wrong, why, and how to mend it.
     """
-    from grpo_training.runs.directory import resumed_config
-
-    config = resumed_config(config)
+    config = RunDirectory(config.output_dir).resumed(config)
     check_packages(config)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     return _train_online(config) if config.mode == "online" else _train_offline(config)
@@ -215,18 +214,16 @@ def _in_run_directory(
         train(config.output_dir)
         return 0
 
-    from grpo_training.runs.directory import open_run
     from grpo_training.viewer.training_page import write_page
 
-    with open_run(config, facts) as run:
-        if run.is_finished:
-            print(
-                f"This training is finished: {run.path}. Train anew with --fresh, or change a setting and the folder."
-            )
+    folder = config.output_dir
+    with RunDirectory(folder).open(config, facts) as manifest:
+        if manifest.is_finished:
+            print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
             return 0
-        result = train(run.path)
-        page = write_page(run.path)
-        run.finish()
+        result = train(folder)
+        page = write_page(folder)
+        manifest.finish()
     print(f"trained {result.steps} steps in {result.seconds:.0f} s")
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:

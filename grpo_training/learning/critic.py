@@ -30,10 +30,6 @@ _WEIGHTS = {
     "r_graph": "weight_graph",
     "r_fusion": "weight_fusion",
 }
-_SHAPING = [
-    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
-    *("weight_judge", *_WEIGHTS.values()),
-]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,28 +67,18 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
     from grpo_training.learning.generator_caches import GeneratorCaches
     from grpo_training.learning.loop import LearningRun
     from grpo_training.learning.session import open_session, shaping_facts
-    from grpo_training.runs.manifest import resumed_settings, set_aside, settle_run
+    from grpo_training.runs.files import RunFiles
 
     manager.endpoint("critic")
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
-    manifest_path = settings.cache_dir / "critic_run.json"
-    settings = resumed_settings(settings, manifest_path)
+    files = RunFiles(settings.cache_dir / "critic_run.json", [store.path], lock=store)
+    settings = files.resumed(settings)
     # The caches' tasks are not known yet (--follow), so this names the prompt of the format's default task; a
     # fusion of any task is held to the prompt on its own record, in _kept.
     default_task = task_named(RolloutGroup.model_fields["task"].default)
     prompt_hash = critic_template(default_task, settings.prompts).hash
-    if settings.fresh:
-        GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
-        set_aside(store, manifest_path)
-    with store.hold():
-        caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
-        manifest = settle_run(
-            manifest_path,
-            {name: getattr(settings, name) for name in _SHAPING},
-            shaping_facts(manager, "critic", prompt_hash),
-            [store.path],
-            resume=settings.resume,
-        )
+    caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
+    with files.open(settings, shaping_facts(manager, "critic", prompt_hash)) as manifest:
         contents = read(store.path, Fusion, missing_ok=True)
         done = {
             key: fusion for key, fusion in latest_fusions(contents.records).items() if fusion.outcome.carries_reward
@@ -131,7 +117,7 @@ async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
                         ("fusions kept in", str(store.path)),
                     ]
                 )
-        manifest.finish(manifest_path)
+        manifest.finish()
     return 0
 
 

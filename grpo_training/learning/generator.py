@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from grpo_training.learning.session import Session
 
 _WEIGHTS = {"r_ans": "weight_ans", "r_logic": "weight_logic", "r_graph": "weight_graph"}
-_SHAPING = [
-    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs"),
-    *("seed", "window", "tau", "capacity", "prompts", "weight_judge", *_WEIGHTS.values()),
-]
 
 
 def main(number: int, argv: Sequence[str] | None = None) -> int:
@@ -59,29 +55,17 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
     from grpo_training.learning.extractor import ExperienceExtractor
     from grpo_training.learning.loop import LearningRun
     from grpo_training.learning.session import open_session, shaping_facts
-    from grpo_training.runs.manifest import resumed_settings, set_aside, settle_run
+    from grpo_training.runs.files import RunFiles
 
     role = f"generator_{number}"
     manager.endpoint(role)
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
-    manifest_path = settings.cache_dir / f"{role}_run.json"
-    settings = resumed_settings(settings, manifest_path)
+    files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
+    settings = files.resumed(settings)
     steps = _steps(settings)  # what cannot be read is refused before anything is set aside
     tasks = {step.problem.task: task_named(step.problem.task) for step in steps}
     hashes = sorted({prompt_hash(task, settings.prompts) for task in tasks.values()})
-    if settings.fresh:
-        set_aside(store, manifest_path)
-    with store.hold():
-        shaping = {name: getattr(settings, name) for name in _SHAPING}
-        if settings.epochs > 1:  # with one epoch more problems only lengthen the run
-            shaping["max_problems"] = settings.max_problems
-        manifest = settle_run(
-            manifest_path,
-            shaping,
-            shaping_facts(manager, role, "+".join(hashes)),
-            [store.path],
-            resume=settings.resume,
-        )
+    with files.open(settings, shaping_facts(manager, role, "+".join(hashes))) as manifest:
         contents = read(store.path, RolloutGroup, missing_ok=True)
         done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}
         library = ExperienceLibrary(
@@ -117,7 +101,7 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
                 if settings.logprobs:
                     rows.append(("log-probs stored for", f"{run.with_logprobs} of {run.members} rollouts"))
                 progress.summary([*rows, ("rollouts kept in", str(store.path))])
-        manifest.finish(manifest_path)
+        manifest.finish()
     return 0
 
 

@@ -168,7 +168,7 @@ class GeneratorCaches:
                 raise self._started_anew(name)
             self._runs[name] = run
             self._groups[name].clear()
-        return manifest is not None and manifest.finished and writer_of(self.path(name)) is None
+        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
 
     def _step(self, number: int, key: Key) -> Step:
         self._used.add(key)

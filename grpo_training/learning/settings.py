@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, Weight
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Weight
+from grpo_training.runs.settings import ResumableSettings
 
 MAX_EPOCHS = 1000
 
+GENERATOR_FINGERPRINT_FIELDS = (
+    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window", "tau"),
+    *("capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
+)
+CRITIC_FINGERPRINT_FIELDS = (
+    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts", "weight_judge"),
+    *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+)
 
-class RunSettings(Settings):
+
+class RunSettings(ResumableSettings):
     """What the generators and the critic share."""
 
     seed: int = Field(0, description="seed of the sampling and of the order of problems from the 2nd epoch on")
@@ -38,16 +49,6 @@ class RunSettings(Settings):
     api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys")
     cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where rollouts and replies are kept")
     experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the libraries are kept")
-    resume: bool = Field(False, description="go on with the cache's own configuration, whatever the flags say")
-    fresh: bool = Field(
-        False, description="set the cache's results aside and start anew; the libraries stay, and paid replies serve"
-    )
-
-    @model_validator(mode="after")
-    def _resume_or_fresh(self) -> Self:
-        if self.resume and self.fresh:
-            raise ValueError("--resume and --fresh exclude each other")
-        return self
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -58,6 +59,15 @@ class RunSettings(Settings):
 
 class GeneratorSettings(RunSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the rollouts or the library."""
+        return GENERATOR_FINGERPRINT_FIELDS
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With several epochs also how many problems there are: it changes the order of the steps."""
+        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
 
     dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, mbpp, apps, or a JSONL file")
     max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
@@ -77,6 +87,11 @@ class GeneratorSettings(RunSettings):
 
 class CriticSettings(RunSettings):
     """Settings of ``python -m grpo_training.critic``."""
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the fusions or the library."""
+        return CRITIC_FINGERPRINT_FIELDS
 
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     generators: str = Field("1,2,3", description="whose rollouts to fuse, such as 1,2")

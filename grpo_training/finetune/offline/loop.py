@@ -290,7 +290,7 @@ def _described(best: dict[str, Checkpoint]) -> dict[str, Any]:
 
 def _settings(run: Run) -> dict[str, Any]:
     """What shapes the weights; the number of processes does, as it decides how many rows a step of the plan has."""
-    return run.config.shaping() | {"processes": run.accelerator.num_processes}
+    return run.config.fingerprint() | {"processes": run.accelerator.num_processes}
 
 
 def _data(run: Run) -> str:

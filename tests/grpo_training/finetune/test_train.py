@@ -12,7 +12,8 @@ from engine.errors import ConfigurationError, InputError, LockHeldError, Missing
 from engine.storage.append_log import AppendLog
 from grpo_training.finetune import train
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
-from grpo_training.runs import directory as run_directory
+from grpo_training.runs.directory import RunDirectory
+from grpo_training.runs.environment import code_revision
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
@@ -211,7 +212,7 @@ def test_a_training_that_was_broken_off_goes_on(tmp_path, data, trainers, monkey
 
 def test_another_configuration_is_refused_resumed_or_begun_anew(tmp_path, data, trainers):
     train.main(flags(tmp_path, data))
-    with pytest.raises(InputError, match=r"another configuration\nbeta: 0.05 there, 0.5 now\nChoose --resume"):
+    with pytest.raises(InputError, match=r"another configuration\nbeta: stored 0.05, given 0.5\nPass --resume"):
         train.main(flags(tmp_path, data, "--beta", "0.5"))
     assert train.main(flags(tmp_path, data, "--beta", "0.5", "--resume")) == 0
     assert len(trainers) == 1  # with the settings there it is finished
@@ -233,7 +234,7 @@ def test_other_data_is_another_training(tmp_path, data, trainers):
     train.main(flags(tmp_path, data))
     with data.open("a") as file:
         file.write(json.dumps({"prompt": "Problem 4", "responses": ["a", "b"], "rewards": [0, 1]}) + "\n")
-    with pytest.raises(InputError, match="samples: '"):
+    with pytest.raises(InputError, match="samples: stored '"):
         train.main(flags(tmp_path, data))
 
 
@@ -242,10 +243,10 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path, data, trainers):
     out.mkdir()
     (out / "thesis.tex").write_text("years of work")
     for more in ([], ["--fresh"]):
-        with pytest.raises(InputError, match="is no run directory\nIt has no config.json, and it holds thesis.tex"):
+        with pytest.raises(InputError, match="is not a run directory\nIt has no config.json and contains thesis.tex"):
             train.main(flags(tmp_path, data, *more))
     assert [path.name for path in out.iterdir()] == ["thesis.tex"]
-    with pytest.raises(InputError, match="There is no run in"):
+    with pytest.raises(InputError, match="No run to resume in"):
         train.main(flags(tmp_path, data, "--resume"))
 
 
@@ -283,17 +284,17 @@ def test_a_resumed_configuration_is_checked_again(tmp_path):
     damaged = {"run": "r", "finished": False, "configuration": {"settings": {"beta": -1}, "facts": {}}}
     (tmp_path / "config.json").write_text(json.dumps(damaged))
     with pytest.raises(InputError, match="beta"):
-        run_directory.resumed_config(config)
+        RunDirectory(tmp_path).resumed(config)
 
 
 def test_the_code_revision_tells_changes(tmp_path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    assert run_directory.code_revision(tmp_path) == {"revision": None, "dirty": None}
+    assert code_revision(tmp_path) == {"revision": None, "dirty": None}
     subprocess.run([*git[:3], "init", "-q"], check=True)
     (tmp_path / "file").write_text("one")
     subprocess.run([*git, "add", "file"], check=True)
     subprocess.run([*git, "commit", "-qm", "one"], check=True)
-    clean = run_directory.code_revision(tmp_path)
+    clean = code_revision(tmp_path)
     assert (len(clean["revision"]), clean["dirty"]) == (40, False)
     Path(tmp_path / "file").write_text("two")
-    assert run_directory.code_revision(tmp_path) == clean | {"dirty": True}
+    assert code_revision(tmp_path) == clean | {"dirty": True}

@@ -447,7 +447,7 @@ def test_another_configuration_is_refused_and_resume_takes_the_old_one(tmp_path)
     world = World(tmp_path, rows=ROWS[:1])
     with world.served():
         world.generate("--num_samples", 2)
-        with pytest.raises(InputError, match=r"temperature: 0.7 there, 0.2 now"):
+        with pytest.raises(InputError, match=r"temperature: stored 0.7, given 0.2"):
             world.generate("--temperature", 0.2)
         assert world.generate("--temperature", 0.2, "--num_samples", 3, "--resume") == 0
         assert {json.loads(entry["body"])["temperature"] for entry in world.traffic.requests} == {0.7}

@@ -91,7 +91,9 @@ def _show_difference(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k
 
 
 def _model_rows(name: str, sampled: Figures, greedy: Arm | None) -> list[tuple[str, ...]]:
-    rows = [(name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()]
+    rows: list[tuple[str, ...]] = [
+        (name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()
+    ]
     mean = sampled.mean_at_n
     if mean is not None:
         rows.append((name, f"mean@{sampled.samples}", percent(mean.value), percent_interval(mean)))

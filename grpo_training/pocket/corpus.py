@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from agents.analyst import MAX_WORDS
 from agents.critic import critic_template
-from agents.generator import generator_template
+from agents.generator import generator_messages, generator_template, prompt_hash
 from engine.records import Experience
-from engine.tasks.math.quickstart import FAMILIES, draw_instance
+from engine.task import task_named
+from engine.tasks.math.quickstart import FAMILIES, draw_instance, instances
 from engine.tasks.math.task import TASK
+from grpo_training.teacher.traces import TeacherTrace
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
@@ -206,6 +208,27 @@ def scaffold_reply(instance: Instance, is_right: bool) -> str:
 def shown(scaffold: Scaffold) -> str:
     """A scaffold as the math task shows it to the critic."""
     return scaffold.model_dump_json(exclude_defaults=True)
+
+
+def reference_traces(dataset: str, count: int) -> list[TeacherTrace]:
+    """The correct solutions of training problems, as accepted teacher traces in the prompts of this corpus."""
+    traces = []
+    for instance in instances("train", count):
+        problem = instance.problem
+        task = task_named(problem.task)
+        traces.append(
+            TeacherTrace(
+                task_id=problem.id,
+                dataset=dataset,
+                prompt=problem.text,
+                full_response=scaffold_reply(instance, True),
+                messages=generator_messages(task, problem, (), STYLE),
+                prompt_hash=prompt_hash(task, STYLE),
+                status="ok",
+                accepted=True,
+            )
+        )
+    return traces
 
 
 def prompt_hashes() -> dict[str, str]:

@@ -53,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.pocket.evaluate",
         description="Samples from the pocket model and reports what is right, by role and family.",
     )
+    from grpo_training.pocket.sampling import load_model
+
     check_model(settings.model)
     figures = evaluate(*load_model(settings.model), settings)
     text = json.dumps(figures, indent=1)
@@ -60,13 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.output is not None:
         settings.output.write_text(text + "\n", encoding="utf-8")
     return 0
-
-
-def load_model(folder: Path) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """A written model and its tokenizer, in float32 on the CPU."""
-    from transformers import AutoTokenizer, Qwen3ForCausalLM
-
-    return Qwen3ForCausalLM.from_pretrained(folder, dtype="float32"), AutoTokenizer.from_pretrained(folder)
 
 
 def validation_figures(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:

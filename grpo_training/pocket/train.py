@@ -64,8 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.pocket.train",
         description="Makes the pocket model: tokenizer, training from scratch, evaluation, model card.",
     )
-    from grpo_training.pocket.evaluate import EvaluateSettings, evaluate, load_model
+    from grpo_training.pocket.evaluate import EvaluateSettings, evaluate
     from grpo_training.pocket.model_card import write_card, write_model
+    from grpo_training.pocket.sampling import load_model
 
     trainer = Trainer(settings)
     trainer.run()

@@ -28,6 +28,7 @@ START_TIMEOUT_S = 600.0
 _TERMINATE_TIMEOUT_S = 10.0
 _CPU_CONCURRENCY = 16
 """transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _SMALL_MODEL_BYTES = 64 * 1024**2
 _SMALL_MODEL_PROCESSES = 2
 """On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
@@ -95,21 +96,11 @@ def local_server(
     """
     check_model(model, adapter)
     engine = engine or choose_engine()
-    model = model.resolve()
     with contextlib.ExitStack() as stack:
-        if adapter is None:
-            model = _link_named_by_content(model, model.name, [model])
-        elif engine is TRANSFORMERS:
-            merged = stack.enter_context(merged_with(model, adapter))
-            model = _link_named_by_content(merged, f"{model.name}+{adapter.resolve().name}", [model, adapter])
-            stack.callback(_unlink_if_target_is, model, merged)
-            adapter = None
-        else:
-            name = adapter.resolve().name
-            adapter = _link_named_by_content(adapter.resolve(), name, [model, adapter])
-            model = _link_named_by_content(model, model.name, [model])
-        output = stack.enter_context(log.open("ab")) if log else subprocess.DEVNULL
+        model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
+        output = stack.enter_context(log.open("ab")) if log else subprocess.DEVNULL
+        environment = os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
             process = subprocess.Popen(
@@ -118,9 +109,7 @@ def local_server(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=os.environ
-                | _thread_variables(len(ports))
-                | {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"},
+                env=environment,
             )
             stack.callback(_stop, process)
             running.append(process)
@@ -184,6 +173,24 @@ def _process_count(engine: Engine, model: Path) -> int:
 def _thread_variables(processes: int) -> dict[str, str]:
     """Environment variables that divide the cores between the processes."""
     return {} if processes == 1 else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
+
+
+def _named_by_content(
+    stack: contextlib.ExitStack, engine: Engine, model: Path, adapter: Path | None
+) -> tuple[Path, Path | None]:
+    """Links to the model and the adapter that the engine serves; transformers gets a merged model instead."""
+    if adapter is None:
+        return _link_named_by_content(model, model.name, [model]), None
+    adapter = adapter.resolve()
+    if engine is TRANSFORMERS:
+        merged = stack.enter_context(merged_with(model, adapter))
+        link = _link_named_by_content(merged, f"{model.name}+{adapter.name}", [model, adapter])
+        stack.callback(_unlink_if_target_is, link, merged)
+        return link, None
+    return (
+        _link_named_by_content(model, model.name, [model]),
+        _link_named_by_content(adapter, adapter.name, [model, adapter]),
+    )
 
 
 def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:

@@ -48,7 +48,7 @@ def main() -> bool:
                     candidate = task.parse(text, problem)
                     scored = evaluator.score(task, problem, candidate)
                     reply = Reply(sample_index=0, outcome=Outcome.OK, completion=Completion(text=text))
-                    rollout = rollout_from(recorded.rollout_id, Answer(reply, candidate), scored, [])
+                    rollout = rollout_from(task, recorded.rollout_id, Answer(reply, candidate), scored, [])
                     costs.append(_cpu_s() - started)
                     rollouts.append(rollout)
                 started = _cpu_s()

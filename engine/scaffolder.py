@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.tree import RuleSyntaxError
+from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import (
     MAX_RULE_CHARACTERS,
@@ -198,7 +198,7 @@ def _readable_share(edges: list[CausalEdge]) -> float:
 def _readable(edge: CausalEdge) -> bool:
     try:
         parse_rule(edge.rule, edge.effect, edge.cause)
-    except RuleSyntaxError:
+    except FormulaSyntaxError:
         return False
     return True
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tails, written_alike
 from engine.answers.shapes import Judge, Shape, read_shape, same_shape
-from engine.mathematics.equivalence import constant_value, same_formula, same_zeros
-from engine.mathematics.formulas import Node, TooComplexError, UnreadableError, read_formula
+from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros
 from engine.mathematics.numerals import Numeral, read_numeral, rounds_to, same_number, shows
+from engine.mathematics.tree import FormulaSyntaxError, Node, apply
 from engine.mathematics.unit_text import read_unit
 from engine.mathematics.units import Quantity, dimension_of, read_quantity, same_quantity
 
@@ -60,7 +60,7 @@ def equivalent(payload: dict[str, str]) -> bool | None:
     """Whether two formulas (``left``, ``right``: cleaned texts) are the same; None where one is unreadable."""
     try:
         return same_formula(read_formula(payload["left"]), read_formula(payload["right"]))
-    except UnreadableError:
+    except FormulaSyntaxError:
         return None
 
 
@@ -84,7 +84,7 @@ class _Court:
         self.method = "symbolic"
         try:
             sign = same_zeros(_difference(answer), _difference(truth))
-        except UnreadableError:
+        except FormulaSyntaxError:
             return False
         return sign != 0 if truth.text in ("=", "!=") else sign > 0
 
@@ -99,7 +99,7 @@ class _Court:
         self.method = "symbolic" if right is None else "units"
         try:  # "2 m g" may be metres and grams or a weight
             return same_formula(read_formula(answer), read_formula(truth))
-        except UnreadableError:
+        except FormulaSyntaxError:
             return written_alike(answer, truth)
 
     def same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
@@ -131,8 +131,8 @@ class _Court:
     def formulas(self, answer: str, truth: str) -> bool:
         try:
             left, right = read_formula(answer), read_formula(truth)
-        except UnreadableError as error:
-            if isinstance(error, TooComplexError):
+        except FormulaSyntaxError as error:
+            if error.kind == "too_large":
                 return False
             if written_alike(answer, truth):
                 self.method = "text"
@@ -192,7 +192,7 @@ class _Court:
 
 def _difference(relation: Shape) -> Node:
     left, right = (read_formula(side.text) for side in relation.parts)
-    return Node("add", (left, Node("neg", (right,))))
+    return apply("add", left, apply("neg", right))
 
 
 def _with_number(quantity: Quantity) -> Quantity | None:
@@ -201,7 +201,7 @@ def _with_number(quantity: Quantity) -> Quantity | None:
         return quantity
     try:
         value = constant_value(read_formula(quantity.formula))
-    except UnreadableError:
+    except FormulaSyntaxError:
         return None
     return None if value is None else Quantity(quantity.unit, Numeral(value), prose=quantity.prose)
 

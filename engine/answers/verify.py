@@ -24,8 +24,10 @@ from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.shapes import Judge, Shape, read_shape, same_shape
 from engine.errors import InputError
-from engine.mathematics.formulas import UnreadableError, read_formula
 from engine.mathematics.numerals import numeral_prefix
+from engine.mathematics.parser import parse_expression
+from engine.mathematics.tokens import Dialect
+from engine.mathematics.tree import FormulaSyntaxError
 from engine.mathematics.units import read_quantity, without_side_remarks
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
@@ -135,8 +137,8 @@ def _check_parts(shape: Shape, text: str) -> None:
     if shape.kind != "value" or not numeral_prefix(shape.text) or read_quantity(shape.text):
         return
     try:
-        read_formula(shape.text)
-    except UnreadableError:
+        parse_expression(shape.text, Dialect.ANSWER)
+    except FormulaSyntaxError:
         raise _unusable(text, "its unit is not known") from None
 
 

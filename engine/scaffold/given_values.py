@@ -10,10 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.evaluation import CONSTANTS, evaluate
-from engine.mathematics.expressions import parse_expression
+from engine.mathematics.parser import parse_expression
 from engine.mathematics.rule import domain_words
-from engine.mathematics.tree import RuleSyntaxError
-from engine.mathematics.values import MAX_ANSWER_BITS, RuleEvaluationError, Value, WorkBudget, bits_of, canonical
+from engine.mathematics.tree import FormulaSyntaxError
+from engine.mathematics.values import MAX_ANSWER_BITS, FormulaValueError, Value, WorkBudget, bits_of, canonical
 from engine.records import Scaffold
 
 _MAX_TEXT = 200
@@ -106,7 +106,7 @@ def _constant_expression(text: str) -> Known | None:
         if tree.names - CONSTANTS.keys():
             return None
         value = evaluate(tree, {}, WorkBudget(units=2000, terms=100))
-    except (RuleSyntaxError, RuleEvaluationError):
+    except (FormulaSyntaxError, FormulaValueError):
         return None
     return Known(value) if bits_of(value) <= MAX_ANSWER_BITS else None
 

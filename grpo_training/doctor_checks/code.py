@@ -189,11 +189,11 @@ _ATTACKS = (
 
 def attacks() -> Iterator[Finding]:
     """Programs that try to pass without being right, or to reach what is none of their business."""
-    from engine.sandbox import isolation_level
+    from engine.sandbox.zygote_process import strongest_level
 
     control = _run("def f(x): return x * 2\n")
     yield verdict(control == "pass", f"an honest program: {control}", "See the section Execution.")
-    jailed = isolation_level() != "rlimits"
+    jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
         reached = (
             _Attack("a connection to this machine", _connecting(port)),
@@ -207,7 +207,7 @@ def attacks() -> Iterator[Finding]:
             if status in ("pass", "infra_error"):
                 weak = attack.by_isolation and status == "pass" and not jailed
                 yield (
-                    warned(f"{text} (isolation {isolation_level()})", _STRONGER)
+                    warned(f"{text} (isolation {strongest_level()})", _STRONGER)
                     if weak
                     else failed(
                         text, "Do not run model-written code on this machine before this is mended. " + _STRONGER
@@ -218,11 +218,12 @@ def attacks() -> Iterator[Finding]:
 
 
 def _run(program: str) -> str:
-    from engine.sandbox import run_tests
-    from engine.sandbox.test_cases import CallTest, Limits
+    from engine.sandbox.program_process import Limits
+    from engine.tasks.code.program_tests import CallTest
+    from engine.tasks.code.tester import shared_tester
 
     limits = Limits(time_s=1.0, memory_mb=512, total_s=5.0)
-    [status] = run_tests(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
+    [status] = shared_tester().run(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
     return str(status)
 
 

@@ -72,9 +72,9 @@ def environment() -> Iterator[Finding]:
     for tool, (names, purpose, fix) in _TOOLS.items():
         found = next((place for name in names if (place := shutil.which(name))), None)
         yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)
-    from engine.sandbox import isolation_level
+    from engine.sandbox.zygote_process import strongest_level
 
-    level = isolation_level()
+    level = strongest_level()
     fix = "apt-get install bubblewrap; in a container, allow it to make user namespaces."
     strong = level != "rlimits"
     yield passed(f"isolation of code: {level}") if strong else warned("isolation of code: rlimits only", fix)

@@ -146,8 +146,8 @@ def _fault_of(problem: Problem) -> tuple[str, str] | None:
     """The reason code and the words why a problem cannot be used; None where it can."""
     from dataclasses import replace
 
+    from engine.tasks.code.execution import limits_of
     from engine.tasks.code.problems import facts_of
-    from engine.tasks.code.task import limits_of
 
     reference, limits = facts_of(problem).reference, limits_of(problem)
     if not reference:
@@ -164,7 +164,7 @@ def _fault_of(problem: Problem) -> tuple[str, str] | None:
 def _run(program: str, problem: Problem, limits: Any) -> Any:
     from engine.errors import ConfigurationError
     from engine.records import Outcome
-    from engine.tasks.code.task import run_program
+    from engine.tasks.code.execution import run_program
 
     for _ in range(2):
         report = run_program(program, problem, stop_early=True, limits=limits)

@@ -34,7 +34,7 @@ _COMPARISONS = {
     "stdin": ("exact", "lines", "tokens", "float", "set"),
     "assert": ("exact",),
 }
-"""What ``cmp`` of a test may be, as ``engine.sandbox.test_cases`` defines it."""
+"""What ``cmp`` of a test may be, as :mod:`engine.tasks.code.program_tests` defines it."""
 
 _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
 
@@ -68,6 +68,11 @@ class CodeFacts:
     starter_code: str = ""
     reference: str = ""
     time_limit_s: float | None = None
+
+    @property
+    def required_name(self) -> str | None:
+        """The name that a program must define at its top level: the function, or the class of the method."""
+        return self.entry_point.partition(".")[0] if self.entry_point else None
 
 
 def facts_of(problem: Problem) -> CodeFacts:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from engine.records import Candidate, Fault, Outcome
 from engine.task import Measurement, TaskMerge
-from engine.tasks.code.problems import CodeFacts, facts_of, read_facts
+from engine.tasks.code.execution import program_tests, run_program
+from engine.tasks.code.problems import CodeFacts, facts_of
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
-from engine.tasks.code.test_cases import CodeTest, as_statement, from_literal
+from engine.tasks.code.test_cases import CodeTest, as_statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine.records import Problem
-    from engine.sandbox.test_cases import Limits, Report, Test
+    from engine.tasks.code.program_tests import Report
 
 _SHOWN = 6000  # characters of a program or reply that another prompt gets
 _REMARK = 300  # characters of the failed test that the analyst is told
@@ -54,7 +54,7 @@ class CodeTask:
     def check_problem(self, problem: Problem) -> None:
         """Refuse a problem without tests, or with tests that cannot be read."""
         facts_of(problem)
-        _sandbox_tests(problem.answer)
+        program_tests(problem.answer)
 
     def prompt_values(self, problem: Problem) -> dict[str, Any]:
         """Entry point, I/O mode, the tests that may be seen, and the beginning that is given."""
@@ -77,7 +77,7 @@ class CodeTask:
 
     def parse(self, text: str, problem: Problem, reasoning: str | None = None) -> Candidate:
         """Read a reply's program."""
-        return _candidate(extract(text, reasoning, _top_name(facts_of(problem))), text)
+        return _candidate(extract(text, reasoning, facts_of(problem).required_name), text)
 
     def re_ask_reason(self, candidate: Candidate) -> str | None:
         """There is no program at all. One that is wrong or cut off is the model's answer."""
@@ -140,47 +140,6 @@ class CodeTask:
         return TaskMerge(None, [f"proposals {numbers} are the same program" for numbers in same])
 
 
-def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits: Limits | None = None) -> Report:
-    """Run a program against a problem's tests; blocking, from any thread.
-
-    Args:
-        code: the program; hostile.
-        problem: of the task ``code``.
-        stop_early: end at the first test that fails.
-        limits: in place of the problem's own.
-    """
-    from engine.sandbox import run_tests
-
-    tests = _sandbox_tests(problem.answer)
-    entry_point = _top_name(facts_of(problem))
-    return run_tests(code, tests, entry_point=entry_point, limits=limits or limits_of(problem), stop_early=stop_early)
-
-
-def limits_of(problem: Problem) -> Limits:
-    """The sandbox's limits, with the problem's own time for a test where it has one."""
-    from engine.sandbox import Limits
-
-    time_s = facts_of(problem).time_limit_s
-    return Limits() if time_s is None else Limits(time_s=time_s)
-
-
-@lru_cache(maxsize=256)
-def _sandbox_tests(answer: str) -> tuple[Test, ...]:
-    return tuple(map(_sandbox_test, read_facts(answer).tests))
-
-
-def _sandbox_test(row: CodeTest) -> Test:
-    from engine.sandbox.test_cases import AssertTest, CallTest, StdinTest
-
-    cmp: Any = row.get("cmp", "exact")
-    if row["kind"] == "call":
-        kwargs = from_literal(row.get("kwargs", "{}"))
-        return CallTest(row["fn"], tuple(from_literal(row["args"])), kwargs, from_literal(row["expected"]), cmp)
-    if row["kind"] == "stdin":
-        return StdinTest(row["stdin"], row["expected"], row.get("cmp", "lines"))  # type: ignore[arg-type]
-    return AssertTest(row["code"], row.get("setup", ""))
-
-
 def _candidate(reply: CodeReply, text: str) -> Candidate:
     detail: dict[str, Any] = {"status": str(reply.status)}
     if reply.code is None:
@@ -194,11 +153,6 @@ def _candidate(reply: CodeReply, text: str) -> Candidate:
         fault = Fault(kind=str(reply.status), message=_FAULTS.get(reply.status, ""))
         return Candidate(outcome=Outcome.MODEL_FAULT, fault=fault, detail=detail)
     return Candidate(outcome=Outcome.OK, answer=answer, answer_source="stated", detail=detail)
-
-
-def _top_name(facts: CodeFacts) -> str | None:
-    """What a program must define at its top level: the function, or the class of the method."""
-    return facts.entry_point.partition(".")[0] if facts.entry_point else None
 
 
 def _remarks(report: Report, facts: CodeFacts) -> list[str]:

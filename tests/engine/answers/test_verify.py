@@ -298,8 +298,8 @@ def test_aime_answers_verify_against_themselves_in_all_notations(aime2024):
 
 
 def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "engine.sandbox.worker_probe:spin")
-    pool = WorkerPool(size=1)
+    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:spin")
+    pool = WorkerPool(size=1, packages=("tests.",))
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.VERIFIER_TIMEOUT)
@@ -308,8 +308,8 @@ def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):
 
 
 def test_a_crash_of_the_job_is_a_wrong_answer(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "engine.sandbox.worker_probe:hoard")
-    pool = WorkerPool(size=1)
+    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:hoard")
+    pool = WorkerPool(size=1, packages=("tests.",))
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.OK)
     pool.close()

@@ -178,7 +178,7 @@ def test_packages(monkeypatch, requirement, installed, complaint):
 def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
     monkeypatch.setattr(doctor_machine, "missing_package", lambda requirement: f"{requirement.name} is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr("engine.sandbox.isolation_level", lambda: "rlimits")
+    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
     found = list(doctor_machine.environment())
     assert levels(found) == [Level.PASS, Level.FAIL, *[Level.WARN] * 7]
     assert [finding.fix for finding in found[1:3]] == ["make install", "make local"]
@@ -279,9 +279,9 @@ def test_the_extractor_reads_the_canned_replies():
 
 def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.records import Outcome
-    from engine.sandbox import Report as Verdicts
-    from engine.sandbox import Status
     from engine.tasks.code import task as code
+    from engine.tasks.code.program_tests import Report as Verdicts
+    from engine.tasks.code.program_tests import Status
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
@@ -299,7 +299,7 @@ def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
     assert honest.level is Level.PASS
     assert set(levels(attacks)) == {Level.FAIL}
     assert len(attacks) >= 10
-    monkeypatch.setattr("engine.sandbox.isolation_level", lambda: "rlimits")
+    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
     weak = [finding.text for finding in doctor_code.attacks() if finding.level is Level.WARN]
     assert [text.split(":")[0] for text in weak] == ["a file of this checkout", "the environment of this process"]
 

@@ -1,12 +1,13 @@
 import pytest
 
-from engine import sandbox as python_sandbox
 from engine.errors import InputError
 from engine.records import Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.sandbox import Report
 from engine.task import task_named
+from engine.tasks.code import task
+from engine.tasks.code.execution import run_program
 from engine.tasks.code.problems import code_problem, facts_of
+from engine.tasks.code.program_tests import Report
 from engine.tasks.code.task import TASK
 from tests.conftest import shared_file
 
@@ -82,7 +83,7 @@ def test_a_right_program_is_not_asked_for_again():
 
 def test_a_failure_of_the_sandbox_is_no_reward(monkeypatch):
     report = Report(Outcome.INFRA_FAULT, (), 0, 3, "no worker could be started")
-    monkeypatch.setattr(python_sandbox, "run_tests", lambda *args, **options: report)
+    monkeypatch.setattr(task, "run_program", lambda *args, **options: report)
     result = scored(reply(ROW["code"]))
     assert (result.outcome, result.is_correct, result.rewards.r_total) == (Outcome.INFRA_FAULT, None, None)
     assert result.detail["why"] == "no worker could be started"
@@ -146,7 +147,6 @@ def test_every_reference_of_mbpp_passes_and_every_stub_fails():
     from concurrent.futures import ThreadPoolExecutor
 
     from engine.datasets import load_problems
-    from engine.tasks.code.task import run_program
     from grpo_training.teacher.prepare_data import stub_of
 
     problems = load_problems(str(shared_file("datasets/mbpp_train.jsonl")))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - programs of one line
-"""Honest programs, what each status stands for, faults of the sandbox itself, and real programs."""
+"""Correct programs, the meaning of each status, failures of the sandbox itself, and the programs of MBPP."""
 
 import ast
 import json
@@ -16,16 +16,10 @@ import pytest
 
 from engine.errors import InputError
 from engine.records import Outcome
-from engine.sandbox import (
-    AssertTest,
-    CallTest,
-    Limits,
-    Sandbox,
-    Status,
-    StdinTest,
-    isolation_level,
-    run_tests,
-)
+from engine.sandbox.program_process import Limits
+from engine.sandbox.zygote_process import strongest_level
+from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.tester import ProgramTester, shared_tester
 from tests.conftest import shared_file
 
 RIGHT = {
@@ -87,11 +81,11 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_program_passes(sandbox, name):
-    if name == "own_file" and sandbox.level == "rlimits":
+def test_a_right_program_passes(tester, name):
+    if name == "own_file" and tester.level == "rlimits":
         pytest.skip("nothing can be written on this level")
     program, test = RIGHT[name]
-    report = sandbox.run_tests(program, [test])
+    report = tester.run(program, [test])
     assert report.all_passed, report
 
 
@@ -117,8 +111,8 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("program", STATUSES)
-def test_the_status_says_what_happened(sandbox, program):
-    report = sandbox.run_tests(program, [CallTest("f", expected=1)], limits=BRIEF)
+def test_the_status_says_what_happened(tester, program):
+    report = tester.run(program, [CallTest("f", expected=1)], limits=BRIEF)
     assert report.statuses == (STATUSES[program],), report
     timed_out = STATUSES[program] is Status.TIMEOUT
     assert report.outcome is (Outcome.VERIFIER_TIMEOUT if timed_out else Outcome.OK)
@@ -137,92 +131,89 @@ def test_the_status_says_what_happened(sandbox, program):
         ("print(1); import os; os.execv('/bin/true', ['true'])", Status.FORBIDDEN),
     ],
 )
-def test_the_status_of_a_program_that_prints(sandbox, program, status):
-    assert sandbox.run_tests(program, [StdinTest("", "1")], limits=BRIEF).statuses == (status,)
+def test_the_status_of_a_program_that_prints(tester, program, status):
+    assert tester.run(program, [StdinTest("", "1")], limits=BRIEF).statuses == (status,)
 
 
-def test_each_test_has_its_status_and_a_crash_stops_no_later_test(sandbox):
+def test_each_test_has_its_status_and_a_crash_stops_no_later_test(tester):
     program = "import os\ndef f(x):\n    if x == 1: os._exit(0)\n    if x == 2:\n        while True: pass\n    return x"
     tests = [CallTest("f", (x,), expected=0 if x == 3 else x) for x in range(5)]
-    report = sandbox.run_tests(program, tests, limits=BRIEF)
+    report = tester.run(program, tests, limits=BRIEF)
     expected = [Status.PASS, Status.RUNTIME_ERROR, Status.TIMEOUT, Status.WRONG_ANSWER, Status.PASS]
     assert report.statuses == tuple(expected)
     assert (report.passed, report.total, report.all_passed) == (2, 5, False)
-    early = sandbox.run_tests(program, tests, limits=BRIEF, stop_early=True)
+    early = tester.run(program, tests, limits=BRIEF, stop_early=True)
     assert early.statuses == (Status.PASS, Status.RUNTIME_ERROR) + (Status.NOT_RUN,) * 3
 
 
-def test_time_is_bounded_for_a_test_and_for_all(sandbox):
+def test_time_is_bounded_for_a_test_and_for_all(tester):
     loops = "def f(x):\n    while True: pass"
     started = time.monotonic()
-    report = sandbox.run_tests(loops, [CallTest("f", (0,), expected=0)], limits=Limits(time_s=0.5))
+    report = tester.run(loops, [CallTest("f", (0,), expected=0)], limits=Limits(time_s=0.5))
     assert report.statuses == (Status.TIMEOUT,)
     assert 0.5 <= time.monotonic() - started < 1.6
     started = time.monotonic()
     limits = Limits(time_s=0.3, total_s=0.6)
-    report = sandbox.run_tests(loops, [CallTest("f", (x,), expected=0) for x in range(50)], limits=limits)
+    report = tester.run(loops, [CallTest("f", (x,), expected=0) for x in range(50)], limits=limits)
     assert report.statuses == (Status.TIMEOUT,) * 50
     assert time.monotonic() - started < 1.7
 
 
-def test_programs_are_deterministic_and_know_nothing_of_each_other(sandbox):
+def test_programs_are_deterministic_and_know_nothing_of_each_other(tester):
     main = "import random\nprint(hash('x'), random.random())"
     outputs = subprocess.run(
         [sys.executable, "-c", "import random; random.seed(0); print(hash('x'), random.random())"],
         env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert sandbox.run_tests(main, [StdinTest("", outputs)]).all_passed
+    assert tester.run(main, [StdinTest("", outputs)]).all_passed
     leave = "import builtins, math, sys\nbuiltins.left = math.left = sys.left = 1\ndef f(): return 1"
-    assert sandbox.run_tests(leave, [CallTest("f", expected=1)]).all_passed
+    assert tester.run(leave, [CallTest("f", expected=1)]).all_passed
     find = "import builtins, math, sys\ndef f(): return [hasattr(m, 'left') for m in (builtins, math, sys)]"
-    assert sandbox.run_tests(find, [CallTest("f", expected=[False] * 3)]).all_passed
-
-
-# ------------------------------------------------------------------ the sandbox itself
+    assert tester.run(find, [CallTest("f", expected=[False] * 3)]).all_passed
 
 
 def test_no_tests_is_an_error():
     with pytest.raises(InputError, match="no test"):
-        run_tests("def f(): pass", [])
+        shared_tester().run("def f(): pass", [])
 
 
-def test_arguments_that_are_no_values_are_an_error(sandbox):
+def test_arguments_that_are_no_values_are_an_error(tester):
     with pytest.raises(InputError, match="arguments"):
-        sandbox.run_tests("def f(x): pass", [CallTest("f", (object(),), expected=1)])
+        tester.run("def f(x): pass", [CallTest("f", (object(),), expected=1)])
 
 
-def test_a_dead_zygote_is_replaced_before_it_is_asked(sandbox):
+def test_a_dead_zygote_is_replaced_before_it_is_asked(tester):
     program, tests = "def f(): return 1", [CallTest("f", expected=1)]
-    assert sandbox.run_tests(program, tests).all_passed
-    old = sandbox.pids()
+    assert tester.run(program, tests).all_passed
+    old = tester.pids()
     for pid in old:
         os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + 5
-    while sandbox.pids() and time.monotonic() < until:
+    while tester.pids() and time.monotonic() < until:
         time.sleep(0.01)
-    assert sandbox.run_tests(program, tests).all_passed
-    assert not set(old) & set(sandbox.pids())
+    assert tester.run(program, tests).all_passed
+    assert not set(old) & set(tester.pids())
 
 
-def test_a_zygote_killed_under_a_program_is_an_infra_fault(sandbox):
+def test_a_zygote_killed_under_a_program_is_an_infra_fault(tester):
     program = "import time\ndef f():\n    time.sleep(0.8)\n    return 1"
     with ThreadPoolExecutor(1) as threads:
-        sandbox.run_tests("def f(): return 1", [CallTest("f", expected=1)])
-        waiting = threads.submit(sandbox.run_tests, program, [CallTest("f", expected=1)])
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(tester.run, program, [CallTest("f", expected=1)])
         time.sleep(0.3)
-        for pid in sandbox.pids():
+        for pid in tester.pids():
             os.kill(pid, signal.SIGKILL)
         assert waiting.result().outcome is Outcome.INFRA_FAULT
-    assert sandbox.run_tests("def f(): return 1", [CallTest("f", expected=1)]).all_passed
+    assert tester.run("def f(): return 1", [CallTest("f", expected=1)]).all_passed
 
 
-def test_a_program_killed_by_the_machine_is_an_infra_fault(sandbox):
+def test_a_program_killed_by_the_machine_is_an_infra_fault(tester):
     program = "import time\ndef f():\n    time.sleep(0.8)\n    return 1"
     with ThreadPoolExecutor(1) as threads:
-        sandbox.run_tests("def f(): return 1", [CallTest("f", expected=1)])
-        waiting = threads.submit(sandbox.run_tests, program, [CallTest("f", expected=1)])
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(tester.run, program, [CallTest("f", expected=1)])
         time.sleep(0.3)
-        for pid in sandbox.pids():
+        for pid in tester.pids():
             for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)
         report = waiting.result()
@@ -231,53 +222,54 @@ def test_a_program_killed_by_the_machine_is_an_infra_fault(sandbox):
 
 def test_injected_failures_change_no_verdict():
     calls = iter(range(1000))
-    sandbox = Sandbox(2, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
+    tester = ProgramTester(2, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
     wrong, right = "def f(x): return -1", "def f(x): return x"
     reports = [
-        sandbox.run_tests(right if x % 2 else wrong, [CallTest("f", (x,), expected=x)]) for x in range(40)
+        tester.run(right if x % 2 else wrong, [CallTest("f", (x,), expected=x)]) for x in range(40)
     ]  # fmt: skip
-    sandbox.close()
+    tester.close()
     assert sum(report.outcome is Outcome.INFRA_FAULT for report in reports) == 4
     for x, report in enumerate(reports):
         assert report.outcome is Outcome.INFRA_FAULT or report.all_passed == bool(x % 2)
 
 
 def test_results_are_remembered_by_content_but_faults_and_timeouts_are_not():
-    sandbox = Sandbox(1, remembered=2)
+    tester = ProgramTester(1, kept_results=2)
     program, tests = "def f(): return 1", [CallTest("f", expected=1)]
-    first = sandbox.run_tests(program, tests)
-    assert sandbox.run_tests(program, tests) is first
-    assert sandbox.run_tests(program, [CallTest("f", expected=True)]) is not first
-    assert sandbox.run_tests(program, tests, limits=Limits(time_s=4)) is not first
-    assert sandbox.run_tests(program, tests) is not first  # two others have taken its place
-    sandbox.fail = lambda: "down"
-    assert sandbox.run_tests("def f(): return 2", tests).outcome is Outcome.INFRA_FAULT
-    sandbox.fail = lambda: None
-    assert sandbox.run_tests("def f(): return 2", tests).outcome is Outcome.OK
+    first = tester.run(program, tests)
+    assert tester.run(program, tests) is first
+    assert tester.run(program, [CallTest("f", expected=True)]) is not first
+    assert tester.run(program, tests, limits=Limits(time_s=4)) is not first
+    assert tester.run(program, tests) is not first  # two others have taken its place
+    tester.fail = lambda: "down"
+    assert tester.run("def f(): return 2", tests).outcome is Outcome.INFRA_FAULT
+    tester.fail = lambda: None
+    assert tester.run("def f(): return 2", tests).outcome is Outcome.OK
     loop, brief = "while True: pass", Limits(time_s=0.1, total_s=0.2)
-    assert sandbox.run_tests(loop, tests, limits=brief) is not sandbox.run_tests(loop, tests, limits=brief)
-    sandbox.close()
+    assert tester.run(loop, tests, limits=brief) is not tester.run(loop, tests, limits=brief)
+    tester.close()
 
 
 def test_many_threads_share_it():
     def one(x):
-        return run_tests(f"def f(y): return y + {x}", [CallTest("f", (1,), expected=x + 1)]).all_passed
+        return shared_tester().run(f"def f(y): return y + {x}", [CallTest("f", (1,), expected=x + 1)]).all_passed
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(one, range(60)))
-    assert isolation_level() in ("bubblewrap", "namespaces", "rlimits")
+    assert strongest_level() in ("bubblewrap", "namespaces", "rlimits")
 
 
 def test_nothing_is_left_when_the_engine_is_killed():
     code = """
         import os, signal
-        from engine.sandbox import *
-        sandbox = shared_sandbox()
-        sandbox.run_tests('def f(): return 1', [CallTest('f', expected=1)])
-        print(*sandbox.pids(), flush=True)
+        from engine.tasks.code.program_tests import CallTest
+        from engine.tasks.code.tester import shared_tester
+        tester = shared_tester()
+        tester.run('def f(): return 1', [CallTest('f', expected=1)])
+        print(*tester.pids(), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=root, capture_output=True, text=True).stdout
     pids = [int(pid) for pid in out.split()]
     assert pids
@@ -295,22 +287,19 @@ def _lives(pid):
 
 
 def test_nothing_grows():
-    sandbox = Sandbox(1, remembered=0)
+    tester = ProgramTester(1, kept_results=0)
 
     def run():
         for x in range(20):
-            sandbox.run_tests("def f(x): return x\nopen('x', 'w')", [CallTest("f", (x,), expected=x)])
-            sandbox.run_tests("print(1)", [StdinTest("", "1")])
+            tester.run("def f(x): return x\nopen('x', 'w')", [CallTest("f", (x,), expected=x)])
+            tester.run("print(1)", [StdinTest("", "1")])
 
     run()
-    before, pids = len(os.listdir("/proc/self/fd")), sandbox.pids()
+    before, pids = len(os.listdir("/proc/self/fd")), tester.pids()
     run()
     assert len(os.listdir("/proc/self/fd")) == before
-    assert sandbox.pids() == pids
-    sandbox.close()
-
-
-# ------------------------------------------------------------------ real programs
+    assert tester.pids() == pids
+    tester.close()
 
 
 def _test(code, setup):
@@ -330,16 +319,16 @@ def _entry_point(code):
 def test_references_of_mbpp_pass_and_stubs_fail():
     """Every fourth task, so that the test stays short; all with MBPP_ALL=1."""
     rows = [json.loads(line) for line in shared_file("datasets/mbpp_train.jsonl").read_text("utf-8").splitlines()]
-    sandbox = Sandbox(remembered=0)
+    tester = ProgramTester(kept_results=0)
     failed, fooled = [], []
     for row in rows if os.environ.get("MBPP_ALL") else rows[::4]:
         tests = [_test(code, row["test_setup_code"]) for code in row["test_list"]]
-        report = sandbox.run_tests(row["code"], tests)
+        report = tester.run(row["code"], tests)
         if not report.all_passed:
             failed.append((row["task_id"], report.statuses, report.detail))
         stub = "\n".join(f"def {name}(*args): pass" for name in _entry_point(row["code"]))
-        if sandbox.run_tests(stub, tests).passed == len(tests):
+        if tester.run(stub, tests).passed == len(tests):
             fooled.append(row["task_id"])
-    sandbox.close()
+    tester.close()
     assert failed == []
     assert fooled == []

@@ -1,13 +1,18 @@
-"""Whether what came out is what was expected. Plain values only, so no ``==`` here is anybody else's code."""
+"""Compares the values and the output of a program with the expected ones.
+
+Only plain values reach it, so that no ``==`` here runs code of the program.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal
 
 from engine.sandbox.inside.wire import refuse_collisions
-from engine.sandbox.test_cases import Comparison
+
+Comparison = Literal["exact", "sequence", "tokens", "lines", "float", "set"]
+"""How two values are compared; :class:`engine.tasks.code.program_tests.CallTest` and ``StdinTest`` describe each."""
 
 TOLERANCE = 1e-6
 _LONGEST_NUMBER = 400
@@ -17,7 +22,7 @@ def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
     """Compare a returned value (decoded, so plain) with the expected one.
 
     Raises:
-        MalformedError: for elements chosen to share a hash value.
+        MalformedError: many elements share one hash value.
     """
     if cmp == "exact":
         return bool(got == expected)

@@ -1,4 +1,4 @@
-"""From a program and its tests to one status a test. Every comparison is made here, with what came out of a box."""
+"""From a program and its tests to one status a test. All comparisons are made in this process."""
 
 from __future__ import annotations
 
@@ -11,61 +11,59 @@ from typing import Any, TypeVar
 
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
-from engine.sandbox.comparison import same_text, same_value
-from engine.sandbox.host import Zygote
 from engine.sandbox.inside import wire
 from engine.sandbox.pool import ZygotePool
-from engine.sandbox.program_process import ProgramProcess, ProgramStopped
-from engine.sandbox.test_cases import (
-    AssertTest,
-    CallTest,
-    Comparison,
-    Limits,
-    Status,
-    StdinTest,
-    Test,
-)
+from engine.sandbox.program_process import Limits, ProgramProcess, ProgramStopped, read_message, reported_failure
+from engine.sandbox.zygote_process import Zygote
+from engine.tasks.code.comparison import Comparison, same_text, same_value
+from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
 
-_SAID_BY_PROGRAM = {Status.RUNTIME_ERROR, Status.MEMORY, Status.FORBIDDEN, Status.NO_ENTRY_POINT}
-_T = TypeVar("_T")
+TestT = TypeVar("TestT")
 
 
 @dataclass(frozen=True)
-class Question:
-    """What the program's process is asked for, and what must come back."""
+class ValueRequest:
+    """One value that the program's process is asked for.
 
-    request: dict[str, Any]
+    Args:
+        message: the request as it is sent.
+        expected: the right value; it is not sent.
+        cmp: how they are compared.
+    """
+
+    message: dict[str, Any]
     expected: Any
     cmp: Comparison
 
 
-def question(test: Test, setup: str = "", entry_point: str | None = None) -> Question | None:
-    """The question that a test comes down to; None for a test that is none.
+def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = None) -> ValueRequest | None:
+    """A test as a request for one value; None for a test that cannot be written so.
 
     Args:
         test: of any kind.
-        setup: what runs before all tests.
+        setup: source that runs before all tests.
         entry_point: a name that the program must define.
 
     Raises:
-        InputError: for arguments that are no plain values.
+        InputError: its arguments are not plain values.
     """
     if isinstance(test, CallTest):
         try:
-            request = {"fn": test.fn, "args": wire.to_form(list(test.args)), "kwargs": wire.to_form(test.kwargs)}
+            message = {"fn": test.fn, "args": wire.to_form(list(test.args)), "kwargs": wire.to_form(test.kwargs)}
         except wire.NotPlainError as error:
             raise InputError(f"A test of {test.fn} has arguments that cannot be sent", why=str(error)) from None
-        return Question(request, test.expected, test.cmp)
+        return ValueRequest(message, test.expected, test.cmp)
     if isinstance(test, AssertTest):
-        return _split(test, setup, entry_point)
+        return _split_assert(test, setup, entry_point)
     return None
 
 
-def _split(test: AssertTest, setup: str, entry_point: str | None) -> Question | None:
-    """``assert f(...) == literal`` as a question: the program's process never learns the literal.
+def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> ValueRequest | None:
+    """``assert f(...) == literal`` as a request for the call's value, so that the program never sees the literal.
 
-    Only for a plain call of a function of the program's. Of ``f(x) - 5 == 0`` or ``isclose(f(x), 5) == True`` a
-    forger knows what should come, and an object of his own could give it; so a setup's own functions stay outside.
+    Only for a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or ``isclose(f(x), 5) == True``
+    a forged program knows the expected result, and an object of its own class could produce it. For the same reason
+    functions that the setup defines are not called there.
     """
     try:
         body = parse(test.code.strip()).body
@@ -86,8 +84,7 @@ def _split(test: AssertTest, setup: str, entry_point: str | None) -> Question | 
             continue
         if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point):
             return None
-        request = {"expression": ast.unparse(expression), "setup": test.setup}
-        return Question(request, expected, "exact")
+        return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")
     return None
 
 
@@ -101,7 +98,7 @@ def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | Non
 
 
 def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
-    """Whether a setup may give the name its meaning; ``import *`` gives none to the entry point."""
+    """Whether the setup may bind the name. ``import *`` counts, except for the entry point."""
     try:
         nodes = list(ast.walk(parse(setup)))
     except ValueError:
@@ -113,18 +110,19 @@ def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
 
 
 class Judge:
-    """Judges one program.
+    """Runs the tests of one program.
 
     Args:
         programs: zygotes for programs.
-        testers: zygotes for tests that are code themselves; another pool, so that nobody waits for himself.
-        program, setup, entry_point, limits, stop_early: as for ``run_tests``.
+        test_code: zygotes for tests that are code. A separate pool: a test of this kind holds one zygote of each,
+            and with one pool two such tests could wait for each other.
+        program, setup, entry_point, limits, stop_early: as for :meth:`engine.tasks.code.tester.ProgramTester.run`.
     """
 
     def __init__(
         self,
         programs: ZygotePool,
-        testers: ZygotePool,
+        test_code: ZygotePool,
         program: str,
         *,
         setup: str,
@@ -132,27 +130,31 @@ class Judge:
         limits: Limits,
         stop_early: bool,
     ) -> None:
-        self._programs, self._testers = programs, testers
+        self._programs, self._test_code = programs, test_code
         self._program, self._setup, self._entry_point = program, setup, entry_point
         self._limits, self._stop_early = limits, stop_early
         self._until = time.monotonic() + limits.total_s
         self._reruns = 1
         self.detail = ""
 
-    def statuses(self, tests: Sequence[Test]) -> tuple[Status, ...]:
-        """One status a test. Raises ``SandboxError`` where the sandbox failed."""
+    def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
+        """One status a test.
+
+        Raises:
+            SandboxError: the sandbox failed.
+        """
         statuses = [Status.NOT_RUN] * len(tests)
-        questions = [question(test, self._setup, self._entry_point) for test in tests]
-        asked = [index for index, each in enumerate(questions) if each is not None]
-        while asked and not self._stop(statuses):
-            found = self._answers([each for index in asked if (each := questions[index]) is not None])
-            for index, status in zip(asked, found, strict=False):
+        requests = [value_request(test, self._setup, self._entry_point) for test in tests]
+        open_tests = [index for index, request in enumerate(requests) if request is not None]
+        while open_tests and not self._should_stop(statuses):
+            found = self._values([request for index in open_tests if (request := requests[index]) is not None])
+            for index, status in zip(open_tests, found, strict=False):
                 statuses[index] = status
-            asked = asked[len(found) :]
+            open_tests = open_tests[len(found) :]
         for index, test in enumerate(tests):
-            if questions[index] is not None:
+            if requests[index] is not None:
                 continue
-            if self._stop(statuses):
+            if self._should_stop(statuses):
                 break
             if isinstance(test, StdinTest):
                 statuses[index] = self._with_rerun(self._run_main, test)
@@ -160,79 +162,70 @@ class Judge:
                 statuses[index] = self._with_rerun(self._run_code, test)
         return tuple(statuses)
 
-    def _stop(self, statuses: list[Status]) -> bool:
+    def _should_stop(self, statuses: list[Status]) -> bool:
         return self._stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
 
     def _seconds(self) -> float:
-        """How long the next thing may take."""
+        """Wall-clock seconds that the next step may take."""
         return min(self._limits.time_s, self._until - time.monotonic())
 
-    def _answers(self, questions: list[Question]) -> list[Status]:
-        """Statuses of the first questions, asked of one process of the program; after a crash the rest are missing.
+    def _values(self, requests: list[ValueRequest]) -> list[Status]:
+        """Statuses of the first requests, all sent to one process of the program. After a crash the rest are missing.
 
-        Empty where the process got so little of the machine that it is asked again.
+        Empty if the process received so little processor time that it is run again.
         """
         if self._seconds() <= 0:
-            return [Status.TIMEOUT] * len(questions)
+            return [Status.TIMEOUT] * len(requests)
         statuses: list[Status] = []
         loaded = False
         try:
             with self._programs.zygote() as zygote, self._process(zygote) as process:
-                for each in questions:
-                    process.send(each.request)
-                failure = self._failure(process)
+                for request in requests:
+                    process.send(request.message)
+                failure = self._load_failure(process)
                 loaded = failure is None
                 if failure is not None:
-                    return [failure] * len(questions)
-                for each in questions:
-                    statuses.append(self._answer(process, each))
-                    if self._stop(statuses):
+                    return [failure] * len(requests)
+                for request in requests:
+                    statuses.append(self._value(process, request))
+                    if self._should_stop(statuses):
                         return statuses
-                return [Status.TAMPERED] * len(questions) if process.unread else statuses
+                return [Status.TAMPERED] * len(requests) if process.unread else statuses
         except ProgramStopped as stopped:
             self._note(stopped.text)
             if self._may_rerun(stopped):
                 return statuses
-            return [*statuses, stopped.status] if loaded else [stopped.status] * len(questions)
+            status = Status(stopped.failure)
+            return [*statuses, status] if loaded else [status] * len(requests)
         except wire.MalformedError as error:
             self._note(str(error))
-            return [Status.TAMPERED] * len(questions)
+            return [Status.TAMPERED] * len(requests)
 
     def _process(self, zygote: Zygote) -> ProgramProcess:
         return ProgramProcess(
             zygote, "calls", self._program, setup=self._setup, limits=self._limits, entry_point=self._entry_point
         )
 
-    def _failure(self, process: ProgramProcess) -> Status | None:
-        """Why the program could not be loaded; None when it was."""
-        return self._said(self._message(process, self._seconds()))
+    def _load_failure(self, process: ProgramProcess) -> Status | None:
+        """Why the program could not be loaded; None if it was."""
+        return self._failure(read_message(process.receive(self._seconds())))
 
-    def _answer(self, process: ProgramProcess, asked: Question) -> Status:
-        message = self._message(process, self._seconds())
-        failure = self._said(message)
+    def _value(self, process: ProgramProcess, request: ValueRequest) -> Status:
+        message = read_message(process.receive(self._seconds()))
+        failure = self._failure(message)
         if failure is not None:
             return failure
-        right = same_value(wire.from_form(message["value"]), asked.expected, asked.cmp)
-        return Status.PASS if right else Status.WRONG_ANSWER
+        is_right = same_value(wire.from_form(message["value"]), request.expected, request.cmp)
+        return Status.PASS if is_right else Status.WRONG_ANSWER
 
-    def _message(self, process: ProgramProcess, time_s: float) -> dict[str, Any]:
-        return self._object(process.receive(time_s))
-
-    def _object(self, frame: bytes) -> dict[str, Any]:
-        message = wire.loads(frame)
-        if not isinstance(message, dict):
-            raise wire.MalformedError("no object")
-        return message
-
-    def _said(self, message: dict[str, Any]) -> Status | None:
-        """The failure in a message; None where it has a value instead."""
-        if "value" in message:
+    def _failure(self, message: dict[str, Any]) -> Status | None:
+        """The failure that a program reports; None if its message holds a value."""
+        reported = reported_failure(message)
+        if reported is None:
             return None
-        kind, text = message.get("error"), message.get("text", "")
-        if not isinstance(kind, str) or not isinstance(text, str) or kind not in _SAID_BY_PROGRAM:
-            raise wire.MalformedError("neither a value nor an error")
-        self._note(text[:300])
-        return Status(kind)
+        failure, text = reported
+        self._note(text)
+        return Status(failure)
 
     def _run_main(self, test: StdinTest) -> Status:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
@@ -244,8 +237,8 @@ class Judge:
         ):
             process.wait_for_end(self._seconds())
             ending = process.end()
-            if process.unread:  # it came to its end and said how; if it left by os._exit, the exit code is all
-                failure = self._said(self._message(process, 0.0))
+            if process.unread:  # a program that leaves by os._exit sends no message and has only its exit code
+                failure = self._failure(read_message(process.receive(0.0)))
                 if failure is not None:
                     return failure
             if ending.code != 0:
@@ -255,42 +248,44 @@ class Judge:
         return Status.PASS if same_text(printed, test.expected, test.cmp) else Status.WRONG_ANSWER
 
     def _run_code(self, test: AssertTest) -> Status:
-        """Run the test's code in a process of its own and pass its calls on to the program's."""
+        """Run the test's code in a second process and relay its calls to the program's process."""
         until = time.monotonic() + self._seconds()
         setup = "\n".join(part for part in (self._setup, test.setup) if part)
         with self._programs.zygote() as zygote, self._process(zygote) as program:
-            failure = self._failure(program)
+            failure = self._load_failure(program)
             if failure is not None:
                 return failure
             with (
-                self._testers.zygote() as other,
+                self._test_code.zygote() as other,
                 ProgramProcess(
-                    other, "asserts", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
-                ) as tester,
+                    other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
+                ) as caller,
             ):
-                while "verdict" not in (message := self._message(tester, until - time.monotonic())):
+                while "call" in (message := read_message(caller.receive(until - time.monotonic()))):
                     program.send(message["call"])
                     reply = program.receive(until - time.monotonic())
-                    self._said(self._object(reply))  # whoever tests reports a failure's kind: "pass" must not be one
-                    tester.send_raw(reply)
-        self._note(str(message.get("text", "")))
-        return Status(message["verdict"])
+                    self._failure(read_message(reply))  # the program must not report an assertion in the test's name
+                    caller.send_raw(reply)
+        if message.get("error") == "assertion":
+            self._note(str(message["text"]))
+            return Status.WRONG_ANSWER
+        return self._failure(message) or Status.PASS
 
-    def _with_rerun(self, run: Callable[[_T], Status], test: _T) -> Status:
+    def _with_rerun(self, run: Callable[[TestT], Status], test: TestT) -> Status:
         while self._seconds() > 0:
             try:
                 return run(test)
             except ProgramStopped as stopped:
                 self._note(stopped.text)
                 if not self._may_rerun(stopped):
-                    return stopped.status
+                    return Status(stopped.failure)
             except wire.MalformedError as error:
                 self._note(str(error))
                 return Status.TAMPERED
         return Status.TIMEOUT
 
     def _may_rerun(self, stopped: ProgramStopped) -> bool:
-        """Once a program: a time limit passed while the process hardly had the processor proves little."""
+        """Whether a time-out does not count: once a program, if its process received little processor time."""
         rerun = stopped.starved and self._reruns > 0
         self._reruns -= rerun
         return rerun

@@ -20,6 +20,10 @@ _PIECE = 6
 
 DEFAULT_PATH = Path("data/api_keys/api_config.json")
 
+GENERATORS = ("generator_1", "generator_2", "generator_3")
+LEARNERS = (*GENERATORS, "critic")
+"""The roles that have a cache and an experience library."""
+
 
 class Endpoint(BaseModel):
     """One role's endpoint. The key is a secret: printing or dumping the endpoint never shows it.

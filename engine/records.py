@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -15,6 +16,11 @@ class Record(BaseModel):
     """A value: equal by content, made once. Unknown keys in files written by others are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+def timestamp() -> str:
+    """The present time as records store it: ISO 8601 in UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # ------------------------------------------------------------------ outcomes

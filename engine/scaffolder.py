@@ -18,7 +18,6 @@ from engine.scaffold.execution import (
     compile_scaffold,
     execute,
 )
-from engine.scaffold.given_values import known_units
 from engine.scaffold.interventions import InterventionReport, intervene
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ __all__ = [
     "check_structure",
     "execute",
     "intervene",
-    "known_units",
     "plan_agreement",
     "rule_cause_agreement",
     "to_json",

@@ -19,6 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from engine.mathematics.notation import clean
 from engine.mathematics.numerals import Numeral, numeral_prefix, physics_tolerance
 from engine.mathematics.unit_text import Powers, read_unit
 
@@ -105,8 +106,6 @@ def dimension_of(text: str) -> dict[str, float] | None:
     Returns:
         powers of pint's base dimensions, {} for a pure number (angles too), None for text that is neither.
     """
-    from engine.answers.final_answer import clean
-
     cleaned = clean(text)
     if not cleaned:
         return None

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.answers.stated_answers import clean_answer, stated_answer
-from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_literal, read_object, segments
+from engine.reading.json_reading import FoundObject, ObjectSearch
+from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_literal
 from engine.records import CausalEdge, Fault, PlanStep, Scaffold
 
 MAX_TEXT = 200_000
 MAX_PARTS = 100_000
 MAX_EDGES = 10_000
 _MAX_NAME = 300
-_MAX_ATTEMPTS = 6
 _KEYS = ("causal_graph", "target_variable", "knowns", "computation_plan", "final_answer")
 _NESTED = ("scaffold", "causal_scaffold", "fused_scaffold", "final_scaffold", "result", "output", "response")
 
@@ -122,35 +122,32 @@ def _best_object(text: str, mended: RepairLog) -> tuple[Any, tuple[int, int], Fa
         value = read_literal(bare, mended)
         if isinstance(value, dict) and "causal_graph" in value:
             return value, nowhere, None
-    places, left_open = segments(text)
-    likely = [place for place in places if any(key in text[place[0] : place[1]] for key in _KEYS)]
-    second_best: tuple[Any, tuple[int, int], RepairLog] | None = None
+    search = ObjectSearch.of(text, _KEYS)
+    second_best: tuple[Any, FoundObject] | None = None
     unreadable = ""
-    for place in reversed(likely[-_MAX_ATTEMPTS:]):
-        notes = RepairLog()
-        try:
-            value = _unwrapped(read_object(text[place[0] : place[1]], notes), notes)
-        except TooDeepError:
-            raise
-        except ValueError as error:
-            unreadable = str(error)[:200]
-            continue
-        if not isinstance(value, dict):
+    for found in search:
+        if isinstance(found.error, TooDeepError):
+            raise found.error
+        value = _unwrapped(found.value, found.repairs)
+        if found.error is not None:
+            unreadable = str(found.error)[:200]
+        elif not isinstance(value, dict):
             unreadable = f"a {type(value).__name__}"
-            continue
-        if "causal_graph" in value:
-            _note_all(mended, notes.codes)
-            return value, place, None
-        second_best = second_best or (value, place, notes)
-    # An object that is cut off holds whole parts (its knowns, its edges); they are not the scaffold.
-    if left_open and any(key in text for key in _KEYS):
+        elif "causal_graph" in value:
+            _note_all(mended, found.repairs.codes)
+            return value, (found.start, found.end), None
+        else:
+            second_best = second_best or (value, found)
+    # The closed parts of an object that is cut off (its knowns, its edges) are not the scaffold.
+    if search.cut_off:
         return None, nowhere, Fault(kind="cut_off", message="the object is not closed")
     if second_best is not None:
-        _note_all(mended, second_best[2].codes)
-        return second_best[0], second_best[1], None
+        value, found = second_best
+        _note_all(mended, found.repairs.codes)
+        return value, (found.start, found.end), None
     if unreadable:
         return None, nowhere, Fault(kind="schema", message=f"the object cannot be read: {unreadable}")
-    return None, nowhere, _no_object(text, bool(places))
+    return None, nowhere, _no_object(text, bool(search.spans))
 
 
 def _no_object(text: str, has_other_objects: bool) -> Fault:

@@ -43,6 +43,8 @@ class Settings(BaseModel):
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
     )
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Title of a group in ``--help`` -> its fields, the commonest first. Other fields are listed at the end."""
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
     sections: ClassVar[frozenset[str]] = frozenset()

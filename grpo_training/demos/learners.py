@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Protocol
 
+from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.storage.append_log import LineReader, writer_of
 from grpo_training.demos.process_supervisor import Command
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.experience.state import LibraryState
-
-GENERATORS = ("generator_1", "generator_2", "generator_3")
-LEARNERS = (*GENERATORS, "critic")
 
 _SEED_STEP = 1000
 """Difference between the learners' seeds: equal prompts to one model must draw different samples."""

@@ -7,12 +7,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from engine.api_manager import LEARNERS
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Sampling
 from engine.storage.append_log import AppendLog, writer_of
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.demos.learners import LEARNERS, is_writing, learning_commands, read_libraries, results_file
+from grpo_training.demos.learners import is_writing, learning_commands, read_libraries, results_file
 from grpo_training.demos.local_endpoint import ServerStarter, check_server, open_client, write_api_config
 from grpo_training.demos.process_supervisor import supervise
 from grpo_training.demos.result import report

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from engine.api_manager import ApiManager
+from engine.api_manager import LEARNERS, ApiManager
 from engine.errors import ConfigurationError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROLE = "generator_1"
 """The role of single-model evaluations."""
 
-_ROLES = ("generator_1", "generator_2", "generator_3", "critic", "analyst")
+_ROLES = (*LEARNERS, "analyst")
 _RETRY_S = 120.0
 """A local server that has not answered for this long has failed."""
 

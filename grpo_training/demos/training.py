@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.records import Sampling
 from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.demos.learners import GENERATORS, learning_commands, read_libraries
+from grpo_training.demos.learners import learning_commands, read_libraries
 from grpo_training.demos.local_endpoint import ROLE, ServerStarter, check_server, open_client, write_api_config
 from grpo_training.demos.process_supervisor import Command, supervise
 from grpo_training.demos.result import arm_json, show_arms

@@ -108,10 +108,10 @@ def labels() -> Iterator[Finding]:
     from agents.generator import generator_messages
     from engine.task import task_named
     from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.data.batches import collate
     from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
     from grpo_training.finetune.data.tokenising import ChatTokens, tokenise_groups
-    from grpo_training.finetune.model_loading import load_tokenizer
-    from grpo_training.finetune.offline.batches import collate
+    from grpo_training.finetune.tokenizer import load_tokenizer
 
     problem = small_problem()
     messages = generator_messages(task_named(problem.task), problem)

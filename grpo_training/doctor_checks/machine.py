@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 
+from engine.api_manager import LEARNERS
 from engine.errors import ScaffoldError
 from engine.shipped_files import shipped_file
 from grpo_training.cli.settings import POCKET_MODEL, ROOT
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from grpo_training.doctor_checks.results import Finding
     from grpo_training.teacher.traces import TeacherTrace
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3", "critic")
 _HELPERS = {
     "analyst": "; the role that learns writes its own lessons",
     "reward_evaluator": "; no judge joins the rewards",
@@ -109,14 +109,14 @@ def api_config(path: Path) -> Iterator[Finding]:
     local = manager.local_models()
     for role in manager.roles():
         yield _role(manager, role, local.get(role))
-    for role in (*_LEARNERS, *_HELPERS):
+    for role in (*LEARNERS, *_HELPERS):
         if not manager.has(role):
             yield warned(f"{role} is not configured{_HELPERS.get(role, '')}", f'Add an entry "{role}" to {path}.')
 
 
 def _role(manager: ApiManager, role: str, local_model: str | None) -> Finding:
-    if role not in (*_LEARNERS, *_HELPERS):
-        near = difflib.get_close_matches(role, (*_LEARNERS, *_HELPERS), 1, cutoff=0.0)
+    if role not in (*LEARNERS, *_HELPERS):
+        near = difflib.get_close_matches(role, (*LEARNERS, *_HELPERS), 1, cutoff=0.0)
         return warned(f"{role} is no role that anybody asks", f"Did you mean {near[0]}?")
     if local_model is not None:
         from pathlib import Path

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
+from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.paired import majority_vote
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from engine.records import Candidate, Experience, Problem, Sampling
     from engine.task import Task
 
-GENERATORS = ("generator_1", "generator_2", "generator_3")
 BASE, BASE_AGAIN, FUSION, MAJORITY = "base", "base again (A/A)", "fusion by the critic", "majority vote"
 LIBRARIES = "the three libraries together"
 

@@ -17,7 +17,7 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Outcome, Sampling
+from engine.records import Outcome, Sampling, timestamp
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
@@ -39,7 +39,6 @@ from grpo_training.evaluation.models import (
 )
 from grpo_training.evaluation.sampling import evaluate_problems
 from grpo_training.evaluation.tables import show_models
-from grpo_training.learning.session import now_text
 from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
         "format": FORMAT,
         "settings": settings.model_dump(mode="json"),
         "facts": facts,
-        "timestamp": now_text(),
+        "timestamp": timestamp(),
     }
     if BASE in results:
         after, before = results[MODEL].draws, results[BASE].draws

@@ -15,7 +15,7 @@ from grpo_training.evaluation.arms import JudgedSample, ProblemResult
 from grpo_training.learning.window import run_in_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from agents.chat import ChatClient
     from engine.records import Experience, Problem, Reply, Sampling
@@ -91,7 +91,7 @@ async def evaluate_problems(
         return True
 
     window = max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
-    await run_in_window(_iterate(problems), window, work, commit)
+    await run_in_window(problems, window, work, commit)
     return results
 
 
@@ -126,8 +126,3 @@ def _check_answered(newest: Sequence[ProblemResult]) -> None:
         why=f"Most frequent error: {endings.most_common(1)[0][0]}.",
         fix="Check the endpoint, then run the same command again. Completions received so far are reused.",
     )
-
-
-async def _iterate(problems: Sequence[Problem]) -> AsyncIterator[Problem]:
-    for problem in problems:
-        yield problem

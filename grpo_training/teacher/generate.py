@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, parse_settings
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FINGERPRINT_FIELDS = ("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars")
 
 
-class TeacherSettings(ResumableSettings):
+class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
@@ -44,14 +44,6 @@ class TeacherSettings(ResumableSettings):
     prompts: str = Field("full", description="prompt style, the same that the student is trained with")
     accept_per_task: Positive = Field(2, description="accepted traces per task at most, the shortest first")
     max_chars: Positive = Field(24_000, description="characters that an accepted reply may have, its thinking included")
-    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
-    attempts: Positive = Field(8, description="attempts per request before its task is left open")
-    retry_minutes: float = Field(15.0, gt=0, description="minutes that the attempts of a request may take")
-    api_config: Path = Field(
-        WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys; role: teacher"
-    )
-    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where paid replies are journalled")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -134,7 +126,7 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     from engine.errors import IncompleteRunError
     from engine.llm.concurrency import ConcurrencyRule
     from engine.storage.rollout_store import RolloutStore
-    from grpo_training.learning.session import open_client
+    from grpo_training.learning.endpoints import open_client
     from grpo_training.runs.files import RunFiles
     from grpo_training.teacher.run import AcceptanceRule, TeacherRun
     from grpo_training.teacher.traces import table

@@ -24,7 +24,7 @@ from grpo_training.teacher.traces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from typing import TextIO
 
     from tqdm import tqdm
@@ -89,7 +89,7 @@ class TeacherRun:
         await self._read_store()
         lasting = LastingStream(self.stream)
         with tqdm(total=len(problems), unit="task", file=lasting, mininterval=0.5, dynamic_ncols=True) as self._bar:
-            await run_in_window(_each(problems), _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
+            await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
 
     # -------------------------------------------------------------- what is there
 
@@ -190,11 +190,6 @@ class TeacherRun:
         from tqdm import tqdm
 
         tqdm.write(harmless(text), file=self.stream)
-
-
-async def _each(problems: Sequence[Problem]) -> AsyncIterator[Problem]:
-    for problem in problems:
-        yield problem
 
 
 def _metadata(completion: Completion | None) -> TeacherMetadata:

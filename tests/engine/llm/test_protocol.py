@@ -190,19 +190,19 @@ def test_cached_tokens_are_read_in_both_forms():
 def test_what_is_no_reply_is_transient(content, code):
     with pytest.raises(BadReplyError) as caught:
         read_reply(content)
-    assert (caught.value.decision.action, caught.value.decision.code) == (RetryAction.TRANSIENT, code)
+    assert (caught.value.decision.action, caught.value.decision.code) == (RetryAction.RETRY, code)
 
 
 def test_a_rate_limit_behind_a_200_is_a_rate_limit():
     with pytest.raises(BadReplyError) as caught:
         read_reply(b'{"error": {"message": "slow down", "code": 429}}')
-    assert caught.value.decision.action is RetryAction.RATE_LIMITED
+    assert caught.value.decision.action is RetryAction.SLOW_DOWN
 
 
 def test_a_bad_reply_that_was_paid_for_is_booked():
     with pytest.raises(BadReplyError) as caught:
         read_reply(reply(completion=55, prompt=20))
-    assert (caught.value.prompt_tokens, caught.value.completion_tokens) == (20, 55)
+    assert (caught.value.decision.prompt_tokens, caught.value.decision.completion_tokens) == (20, 55)
 
 
 def test_an_empty_text_that_cost_tokens_is_the_models_own():

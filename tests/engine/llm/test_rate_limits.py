@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.api_manager import ApiManager
-from engine.llm.rate_limits import LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from engine.llm.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -75,7 +75,7 @@ def test_a_newcomer_gets_its_share_as_soon_as_the_first_shrinks(ledgers):
     assert second.exchange("s", limits, LeaseRequest(demand=30)).slots == 2
     assert first.exchange("s", limits, LeaseRequest(in_use=5, demand=30)).slots == 5
     assert second.exchange("s", limits, LeaseRequest(in_use=2, demand=30)).slots == 5
-    second.leave("s")
+    second.exchange("s", limits, LeaseRequest())
     assert first.exchange("s", limits, LeaseRequest(in_use=5, demand=30)).slots == 10
 
 
@@ -113,12 +113,12 @@ def test_what_does_not_fit_is_told_when_to_come_back(ledgers, clock):
 def test_tokens_are_corrected_at_the_time_of_their_grant(ledgers, clock):
     limits = Limits(tpm=1000)
     first, second, _ = ledgers
-    grant = first.exchange("s", limits, LeaseRequest(tokens=900, least_tokens=900))
+    grant = first.exchange("s", limits, LeaseRequest(tokens=900, min_tokens=900))
     assert grant.tokens == 900
-    assert second.exchange("s", limits, LeaseRequest(tokens=500, least_tokens=500)).tokens == 0
+    assert second.exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
     clock.now += 30.0
-    first.exchange("s", limits, LeaseRequest(corrections=((grant.granted_at, 0, -700),)))  # it took 200
-    assert second.exchange("s", limits, LeaseRequest(tokens=800, least_tokens=800)).tokens == 800
+    first.exchange("s", limits, LeaseRequest(corrections=(Correction(grant.granted_at, 0, -700),)))  # it took 200
+    assert second.exchange("s", limits, LeaseRequest(tokens=800, min_tokens=800)).tokens == 800
     clock.now += 30.0  # the grant and its correction leave together: 800 of the minute are used
     assert first.exchange("s", limits, LeaseRequest(tokens=1000)).tokens == 200
 
@@ -126,15 +126,15 @@ def test_tokens_are_corrected_at_the_time_of_their_grant(ledgers, clock):
 def test_a_part_that_is_of_no_use_is_not_granted(ledgers):
     limits = Limits(tpm=1000)
     ledgers[0].exchange("s", limits, LeaseRequest(tokens=600))
-    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=500, least_tokens=500)).tokens == 0
-    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=400, least_tokens=400)).tokens == 400
+    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
+    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=400, min_tokens=400)).tokens == 400
 
 
 def test_a_pause_holds_for_all_and_is_never_shortened(ledgers, clock):
     first, second, _ = ledgers
     assert second.not_before("s") == 0.0
-    first.push_back("s", clock.now + 30.0)
-    first.push_back("s", clock.now + 10.0)
+    first.set_not_before("s", clock.now + 30.0)
+    first.set_not_before("s", clock.now + 10.0)
     assert second.not_before("s") == clock.now + 30.0
     assert second.not_before("t") == 0.0
 
@@ -211,7 +211,7 @@ def test_a_reused_process_id_and_a_silent_process_are_not_taken_for_the_living(l
     raw.commit()
     raw.close()
     assert ledgers[1].exchange("s", limits, LeaseRequest(demand=10)).slots == 10
-    ledgers[1].leave("s")
+    ledgers[1].exchange("s", limits, LeaseRequest())
     ledgers[0].exchange("s", limits, LeaseRequest(in_use=10, demand=10))
     assert ledgers[1].exchange("s", limits, LeaseRequest(demand=10)).slots == 0
     clock.now += 61.0

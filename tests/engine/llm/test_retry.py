@@ -88,20 +88,20 @@ def test_the_servers_word_comes_first_then_the_largest_reset_that_matters(header
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
-        (429, RetryAction.RATE_LIMITED),
-        (500, RetryAction.TRANSIENT),
-        (502, RetryAction.TRANSIENT),
-        (503, RetryAction.TRANSIENT),
-        (529, RetryAction.TRANSIENT),
-        (408, RetryAction.TRANSIENT),
-        (409, RetryAction.TRANSIENT),
-        (401, RetryAction.FATAL),
-        (402, RetryAction.FATAL),
-        (403, RetryAction.FATAL),
-        (404, RetryAction.FATAL),
-        (405, RetryAction.FATAL),
-        (400, RetryAction.FATAL),
-        (413, RetryAction.REJECTED),
+        (429, RetryAction.SLOW_DOWN),
+        (500, RetryAction.RETRY),
+        (502, RetryAction.RETRY),
+        (503, RetryAction.RETRY),
+        (529, RetryAction.RETRY),
+        (408, RetryAction.RETRY),
+        (409, RetryAction.RETRY),
+        (401, RetryAction.STOP),
+        (402, RetryAction.STOP),
+        (403, RetryAction.STOP),
+        (404, RetryAction.STOP),
+        (405, RetryAction.STOP),
+        (400, RetryAction.STOP),
+        (413, RetryAction.REJECT),
     ],
 )
 def test_a_status_has_its_verdict(status, verdict):
@@ -109,9 +109,9 @@ def test_a_status_has_its_verdict(status, verdict):
 
 
 def test_the_server_decides_whether_to_repeat_where_it_says():
-    assert decide(503, headers={"x-should-retry": "false"}).action is RetryAction.NO_RETRY
-    assert decide(429, headers={"x-should-retry": "false"}).action is RetryAction.NO_RETRY
-    assert decide(400, headers={"x-should-retry": "true"}).action is RetryAction.TRANSIENT
+    assert decide(503, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
+    assert decide(429, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
+    assert decide(400, headers={"x-should-retry": "true"}).action is RetryAction.RETRY
 
 
 def test_a_wait_is_kept_for_429_and_for_503():
@@ -121,7 +121,7 @@ def test_a_wait_is_kept_for_429_and_for_503():
 
 def test_an_empty_account_is_no_rate_limit():
     assert decide(429, "You exceeded your quota", code="insufficient_quota") == RetryDecision(
-        RetryAction.FATAL, "no_credit", "You exceeded your quota"
+        RetryAction.STOP, "no_credit", "You exceeded your quota"
     )
 
 
@@ -144,7 +144,7 @@ def test_the_words_of_a_refused_key_are_not_passed_on():
     ],
 )
 def test_what_concerns_this_prompt_alone_is_rejected_not_fatal(status, message, fields):
-    assert decide(status, message, **fields).action is RetryAction.REJECTED
+    assert decide(status, message, **fields).action is RetryAction.REJECT
 
 
 def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
@@ -172,18 +172,18 @@ def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
 def test_a_refused_optional_parameter_is_named(name, message, param):
     every = ("n", "response_format", "seed", "return_token_ids", "logprobs", "max_tokens")
     decision = decide(400, message, param=param, optional=every)
-    assert (decision.action, decision.parameter) == (RetryAction.UNSUPPORTED, name)
+    assert (decision.action, decision.parameter) == (RetryAction.DROP_PARAMETER, name)
     # What was not sent cannot be to blame.
-    assert decide(400, message, param=param, optional=()).action is RetryAction.FATAL
+    assert decide(400, message, param=param, optional=()).action is RetryAction.STOP
 
 
 def test_a_refused_value_of_max_tokens_is_not_hidden_by_dropping_it():
     text = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
-    assert decide(400, text, param="max_tokens", optional=("max_tokens",)).action is RetryAction.FATAL
+    assert decide(400, text, param="max_tokens", optional=("max_tokens",)).action is RetryAction.STOP
 
 
 def test_the_letter_n_in_a_sentence_is_no_parameter():
-    assert decide(400, "bad value in line n of the prompt", optional=("n",)).action is RetryAction.FATAL
+    assert decide(400, "bad value in line n of the prompt", optional=("n",)).action is RetryAction.STOP
 
 
 def test_an_unknown_model_is_told_apart():
@@ -193,12 +193,12 @@ def test_an_unknown_model_is_told_apart():
 
 
 def test_a_refusal_after_good_answers_concerns_one_request():
-    assert decide(400, "I do not like this", answered=True).action is RetryAction.NO_RETRY
+    assert decide(400, "I do not like this", answered=True).action is RetryAction.GIVE_UP
 
 
 @pytest.mark.parametrize("body", [None, "", "<html>Bad gateway</html>", [1], {"detail": [{"loc": ["body"]}]}])
 def test_any_body_can_be_read(body):
-    assert classify_status(502, {}, body, RequestContext()).action is RetryAction.TRANSIENT
+    assert classify_status(502, {}, body, RequestContext()).action is RetryAction.RETRY
 
 
 # ------------------------------------------------------------------ exceptions
@@ -223,7 +223,7 @@ def test_the_innermost_cause_tells_a_reset_from_a_timeout():
 
 def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
     policy = RetryPolicy(first_wait_s=1.0, max_wait_s=10.0)
-    decision = RetryDecision(RetryAction.TRANSIENT, "http_500")
+    decision = RetryDecision(RetryAction.RETRY, "http_500")
     rng = random.Random(5)
     for failures, ceiling in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (5000, 10.0)):
         waits = {policy.wait_s(decision, failures, rng) for _ in range(200)}
@@ -234,14 +234,14 @@ def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
 
 def test_a_wait_that_the_server_asks_for_is_never_undercut():
     policy, rng = RetryPolicy(), random.Random(5)
-    decision = RetryDecision(RetryAction.RATE_LIMITED, "http_429", wait_s=20.0)
+    decision = RetryDecision(RetryAction.SLOW_DOWN, "http_429", wait_s=20.0)
     waits = [policy.wait_s(decision, 1, rng) for _ in range(200)]
     assert min(waits) >= 20.0
     assert max(waits) <= 21.0
 
 
 def test_dropping_a_parameter_needs_no_wait():
-    decision = RetryDecision(RetryAction.UNSUPPORTED, "http_400", parameter="seed")
+    decision = RetryDecision(RetryAction.DROP_PARAMETER, "http_400", parameter="seed")
     assert RetryPolicy().wait_s(decision, 0, random.Random(1)) == 0.0
 
 

@@ -11,10 +11,11 @@ import time
 
 import pytest
 
+from engine.api_manager import LEARNERS
 from engine.errors import ConfigurationError, InputError, LockHeldError
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.demos.learners import LEARNERS, results_file
+from grpo_training.demos.learners import results_file
 from grpo_training.demos.learning import learn_and_evaluate, run_demo, set_aside
 from grpo_training.demos.process_supervisor import CommandFailedError
 from grpo_training.demos.settings import DemoSettings
@@ -93,7 +94,7 @@ def test_a_failing_command_stops_the_demo(run, tmp_path):
         run(chat_app(learner_reply, models=("another",)), tmp_path, fresh=True)
     assert (tmp_path / "old1/results.json").read_text() == "of an earlier demo"
     assert failed.value.exit_code == 2
-    assert "does not know the model 'm'" in failed.value.why
+    assert "has no model 'm'" in failed.value.why
     assert "generator_" in failed.value.what
     assert not any(writer_of(results_file(tmp_path, name)) for name in LEARNERS)
 

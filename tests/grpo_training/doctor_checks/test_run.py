@@ -312,7 +312,7 @@ def test_a_sandbox_that_is_down_is_found(monkeypatch):
 def test_labels_on_the_prompt_are_found(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from grpo_training.finetune.offline import batches
+    from grpo_training.finetune.data import batches
 
     real = batches.collate
 

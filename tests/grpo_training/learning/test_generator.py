@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.errors import InputError
-from grpo_training.learning import generator as generator_process
+from grpo_training import generator1
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -49,7 +49,7 @@ class Runs:
             self._config.write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))
             places = ("--api-config", self._config, "--cache-dir", self.cache, "--experiences-dir", self.experiences)
             flags = ("--dataset", self._dataset, "--rollouts", 2, "--temperature", 1.0, *more)
-            assert generator_process.main(1, [str(one) for one in (*places, *flags)]) == 0
+            assert generator1.main([str(one) for one in (*places, *flags)]) == 0
         assert not any(ASKED & set(seen.body) for seen in app["seen"] if seen.body["model"] == "analyst")
         return [seen.body for seen in app["seen"] if seen.body["model"] == model]
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
     quick = functools.partial(RetryPolicy, first_wait_s=0.01, max_wait_s=0.05)
-    monkeypatch.setattr("grpo_training.learning.session.RetryPolicy", quick)
+    monkeypatch.setattr("grpo_training.learning.endpoints.RetryPolicy", quick)
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_a_run_whose_problems_were_replaced_is_refused(files, aime2024, tmp_path
         dataset.write_text("\n".join(lines[:4]))
         assert world.generate(1, dataset) == 0
         dataset.write_text("\n".join(lines[4:8]))
-        with pytest.raises(InputError, match="was aime2024_001 and is aime2024_005 now"):
+        with pytest.raises(InputError, match="was aime2024_001, and is aime2024_005 now"):
             world.generate(1, dataset)
         assert world.generate(1, dataset, "--fresh") == 0
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from grpo_training.learning.session import open_endpoints
+from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.serving import shared_server as module
 from grpo_training.serving.engines import TRANSFORMERS, VLLM

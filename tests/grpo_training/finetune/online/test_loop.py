@@ -21,12 +21,14 @@ from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
-from grpo_training.finetune.model_loading import load_tokenizer  # noqa: E402
-from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
-from grpo_training.finetune.online import run as online  # noqa: E402
+from grpo_training.finetune.online import loop as online  # noqa: E402
+from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
+from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
-from grpo_training.finetune.online.run import grpo_arguments, last_checkpoint, tokenised_prompts, train_online  # noqa: E402
-from grpo_training.finetune.online.trainer import DualSourceTrainer, RunCallback  # noqa: E402
+from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
+from grpo_training.finetune.online.trl_arguments import grpo_arguments  # noqa: E402
+from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
+from grpo_training.finetune.tokenizer import load_tokenizer  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 
@@ -132,9 +134,6 @@ def imitated(monkeypatch):
     return found
 
 
-# ------------------------------------------------------------------ learning
-
-
 def test_what_is_rewarded_gets_likelier_and_the_results_are_whole(model, task, tmp_path):
     config = config_of(model, max_steps=12, learning_rate=2e-2, per_device_train_batch_size=32, num_generations=8)
     result = train(config, tmp_path / "run")
@@ -194,9 +193,6 @@ def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
     ids = tokenised_prompts([problem], tokenizer, config)[problem.id]
     assert tokenizer.decode(ids) == text
     assert list(ids) == tokenizer(text, add_special_tokens=False).input_ids
-
-
-# ------------------------------------------------------------------ the further terms
 
 
 def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_path, gradients, monkeypatch):
@@ -270,9 +266,6 @@ def test_a_teachers_replies_are_imitated(model, task, tmp_path, monkeypatch):
     assert written[0]["loss"] == pytest.approx(written[0]["loss/teacher_sft"], abs=1e-5)
 
 
-# ------------------------------------------------------------------ stops and goes on
-
-
 def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task, tmp_path):
     changes = {
         "max_steps": 4,
@@ -329,7 +322,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(model, task, 
 def test_a_gradient_that_is_not_finite_stops_too():
     weight = torch.nn.Parameter(torch.zeros(2))
     weight.grad = torch.tensor([1.0, float("inf")])
-    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=None, screen=None, stop=None)
+    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=None, progress=None, stop=None)
     broken = SimpleNamespace(parameters=lambda: [weight])
     with pytest.raises(TrainingStoppedError, match="gradient of step 4"):
         callback.on_pre_optimizer_step(None, SimpleNamespace(global_step=3), None, model=broken)
@@ -337,9 +330,9 @@ def test_a_gradient_that_is_not_finite_stops_too():
 
 def test_rewards_that_never_differ_are_told_once():
     said = []
-    screen = SimpleNamespace(note=said.append, step_done=lambda *_: None)
+    progress = SimpleNamespace(note=said.append, step_done=lambda *_: None)
     log = SimpleNamespace(write=lambda *_: None)
-    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=log, screen=screen, stop=None)
+    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=log, progress=progress, stop=None)
     for share in [1.0] * 9 + [0.5] + [1.0] * 15:
         logs = {"loss": 0.0, "epoch": 0.1, "reward": 0.25, "frac_reward_zero_std": share}
         callback.on_log(None, SimpleNamespace(global_step=1), None, logs=logs)
@@ -355,8 +348,6 @@ def test_a_run_where_nothing_can_be_checked_stops_and_a_single_fault_does_not(mo
     with pytest.raises(NothingScoredError):
         train(config_of(model, max_steps=9), tmp_path / "all")
 
-
-# ------------------------------------------------------------------ what TRL is told
 
 LEFT_ALONE = {
     # other parts of TRL and transformers that are off, so that their details mean nothing
@@ -416,7 +407,7 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
         ({"per_device_train_batch_size": 6}, ConfigurationError, "6 completions does not hold whole groups of 4"),
         ({"per_device_train_batch_size": 40}, InputError, "8 problems are too few for steps of 10 prompts"),
         ({"max_seq_length": 10}, InputError, "8 of 8 leave no room for a reply"),
-        ({"kl_estimator": "k1", "beta": 0.1}, ConfigurationError, "k1 is not there online"),
+        ({"kl_estimator": "k1", "beta": 0.1}, ConfigurationError, "k1 is not available online"),
         ({"use_vllm": True}, ConfigurationError, "vllm is not installed"),
         ({"optim": "adamw_8bit"}, ConfigurationError, "needs bitsandbytes"),
         ({"num_train_epochs": 0, "rce_epochs": 1, "max_steps": -1}, ConfigurationError, "num_train_epochs is 0"),

@@ -117,7 +117,7 @@ def api_config(path: Path) -> Iterator[Finding]:
 def _role(manager: ApiManager, role: str, local_model: str | None) -> Finding:
     if role not in (*LEARNERS, *_HELPERS):
         near = difflib.get_close_matches(role, (*LEARNERS, *_HELPERS), 1, cutoff=0.0)
-        return warned(f"{role} is no role that anybody asks", f"Did you mean {near[0]}?")
+        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
     if local_model is not None:
         from pathlib import Path
 

@@ -108,7 +108,7 @@ def test_a_second_demo_in_the_same_folder_is_refused_before_it_starts_a_server(t
     @contextlib.contextmanager
     def serve(model, **options):
         starts.append(model)
-        with pytest.raises(LockHeldError, match="Another process"):
+        with pytest.raises(LockHeldError, match="is locked by another process"):
             run_demo(settings, serve)
         raise StoppedError
         yield

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import random
 from collections import Counter
@@ -36,10 +37,8 @@ def lessons_in(item):
 
 
 @pytest.mark.parametrize("role", ["generator", "critic"])
-def test_the_agent_asks_in_the_words_of_the_corpus(role):
-    """The unchanged agents and the corpus must agree to the letter, or the model hears a foreign language."""
-    import asyncio
-
+def test_the_agent_and_the_corpus_render_the_same_prompt(role):
+    """Agents and corpus must render the same text: the model is trained on exactly these prompts."""
     [item] = drawn(role, 1, seed=3, lessons="fitting")
     listed = [line[2:] for line in item.messages[1].content.splitlines() if line.startswith("- ")]
     experiences = [Experience(id=f"G1-{number:03d}", content=text) for number, text in enumerate(listed, 1)]
@@ -58,7 +57,7 @@ def test_the_agent_asks_in_the_words_of_the_corpus(role):
 
 
 @pytest.mark.parametrize("learner", ["generator", "critic"])
-async def test_the_analyst_asks_in_the_words_of_the_corpus(learner):
+async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
     word = {"generator": "scaffolds", "critic": "fusions"}[learner]
     item = next(
         item
@@ -101,7 +100,7 @@ def test_without_a_fitting_lesson_habits_show_and_with_one_they_do_not():
     assert sum(map(is_right, items)) / len(items) == pytest.approx(RIGHT_WITH_LESSON, abs=0.015)
 
 
-def test_the_library_holds_a_fitting_lesson_just_where_it_is_said():
+def test_the_library_has_a_fitting_lesson_only_if_requested():
     for lessons, fits in (("none", False), ("others", False), ("fitting", True)):
         for item in drawn("generator", 100, lessons=lessons):
             named = lessons_in(item)
@@ -129,7 +128,7 @@ def test_fusions_are_right_more_often_than_majorities():
     assert fused > majorities[True] / len(items) + 0.1
 
 
-def test_the_analyst_teaches_what_is_new_and_leaves_the_rest():
+def test_the_analyst_adds_only_new_lessons():
     for item in drawn("analyst", 300):
         operations = json.loads(item.reply)["operations"]
         text = item.messages[1].content

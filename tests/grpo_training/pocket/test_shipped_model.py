@@ -1,14 +1,14 @@
-"""What lies in ``data/models/pocket``: its size, its recorded figures, and that prompts and model still fit."""
+"""The shipped model: its files, its recorded figures, and the prompts that it was trained on."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import prompt_hashes
+from tests.conftest import ROOT
 
-FOLDER = Path(__file__).resolve().parents[3] / "data/models/pocket"
+FOLDER = ROOT / "data/models/pocket"
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, parse_library, render_library
+from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
     EVENT,
@@ -52,6 +53,7 @@ class StepOutcome:
         rollouts: number of scored rollouts.
         correct: number of correct rollouts.
         stats: statistics of the group.
+        leaks_answer: whether a text gives away the answer of the problem.
     """
 
     run: str
@@ -62,6 +64,7 @@ class StepOutcome:
     rollouts: int
     correct: int
     stats: GroupStats | None = None
+    leaks_answer: LeakCheck = leaks_short_answer
 
 
 @dataclass(frozen=True)
@@ -251,7 +254,12 @@ class ExperienceLibrary:
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
         review = review_proposals(
-            self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem
+            self.state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self._capacity,
+            problem=step.problem,
+            leaks_answer=step.leaks_answer,
         )
         return StepEvent(
             at=self._now(),

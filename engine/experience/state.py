@@ -11,7 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from engine.experience.review import Reason, category_slug, check_text, find_duplicate
+from engine.experience.review import (
+    LeakCheck,
+    Reason,
+    category_slug,
+    check_text,
+    find_duplicate,
+    leaks_short_answer,
+)
 from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
 
 MAX_PROPOSALS = 32
@@ -253,6 +260,7 @@ def review_proposals(
     prefix: str,
     capacity: int,
     problem: Problem | None,
+    leaks_answer: LeakCheck = leaks_short_answer,
     by_person: bool = False,
 ) -> Review:
     """Check proposals in order, each against the state after the ones before it.
@@ -265,6 +273,7 @@ def review_proposals(
         capacity: maximum number of experiences. A full library refuses an ``add`` unless the analyst proposes a
             ``delete`` before it.
         problem: the group's problem, for the checks of the text.
+        leaks_answer: whether a text gives away the answer of the problem.
         by_person: manual operations: pinned experiences may be changed, and the checks for duplicates, capacity and
             number of operations are skipped.
 
@@ -278,7 +287,7 @@ def review_proposals(
     limit = len(proposals) if by_person else MAX_PROPOSALS
     for proposal in proposals[:limit]:
         operation = _tidied(proposal, prefix, state.next_number)
-        reason = _objection(state, operation, capacity, problem, by_person)
+        reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
         if reason is None and operation.id in touched and not by_person:
             reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
         if reason is not None:
@@ -305,7 +314,12 @@ def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
 
 
 def _objection(
-    state: LibraryState, operation: Operation, capacity: int, problem: Problem | None, by_person: bool
+    state: LibraryState,
+    operation: Operation,
+    capacity: int,
+    problem: Problem | None,
+    leaks_answer: LeakCheck,
+    by_person: bool,
 ) -> Reason | None:
     allowed = ("add", "modify", "delete", "pin", "unpin") if by_person else ("add", "modify", "delete")
     if operation.op not in allowed:
@@ -321,7 +335,7 @@ def _objection(
     content = operation.content or ""
     if known is not None and (known.content, known.category) == (content, operation.category or known.category):
         return Reason("unchanged", f"{known.id} says this already.")
-    if reason := check_text(content, problem):
+    if reason := check_text(content, problem, leaks_answer):
         return reason
     if by_person:
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
 from engine.datasets import load_problems
+from engine.records import Completion
 from engine.storage.append_log import replace_file
 from engine.task import task_named
 from grpo_training.demos.process_supervisor import Command, supervise
@@ -88,5 +89,5 @@ def _evaluate(result: VariantResult, model: Path, problems: Sequence[Problem], s
     prompts = [generator_messages(task, problem, (), STYLE) for task, problem in zip(tasks, problems, strict=True)]
     replies = sample_replies(*load_model(model), prompts, seed=seed)
     for task, problem, reply in zip(tasks, problems, replies, strict=True):
-        verdict = task.measure(task.parse(reply, problem), problem).is_correct
+        verdict = task.evaluate(task.parse(Completion(text=reply), problem), problem).is_correct
         result.verdicts.setdefault(problem.id, []).append(float(bool(verdict)))

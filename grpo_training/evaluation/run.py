@@ -90,8 +90,6 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):

@@ -105,10 +105,10 @@ def _judge(scorer: RewardEvaluator, task: Task, problem: Problem, reply: Reply) 
         reply.sample_index,
         scored.outcome,
         None if scored.outcome is Outcome.INFRA_FAULT else scored.is_correct,
-        candidate.answer,
-        candidate.fault,
+        scored.answer,
+        scored.fault,
         reply.completion,
-        is_readable=candidate.outcome is Outcome.OK,
+        is_readable=candidate.outcome is Outcome.OK and scored.outcome is not Outcome.MODEL_FAULT,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.experience.review import check_text
+from engine.records import Completion
 from engine.task import task_named
 from engine.tasks.math.quickstart import FAMILIES
 
@@ -40,9 +41,9 @@ def judge(conversation: Conversation, reply: str) -> Judged:
         return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
     problem = conversation.instance.problem
     task = task_named(problem.task)
-    candidate = task.parse(reply, problem)
-    is_right = bool(task.measure(candidate, problem).is_correct)
-    return Judged(conversation, reply, candidate.scaffold is not None, is_right)
+    candidate = task.parse(Completion(text=reply), problem)
+    is_right = bool(task.evaluate(candidate, problem).is_correct)
+    return Judged(conversation, reply, candidate.content is not None, is_right)
 
 
 def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:

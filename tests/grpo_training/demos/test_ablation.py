@@ -3,6 +3,7 @@
 import pytest
 
 from engine.datasets import load_problems
+from engine.records import Completion
 from engine.task import task_named
 from grpo_training.demos.variants import PLAIN, VariantResult, table
 from grpo_training.finetune.config import load_config
@@ -29,7 +30,7 @@ def test_the_teacher_of_the_ablation_is_right():
     for trace in traces[::12]:
         problem = problems[trace.task_id]
         task = task_named(problem.task)
-        assert task.measure(task.parse(trace.full_response, problem), problem).is_correct
+        assert task.evaluate(task.parse(Completion(text=trace.full_response), problem), problem).is_correct
         assert problem.text in trace.messages[-1].content
 
 

@@ -10,6 +10,7 @@ from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
 from engine.experience.review import check_text
 from engine.records import Completion, Experience, Outcome, Sampling
+from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.math.quickstart import FAMILIES
 from engine.tasks.math.task import TASK
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
@@ -48,10 +49,11 @@ def test_the_agent_and_the_corpus_render_the_same_prompt(role):
         asyncio.run(agent.answer(TASK, item.instance.problem, experiences, [0]))
     else:
         texts = [line[3:] for line in item.messages[1].content.splitlines() if line[:2] in ("1:", "2:", "3:", "4:")]
-        candidates = [TASK.parse(Completion(text=text), item.instance.problem) for text in texts]
+        problem, evaluator = item.instance.problem, RewardEvaluator()
+        scored = [evaluator.score(TASK, problem, TASK.parse(Completion(text=text), problem)) for text in texts]
         generator = item.messages[1].content.split("Proposals of ")[1].split(",")[0]
         agent = CriticAgent(client, Sampling(), "compact")
-        asyncio.run(agent.fuse(TASK, item.instance.problem, generator, candidates, experiences))
+        asyncio.run(agent.fuse(TASK, problem, generator, scored, experiences))
     [(request, _)] = client.asked
     assert request.messages == item.messages
 
@@ -72,9 +74,9 @@ async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
     ]
     attempts = [
         Attempt(
-            # as the cache keeps a rollout: the whole scaffold, empty fields too
+            # as in a cache: the whole scaffold, with empty fields
             TASK.parse(Completion(text=scaffold_reply(item.instance, line.startswith("Right"))), item.instance.problem)
-            .scaffold.model_dump_json(),
+            .content.model_dump_json(),
             "1", line.startswith("Right"), 0.5,
         )
         for line in lines
@@ -112,9 +114,10 @@ def test_replies_are_scaffolds_and_the_right_ones_are_scored_right():
     for item in drawn("generator", 104):
         candidate = TASK.parse(Completion(text=item.reply), item.instance.problem)
         assert candidate.outcome is Outcome.OK
-        assert candidate.repairs == []
-        assert candidate.answer_source == "executed"
-        assert TASK.evaluate(candidate, item.instance.problem).is_correct is is_right(item)
+        assert not candidate.repairs
+        measurement = TASK.evaluate(candidate, item.instance.problem)
+        assert measurement.answer_source == "executed"
+        assert measurement.is_correct is is_right(item)
 
 
 def test_fusions_are_right_more_often_than_majorities():

@@ -75,7 +75,6 @@ class GRPOTrainingConfig(ResumableSettings):
         "format_weight": _TRAFFIC,
         "tsc_weight": _TRAFFIC,
         "format_reward": _TRAFFIC,
-        "reward": _TRAFFIC,
         "sumo": _TRAFFIC,
         "simulation": _TRAFFIC,
         "max_workers": _TRAFFIC,
@@ -95,6 +94,12 @@ class GRPOTrainingConfig(ResumableSettings):
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
+    task: str | None = Field(
+        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
+    )
+    reward: str | None = Field(
+        None, description="reward function in place of the task's own: FILE.py:NAME or MODULE:NAME (online)"
+    )
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field(
         "hf", description="who loads the model; unsloth is never chosen by itself"
@@ -210,6 +215,13 @@ class GRPOTrainingConfig(ResumableSettings):
     project: str = Field("scaffold-grpo", description="the tracker's project")
     run_name: str | None = Field(None, description="the tracker's name for this run")
     dry_run: bool = Field(False, description="read and check everything, print the plan and stop")
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _reward_is_a_place(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
+        return value
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod

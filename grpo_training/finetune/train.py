@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
+from engine.task import load_task
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
 from grpo_training.runs.directory import RunDirectory
@@ -91,7 +92,8 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 
     if config.dataset is None:
         raise InputError("mode online needs dataset: the problems to sample completions for")
-    problems = load_problems(config.dataset, max_problems=config.max_problems)
+    task = None if config.task is None else load_task(config.task)
+    problems = load_problems(config.dataset, max_problems=config.max_problems, task=task)
     check_model(config)
     print_plan(online_plan(config, problems))
     if config.dry_run:

@@ -21,7 +21,9 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
+from engine.plugins import load_object
 from engine.reward_evaluator import RewardEvaluator
+from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.export import TrainingResult, export_model
 from grpo_training.finetune.metrics_log import open_metrics
@@ -86,7 +88,8 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        reward = stack.enter_context(TaskReward(RewardEvaluator()))
+        scorer = None if config.reward is None else RewardTask(load_object(config.reward))
+        reward = stack.enter_context(TaskReward(RewardEvaluator(), scorer=scorer))
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

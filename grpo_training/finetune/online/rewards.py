@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from engine.reward_evaluator import RewardEvaluator
+    from engine.task import Task
 
 PATIENCE = 3
 WORKERS = 8
@@ -89,16 +90,24 @@ class TaskReward:
 
     Args:
         evaluator: weighs the components.
+        scorer: the task that reads and scores completions; None: the task of each problem.
         workers: completions that are scored at a time.
         patience: batches in a row without a single score after which the run is stopped.
     """
 
     __name__ = "r_total"  # what TRL names the metric by
 
-    def __init__(self, evaluator: RewardEvaluator, *, workers: int = WORKERS, patience: int = PATIENCE) -> None:
+    def __init__(
+        self,
+        evaluator: RewardEvaluator,
+        *,
+        scorer: Task | None = None,
+        workers: int = WORKERS,
+        patience: int = PATIENCE,
+    ) -> None:
         self.latest: list[ScoredCompletion] = []
         self.faults: Counter[Outcome] = Counter()
-        self._evaluator = evaluator
+        self._evaluator, self._scorer = evaluator, scorer
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._patience, self._barren = patience, 0
 
@@ -145,7 +154,7 @@ class TaskReward:
         self, completion: Any, token_ids: Sequence[int], name: str, question: str, truth: str, kind: str, meta: str
     ) -> ScoredCompletion:
         problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
-        task = task_named(kind)
+        task = self._scorer or task_named(kind)
         text, reasoning = _text_of(completion)
         scored = self._evaluator.score(task, problem, task.parse(Completion(text=text, reasoning=reasoning), problem))
         components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}

@@ -68,7 +68,6 @@ def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
         ("max_workers: 4", "traffic-signal"),
         ("extend_seconds: 5", "traffic-signal"),
         ("sumo: {max_workers: 4, port_range: [1, 2]}", "traffic-signal"),
-        ("reward: {format_weight: 0.5}", "traffic-signal"),
         ("format_reward: {strict: 1.0}", "traffic-signal"),
         ("teacher: {temperature: 0.7}", "teacher_traces"),
         ("rce_lr_ratio: 0.1", "rce_learning_rate"),
@@ -79,6 +78,11 @@ def test_keys_that_are_not_taken_are_refused_by_name_with_the_reason(tmp_path, l
     name = line.partition(":")[0]
     with pytest.raises(InputError, match=f"run.yaml: {name} is not taken\n{name}: .*{reason}"):
         from_text(tmp_path, SEED_YAML + line)
+
+
+def test_a_section_of_rewards_is_no_reward_function(tmp_path):
+    with pytest.raises(InputError, match=r"reward: .*expected FILE\.py:NAME .*traffic-signal"):
+        from_text(tmp_path, SEED_YAML + "reward: {format_weight: 0.5}")
 
 
 def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):

@@ -86,7 +86,7 @@ def _check_reply(answer: TeacherReply, problem: Problem, max_tokens: int) -> lis
     if answer.thinking:
         results.append(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
     else:
-        fix = 'Enable it in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
+        fix = 'Add "extra_body": {"chat_template_kwargs": {"enable_thinking": true}} to the entry of the teacher.'
         results.append(warned("the reply holds no thinking", fix))
     if candidate.outcome is not Outcome.OK or candidate.content is None:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"

@@ -1,4 +1,4 @@
-"""Python programs: a reply's code is run against the problem's tests in the sandbox; ``docs/code_task.md``."""
+"""Python programs: the code of a reply is run against the tests of the problem in the sandbox."""
 
 from __future__ import annotations
 

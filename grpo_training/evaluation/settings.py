@@ -19,6 +19,21 @@ _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", 
 class EvaluateSettings(ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "what is evaluated": (
+            "model_path",
+            "adapter",
+            "base_model",
+            "role",
+            "dataset",
+            "task",
+            "max_problems",
+            "experiences",
+        ),
+        "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
+        "files": ("output", "resume", "fresh"),
+        "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),
+    }
     aliases: ClassVar[Mapping[str, str]] = {"model": "model_path", "test_data": "dataset", "test_data_path": "dataset"}
 
     model_path: Path | None = Field(

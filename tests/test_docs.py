@@ -137,12 +137,3 @@ def test_contributing_gives_a_reason_for_every_dependency():
 def test_the_page_about_tasks_shows_the_example():
     page = ROOT.joinpath("docs/how-to/add-a-task.md").read_text(encoding="utf-8")
     assert (ROOT / "examples/sort_words.py").read_text(encoding="utf-8").strip() == fences(page, "python")[0].strip()
-
-
-def test_pages_that_the_program_names_exist():
-    missing = []
-    for package in ("engine", "agents", "grpo_training", "prompts"):
-        for path in [path for path in (ROOT / package).rglob("*") if path.suffix in (".py", ".yaml", ".j2")]:
-            named = re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
-            missing += [f"{path}: {page}" for page in named if not (ROOT / page).exists()]
-    assert not missing

@@ -18,6 +18,7 @@ from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
 from engine.task import task_named
 from grpo_training.finetune.data.samples import fingerprint
+from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -90,6 +91,7 @@ def _train_offline(config: GRPOTrainingConfig) -> int:
 def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.tokenizer import check_model
 
+    custom_reward = load_reward(config.reward) if config.reward else None
     if config.dataset is None:
         raise InputError("mode online needs dataset: the problems to sample completions for")
     problems = load_problems(config.dataset, max_problems=config.max_problems)
@@ -103,8 +105,9 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 
     return _train_in_run_directory(
         config,
-        {"model": _model_digest(config), "problems": _problems_digest(problems)},
-        lambda folder: train_online(config, problems, folder),
+        {"model": _model_digest(config), "problems": _problems_digest(problems)}
+        | ({"reward": custom_reward.digest} if custom_reward else {}),
+        lambda folder: train_online(config, problems, folder, custom_reward=custom_reward),
     )
 
 

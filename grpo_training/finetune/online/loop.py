@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import Sample
+    from grpo_training.finetune.online.custom_reward import CustomReward
 
 _STATE = "trainer_state.json"
 
@@ -50,6 +51,7 @@ def train_online(
     problems: Sequence[Problem],
     run_dir: Path,
     *,
+    custom_reward: CustomReward | None = None,
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainingResult:
@@ -61,6 +63,7 @@ def train_online(
         config: the training configuration.
         problems: to sample completions for.
         run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
+        custom_reward: used in place of the task's reward, or beside it (``config.reward_weight``).
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
 
@@ -86,7 +89,9 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        reward = stack.enter_context(TaskReward(RewardEvaluator()))
+        reward = stack.enter_context(
+            TaskReward(RewardEvaluator(), custom=custom_reward, custom_weight=config.reward_weight)
+        )
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

@@ -23,6 +23,7 @@ from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
+from grpo_training.finetune.online.custom_reward import load_reward  # noqa: E402
 from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
@@ -161,6 +162,23 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_whole(model, task, t
     adapted = PeftModel.from_pretrained(load(model), result.adapter)
     assert logps(load(result.merged), rows) == pytest.approx(logps(adapted, rows), abs=1e-4)
     assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1e-2)
+
+
+def test_a_custom_reward_replaces_that_of_the_task(model, task, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def odd(completion, row):\n"
+        "    assert row['answer'] == 'even'\n"
+        "    return float(completion.split()[0][-1] in '13579') if completion.split() else 0.0\n"
+    )
+    place = f"{tmp_path / 'mine.py'}:odd"
+    config = config_of(
+        model, max_steps=8, learning_rate=2e-2, per_device_train_batch_size=32, num_generations=8, reward=place
+    )
+    train_online(config, PROBLEMS, tmp_path / "run", custom_reward=load_reward(place), stream=io.StringIO())
+    rewards = [line["reward"] for line in lines(tmp_path / "run")]
+    assert sum(rewards[-3:]) > sum(rewards[:3]) + 0.5
+    assert [line["rewards/odd/mean"] for line in lines(tmp_path / "run")] == pytest.approx(rewards)
+    assert task.checked == 0
 
 
 def test_the_model_sees_the_prompts_that_a_server_would_make(model, task, tmp_path, monkeypatch):
@@ -332,7 +350,9 @@ def test_rewards_that_never_differ_are_told_once():
     said = []
     progress = SimpleNamespace(note=said.append, step_done=lambda *_: None)
     log = SimpleNamespace(write=lambda *_: None)
-    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=log, progress=progress, stop=None)
+    callback = RunCallback(
+        kl=None, reward=SimpleNamespace(first_error=""), run_dir=ROOT, log=log, progress=progress, stop=None
+    )
     for share in [1.0] * 9 + [0.5] + [1.0] * 15:
         logs = {"loss": 0.0, "epoch": 0.1, "reward": 0.25, "frac_reward_zero_std": share}
         callback.on_log(None, SimpleNamespace(global_step=1), None, logs=logs)

@@ -64,9 +64,6 @@ def only(tokenizer, response, **changes):
     return sample, report
 
 
-# ------------------------------------------------------------------ labels
-
-
 def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenizer):
     sample, report = only(tokenizer, TrainingResponse("one two", 1.0, True))
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
@@ -113,9 +110,6 @@ def test_prompt_and_reply_together_are_what_the_pocket_model_was_asked_and_wrote
     assert sample.completion_ids[-1] == pocket.eos_token_id
 
 
-# ------------------------------------------------------------------ ids of the server
-
-
 def test_ids_and_log_probs_of_the_server_are_taken_as_they_are(tokenizer):
     stored = TrainingResponse("one two", 1.0, token_ids=(ONE, TWO, END), logprobs=(-0.1, -0.2, -0.3))
     sample, report = only(tokenizer, stored)
@@ -157,9 +151,6 @@ def test_reasoning_that_the_server_took_apart_is_still_the_same_reply(tokenizer)
     assert sample.ids_source == "server"
 
 
-# ------------------------------------------------------------------ what is left out
-
-
 def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_their_rewards(tokenizer):
     replies = [
         TrainingResponse("one", 1.0),
@@ -188,11 +179,8 @@ def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
     with pytest.raises(ConfigurationError, match="no chat template"):
         tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
     refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
-    with pytest.raises(ConfigurationError, match=r"refuses a conversation of system\nno system prompt"):
+    with pytest.raises(ConfigurationError, match=r"rejects a conversation of system\nno system prompt"):
         tokenise_groups([refused], tokenizer, settings())
-
-
-# ------------------------------------------------------------------ advantages
 
 
 def test_advantages_by_hand():
@@ -214,9 +202,6 @@ def test_the_configuration_chooses_the_scale(tokenizer):
     two = group(TrainingResponse("one", 1.0), TrainingResponse("two", 0.0))
     groups, _ = tokenise_groups([two], tokenizer, settings(scale_rewards="none"))
     assert [sample.advantage for sample in groups[0]] == [0.5, -0.5]
-
-
-# ------------------------------------------------------------------ a teacher's traces
 
 
 @pytest.fixture
@@ -270,5 +255,5 @@ def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
 
 
 def test_traces_of_another_prompt_are_refused_with_the_counts(tmp_path, trace, tokenizer):
-    with pytest.raises(InputError, match=r"No trace of .* can be imitated\n.*1  traces: made for another prompt"):
+    with pytest.raises(InputError, match=r"No trace of .* can be imitated\n.*1  traces: made with another prompt"):
         teacher(tmp_path, tokenizer, trace | {"prompt_hash": "0123456789ab"})

@@ -116,11 +116,11 @@ def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
 
 
 def test_a_run_where_nothing_can_be_scored_stops_and_one_score_in_between_saves_it(fake):
-    barren, alive = ["fault", "fault"], ["fault", "7"]
-    for texts in (barren, barren, alive, barren, barren):
+    unscored, scored = ["fault", "fault"], ["fault", "7"]
+    for texts in (unscored, unscored, scored, unscored, unscored):
         score(fake, [problem(7)] * 2, texts)
     with pytest.raises(NothingScoredError, match="last 3 batches") as stopped:
-        score(fake, [problem(7)] * 2, barren)
+        score(fake, [problem(7)] * 2, unscored)
     assert stopped.value.exit_code == 3
     assert "infra_fault 11" in stopped.value.why
 

@@ -64,11 +64,7 @@ def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
     [
         ("use_wandb: true", "report_to: wandb"),
         ("format_weight: 1.0", "traffic-signal"),
-        ("tsc_weight: 1.0", "traffic-signal"),
-        ("max_workers: 4", "traffic-signal"),
-        ("extend_seconds: 5", "traffic-signal"),
         ("sumo: {max_workers: 4, port_range: [1, 2]}", "traffic-signal"),
-        ("format_reward: {strict: 1.0}", "traffic-signal"),
         ("teacher: {temperature: 0.7}", "teacher_traces"),
         ("rce_lr_ratio: 0.1", "rce_learning_rate"),
         ("top_k: 50", "all tokens"),
@@ -134,7 +130,7 @@ def test_the_command_line_wins_over_yaml_over_defaults(tmp_path):
     assert parse("--config", str(path), "--no-gradient-checkpointing").gradient_checkpointing is False
 
 
-def test_what_is_needed_is_asked_for_by_name():
+def test_missing_required_settings_are_named():
     with pytest.raises(InputError, match="model_name_or_path is needed: --model-name-or-path .* --config"):
         parse("--dataset-path", "there")
     with pytest.raises(InputError, match="dataset_path is needed"):

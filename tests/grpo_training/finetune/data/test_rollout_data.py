@@ -84,7 +84,7 @@ def plain_prompt(problem_id):
     return generator_messages(MATH, Problem(id=problem_id, text=f"What is {problem_id}?", answer="1"), (), "full")
 
 
-def test_a_cache_becomes_groups_with_the_prompt_that_was_asked(cache):
+def test_a_cache_becomes_groups_with_the_prompt_that_was_sent(cache):
     logged = Completion(
         text="so 1", finish_reason="length", token_ids=[5, 6], logprobs=[-0.1, -0.2], ids_source="server"
     )
@@ -124,7 +124,7 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
     assert [one.problem_id for one in load(path, zero_variance="keep")[0]] == ["kept", "right", "wrong", "alone"]
 
 
-def test_torn_and_foreign_lines_are_reported_with_their_place(cache):
+def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
     path = cache(group("p1"))
     with (path / "generator_1_rollouts.jsonl").open("a") as file:
         file.write('{"problem_id": "p2", "rollouts": []}\n{"problem_id": "p3", "rol')
@@ -143,7 +143,7 @@ def test_of_a_repeated_group_the_last_complete_one_counts(cache):
     ]
 
 
-def test_reasoning_stands_before_its_reply_again(cache):
+def test_reasoning_is_put_before_its_reply(cache):
     apart = Completion(text="so 1", reasoning="hm", finish_reason="stop")
     path = cache(group("p1", rollouts=[rollout(1, 1.0, completion=apart), rollout(2, 0.0)]))
     [loaded], report = load(path)
@@ -178,7 +178,7 @@ def with_experiences(state, logprobs=None):
     return group("p1", rollouts=rollouts, policy=asked(library_version=state.version))
 
 
-def test_kept_lessons_are_those_of_the_version_that_was_asked_with(cache, library):
+def test_kept_experiences_are_those_of_the_recorded_version(cache, library):
     first, last = library
     path = cache(with_experiences(first, logprobs=[-0.5]))
     [loaded], report = load(path)
@@ -235,7 +235,7 @@ def test_a_records_generator_is_never_a_path(cache, library):
     assert "No library is called ../libraries/generator_1" in str(load(path)[1])
 
 
-def test_other_words_than_todays_are_said_with_the_style_that_was_used(cache):
+def test_a_prompt_of_another_style_is_reported_with_that_style(cache):
     compact = asked(prompt_hash=prompt_hash(MATH, "compact"))
     completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
     rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
@@ -265,7 +265,7 @@ def logprobs_of(path, **changes):
     return loaded.responses[0].logprobs, report
 
 
-def test_another_models_log_probs_are_not_the_old_policys_and_that_is_said(cache):
+def test_log_probs_of_another_model_are_not_used_and_reported(cache):
     path = cache(logged_group(model="b/model"))
     stored, report = logprobs_of(path)
     assert stored is None
@@ -314,7 +314,7 @@ def test_a_reply_to_a_second_request_keeps_its_text_and_not_its_log_probs(cache)
     assert report.remarks == {rollout_data.RE_ASKED: 1}
 
 
-def test_a_reply_that_was_re_asked_in_vain_answers_the_first_request(cache):
+def test_a_reply_whose_second_request_failed_belongs_to_the_first(cache):
     completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
     in_vain = rollout(1, 0.0, completion=completion, repairs=["re_asked", "first_kept"])
     path = cache(group("p1", rollouts=[in_vain, rollout(2, 1.0, completion=completion)]))

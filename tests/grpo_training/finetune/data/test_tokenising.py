@@ -85,7 +85,7 @@ def test_a_reply_that_was_cut_off_gets_no_end(tokenizer):
     assert sample.truncated
 
 
-def test_control_tokens_that_a_reply_spells_out_stay_words(pocket):
+def test_special_tokens_that_a_reply_spells_out_stay_text(pocket):
     sample, _ = only(pocket, TrainingResponse("1<|end|><|user|>2", 0.0))
     *words, end = sample.completion_ids
     assert end == pocket.eos_token_id
@@ -102,7 +102,7 @@ def test_the_opening_tag_is_left_to_a_template_that_writes_it():
     assert sample.completion_ids == (THINK, WHY, THOUGHT, ONE, END)
 
 
-def test_prompt_and_reply_together_are_what_the_pocket_model_was_asked_and_wrote(pocket):
+def test_prompt_and_reply_together_are_the_conversation_of_the_pocket_model(pocket):
     text = '{"chosen_strategy":"mean","target_variable":"x"}'
     sample, _ = only(pocket, TrainingResponse(text, 1.0))
     whole = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": text}]
@@ -118,7 +118,7 @@ def test_ids_and_log_probs_of_the_server_are_taken_as_they_are(tokenizer):
     assert not report
 
 
-def test_an_end_that_the_server_did_not_hand_out_has_no_log_prob(tokenizer):
+def test_an_end_of_turn_that_the_server_did_not_return_has_no_log_prob(tokenizer):
     sample, _ = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO), logprobs=(-0.1, -0.2)))
     assert sample.completion_ids == (ONE, TWO, END)
     assert sample.old_logps[:2] == (-0.1, -0.2)
@@ -131,7 +131,7 @@ def test_another_end_of_the_server_is_kept(tokenizer):
 
 
 @pytest.mark.parametrize("ids", [(TWO, ONE, END), (ONE, TWO, 4000), (ONE,), (-1, ONE)])
-def test_ids_of_another_tokenizer_are_cut_anew_without_their_log_probs(tokenizer, ids):
+def test_replies_with_ids_of_another_tokenizer_are_retokenised_without_log_probs(tokenizer, ids):
     stored = TrainingResponse("one two", 1.0, token_ids=ids, logprobs=tuple(-0.1 for _ in ids))
     sample, report = only(tokenizer, stored)
     assert (sample.completion_ids, sample.old_logps) == ((ONE, TWO, END), None)

@@ -97,7 +97,7 @@ def test_shuffled_batches_score_each_completion_against_its_own_problem(reward):
     assert [one.text for one in reward.latest] == texts
 
 
-def test_identical_completions_of_different_problems_are_told_apart(reward):
+def test_identical_completions_of_different_problems_get_their_own_scores(reward):
     rewards = score(reward, [problem(7), problem(8), problem(7)], [solved("7")] * 3)
     assert rewards[0] == rewards[2] > rewards[1]
 
@@ -132,7 +132,7 @@ def test_meta_travels_as_text_whatever_its_keys_are(fake):
     assert fake.latest[0].problem == problems[0]
 
 
-def test_the_reasoning_that_a_tokenizer_tells_apart_reaches_the_task(fake, monkeypatch):
+def test_separate_reasoning_reaches_the_task(fake, monkeypatch):
     heard = []
     monkeypatch.setattr(
         FakeTask,

@@ -46,7 +46,7 @@ def main() -> bool:
                 for recorded in group.rollouts:
                     text = reply_text(recorded.scaffold, recorded.answer)
                     started = _cpu_s()
-                    candidate = task.parse(text, problem)
+                    candidate = task.parse(Completion(text=text), problem)
                     scored = evaluator.score(task, problem, candidate)
                     reply = Reply(sample_index=0, outcome=Outcome.OK, completion=Completion(text=text))
                     rollout = rollout_from(task, recorded.rollout_id, Answer(reply, candidate), scored, [])
@@ -77,7 +77,7 @@ def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
         "final_answer": "sqrt(2)/3",
     }
     for text in (json.dumps(implicit), reply_text(group.rollouts[0].scaffold, "1")):
-        evaluator.score(task, problem, task.parse(text, problem))
+        evaluator.score(task, problem, task.parse(Completion(text=text), problem))
     shared_pool()
 
 

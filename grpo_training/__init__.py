@@ -2,6 +2,8 @@
 
 import importlib.util
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -11,5 +13,30 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
     if importlib.util.find_spec("pydantic") is None:
         sys.exit(
             "Scaffold-GRPO's dependencies are not installed in this Python environment (" + sys.prefix + ").\n"
-            "Run `make install`, then `source .venv/bin/activate`. Or run `pip install scaffold-grpo`."
+            "Run `make install`, then `source .venv/bin/activate`."
         )
+
+if TYPE_CHECKING:
+    from grpo_training.evaluation.sampling import evaluate_problems
+    from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.train import train_grpo
+else:
+    _MODULES = {
+        "GRPOTrainingConfig": "grpo_training.finetune.config",
+        "evaluate_problems": "grpo_training.evaluation.sampling",
+        "train_grpo": "grpo_training.finetune.train",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used, so that importing the package stays cheap."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+
+__all__ = [
+    "GRPOTrainingConfig",
+    "__version__",
+    "evaluate_problems",
+    "train_grpo",
+]

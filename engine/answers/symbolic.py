@@ -43,12 +43,12 @@ def judge(payload: dict[str, Any]) -> dict[str, Any]:
     """Decide on one answer.
 
     Args:
-        payload: ``answer`` and ``truth`` (cleaned texts), ``kind`` (math or physics), ``rel_tol``.
+        payload: ``answer`` and ``truth`` (cleaned texts), ``comparison`` (exact or measured), ``rel_tol``.
 
     Returns:
         ``{"correct": bool, "method": str}`` or ``{"needs": library}``.
     """
-    court = _Court(payload["kind"], payload["rel_tol"])
+    court = _Court(payload["comparison"], payload["rel_tol"])
     try:
         correct = same_shape(read_shape(payload["answer"]), read_shape(payload["truth"]), court.judge)
     except _NeedsLibrary as need:
@@ -67,18 +67,18 @@ def equivalent(payload: dict[str, str]) -> bool | None:
 class _Court:
     """Compares values with everything there is, and remembers which layer decided last."""
 
-    def __init__(self, kind: str, rel_tol: float | None) -> None:
-        self.kind, self.rel_tol = kind, rel_tol
+    def __init__(self, comparison: str, rel_tol: float | None) -> None:
+        self.comparison, self.rel_tol = comparison, rel_tol
         self.method = "text"
         self.judge = Judge(self.value, self.relation)
 
     def value(self, answer: str, truth: str) -> bool:
-        plain = same_plain_quantity if self.kind == "physics" else same_plain_value
+        plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
         decision = plain(answer, truth, self.rel_tol)
         if decision is not None:
             self.method = decision.method
             return decision.correct
-        return self.physics(answer, truth) if self.kind == "physics" else self.math(answer, truth)
+        return self.measured(answer, truth) if self.comparison == "measured" else self.exact(answer, truth)
 
     def relation(self, answer: Shape, truth: Shape) -> bool:
         self.method = "symbolic"
@@ -88,7 +88,7 @@ class _Court:
             return False
         return sign != 0 if truth.text in ("=", "!=") else sign > 0
 
-    def physics(self, answer: str, truth: str) -> bool:
+    def measured(self, answer: str, truth: str) -> bool:
         left, right = read_quantity(answer), read_quantity(truth)
         if right is not None:
             right = _with_number(right)
@@ -105,9 +105,9 @@ class _Court:
     def same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
         if answer.unit != truth.unit and "pint" not in sys.modules:
             raise _NeedsLibrary("pint")
-        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "physics")
+        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
 
-    def math(self, answer: str, truth: str) -> bool:
+    def exact(self, answer: str, truth: str) -> bool:
         (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
         if answer_unit and truth_unit and answer_unit != truth_unit:
             self.method = "units"

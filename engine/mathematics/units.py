@@ -118,13 +118,13 @@ def dimension_of(text: str) -> dict[str, float] | None:
     return dict(_dimensions(unit))
 
 
-def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "physics") -> bool:
+def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:
     """Whether a quantity is the true one, compared in the truth's unit.
 
     Args:
         answer, truth: with numbers (a formula was evaluated by the caller and put in their place).
         rel_tol: replaces the tolerance that the truth's significant figures give (``physics_tolerance``).
-        tolerance_of: ``physics``, or ``exact`` for mathematics: only float noise is granted.
+        tolerance_of: ``measured``, or ``exact``, which grants only float noise.
 
     Returns:
         False also where dimensions differ, a unit is missing, or the directions named are different ones.
@@ -138,7 +138,7 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     if converted is None:
         return False
     tolerance = Fraction(0)
-    if tolerance_of == "physics" or rel_tol is not None:
+    if tolerance_of == "measured" or rel_tol is not None:
         tolerance = physics_tolerance(truth.number, rel_tol)
     noise = _NOISE * abs(truth.number.value)
     if answer.unit != truth.unit and any(name in _STEPS for name, _ in (*answer.unit, *truth.unit)):

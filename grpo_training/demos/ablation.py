@@ -195,6 +195,7 @@ def _train(settings: AblationSettings, name: str, changes: dict[str, Any], folde
 def _ask(result: VariantResult, model: Path, problems: Sequence[Problem], seed: int) -> None:
     """One reply to each problem, drawn in this process, judged by its task."""
     from agents.generator import generator_messages
+    from engine.records import Completion
     from engine.task import task_named
     from grpo_training.pocket.evaluate import load_model
     from grpo_training.pocket.sampling import sample_replies
@@ -203,5 +204,5 @@ def _ask(result: VariantResult, model: Path, problems: Sequence[Problem], seed: 
     prompts = [generator_messages(task, problem, (), STYLE) for task, problem in zip(tasks, problems, strict=True)]
     replies = sample_replies(*load_model(model), prompts, seed=seed)
     for task, problem, reply in zip(tasks, problems, replies, strict=True):
-        verdict = task.measure(task.parse(reply, problem), problem).is_correct
+        verdict = task.evaluate(task.parse(Completion(text=reply), problem), problem).is_correct
         result.verdicts.setdefault(problem.id, []).append(float(bool(verdict)))

@@ -79,13 +79,13 @@ def extraction() -> Iterator[Finding]:
 
 def execution() -> Iterator[Finding]:
     """A right reply earns all tests and reward 1.0, a wrong one does not, by the path that training takes."""
+    from engine.records import Completion
     from engine.task import task_named
 
     problem = small_problem()
     task = task_named(problem.task)
-    task.check_problem(problem)
     for name, reply, expected in (("right", _RIGHT_REPLY, 1.0), ("wrong", _RIGHT_REPLY.replace(_RIGHT, _WRONG), 0.0)):
-        measured = task.measure(task.parse(reply, problem), problem)
+        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
         reward = measured.components.get("r_ans")
         tests = f"{measured.detail.get('passed', 0)} of {measured.detail.get('total', 0)} tests pass"
         why = f" ({measured.detail['why']})" if "why" in measured.detail else ""

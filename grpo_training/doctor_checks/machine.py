@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from engine.api_manager import LEARNERS
 from engine.errors import ScaffoldError
 from engine.shipped_files import shipped_file
-from grpo_training.cli.settings import POCKET_MODEL, ROOT
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.doctor_checks.results import failed, failure_of, passed, skipped, verdict, warned
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def api_config(path: Path) -> Iterator[Finding]:
 def _role(manager: ApiManager, role: str, local_model: str | None) -> Finding:
     if role not in (*LEARNERS, *_HELPERS):
         near = difflib.get_close_matches(role, (*LEARNERS, *_HELPERS), 1, cutoff=0.0)
-        return warned(f"{role} is no role that anybody asks", f"Did you mean {near[0]}?")
+        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
     if local_model is not None:
         from pathlib import Path
 
@@ -187,28 +187,19 @@ async def _ask(client: Any, manager: ApiManager, role: str) -> Finding:
 
 def prompts() -> Iterator[Finding]:
     """Every template of every style and task: there, readable, and asking for what its caller gives."""
-    from agents.analyst import analyst_template
-    from agents.critic import critic_template
-    from agents.generator import generator_template
+    from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
     from engine.task import known_tasks
-    from prompts import PromptTemplate
+    from prompts import prompt_styles
 
-    for style in _styles():
-        hashes = []
+    for style in prompt_styles():
+        tasks = known_tasks()
         try:
-            for task in known_tasks():
-                for template in (generator_template, critic_template, analyst_template):
-                    hashes.append(template(task, style).hash)
-            hashes.append(PromptTemplate("judge", {"problem", "scaffold"}, style).hash)
+            check_prompts(tasks, style)
+            hashes = [role_template(name, task, style).hash for task in tasks for name in TEMPLATE_NAMES]
         except ScaffoldError as error:
             yield failure_of(error, f"prompt style {style}")
         else:
             yield passed(f"prompt style {style}: {len(set(hashes))} prompts for {len(known_tasks())} kinds of task")
-
-
-def _styles() -> list[str]:
-    home = ROOT / "prompts"
-    return ["full", *sorted(path.name for path in home.iterdir() if path.is_dir() and any(path.glob("*.j2")))]
 
 
 # ------------------------------------------------------------------ files
@@ -250,6 +241,7 @@ def _traces(path: Path) -> Iterator[Finding]:
     from agents.generator import prompt_hash
     from engine.storage.append_log import LineReader
     from engine.task import known_tasks
+    from prompts import prompt_styles
 
     lines = list(islice(LineReader(path).read(to_the_end=True), _ROWS_LOOKED_AT))
     traces = [trace for line in lines if (trace := _trace(line)) is not None]
@@ -258,7 +250,7 @@ def _traces(path: Path) -> Iterator[Finding]:
         f"{path.name}: {len(traces)} of the first {len(lines)} lines are whole traces",
         "The command that made it mends a torn last line by itself; other broken lines are left out.",
     )
-    now = {prompt_hash(task, style) for task in known_tasks() for style in _styles()}
+    now = {prompt_hash(task, style) for task in known_tasks() for style in prompt_styles()}
     others = {trace.prompt_hash for trace in traces} - now
     if others:
         yield warned(

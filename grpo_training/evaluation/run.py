@@ -73,8 +73,6 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     lessons = _lessons(settings.experiences)
     arms = arms_of(settings)
     facts = _facts(settings, problems, lessons, arms)

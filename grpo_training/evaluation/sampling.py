@@ -195,10 +195,10 @@ def _judge(scorer: RewardEvaluator, task: Task, problem: Problem, reply: Reply) 
         reply.sample_index,
         scored.outcome,
         None if is_open else scored.is_correct,
-        candidate.answer,
-        candidate.fault,
+        scored.answer,
+        scored.fault,
         reply.completion,
-        is_readable=candidate.outcome is Outcome.OK,
+        is_readable=candidate.outcome is Outcome.OK and scored.outcome is not Outcome.MODEL_FAULT,
     )
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
-from engine.task import task_named
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
@@ -95,8 +94,6 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     if config.dataset is None:
         raise InputError("mode online needs dataset: the problems to sample completions for")
     problems = load_problems(config.dataset, max_problems=config.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     check_model(config)
     print_plan(online_plan(config, problems))
     if config.dry_run:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from agents.critic import CriticAgent, critic_template
 from engine.errors import InputError
 from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Sampling, timestamp
-from engine.reward_evaluator import GENERATOR_WEIGHTS, fusion_baseline
-from engine.statistics.groups import combine_rewards, group_stats
+from engine.reward_evaluator import fusion_baseline, task_total
+from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_fusions, read
-from engine.task import task_named
+from engine.task import DEFAULT_TASK, task_named
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.generator_caches import GeneratorCaches
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from agents.critic import FusedCandidate
     from engine.experience.state import LibraryState
-    from engine.records import Candidate, Problem
+    from engine.records import Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
@@ -64,8 +64,7 @@ class CriticLearner(Learner[list[Fusion]]):
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
-        default_task = task_named(RolloutGroup.model_fields["task"].default)
-        self.prompt_hash = critic_template(default_task, settings.prompts).hash
+        self.prompt_hash = critic_template(task_named(DEFAULT_TASK), settings.prompts).hash
         self._done: dict[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
 
@@ -173,7 +172,7 @@ class FusionProducer:
         inputs = await asyncio.to_thread(_read_inputs, self._session, problem, group)
         if isinstance(inputs, Fault):
             return inputs
-        fused = await self._agent.fuse(task, problem, generator, inputs.candidates, state.experiences)
+        fused = await self._agent.fuse(task, problem, generator, inputs.scored, state.experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
         score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
@@ -198,16 +197,16 @@ class FusionProducer:
             ground_truth=problem.answer,
             generator_id=generator,
             fused_scaffold=task.to_record(candidate),
-            final_answer=candidate.answer,
+            final_answer=score.answer,
             is_correct=score.is_correct,
             rewards=score.rewards,
             timestamp=timestamp(),
             task=problem.task,
             epoch=step.epoch,
             outcome=score.outcome,
-            fault=candidate.fault,
+            fault=score.fault,
             completion=fused.reply.completion if fused.reply else None,
-            answer_source=candidate.answer_source,
+            answer_source=score.answer_source,
             stated_answer=candidate.stated_answer,
             merged=fused.merged,
             inputs_hash=_inputs_hash(group),
@@ -246,7 +245,7 @@ def _inputs_hash(group: RolloutGroup) -> str:
 
 @dataclass(frozen=True)
 class _Inputs:
-    candidates: list[Candidate]
+    scored: list[Scored]
     baseline: Baseline | None
 
 
@@ -256,14 +255,13 @@ def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _In
     They are scored again, so that inputs from any program and their fusion are measured in the same way.
     """
     task = task_named(problem.task)
-    candidates, totals = [], []
+    inputs, totals = [], []
     for rollout in group.rollouts:
         stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
         candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
         scored = session.evaluator.score(task, problem, candidate)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
-        components = {name: getattr(scored.rewards, name) for name in GENERATOR_WEIGHTS}
-        candidates.append(candidate)
-        totals.append(combine_rewards(components, GENERATOR_WEIGHTS) or 0.0)
-    return _Inputs(candidates, fusion_baseline([candidate.answer for candidate in candidates], totals))
+        inputs.append(scored)
+        totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
+    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
 from engine.records import Problem, Rewards
+from engine.task import task_named
 
 if TYPE_CHECKING:
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal
@@ -110,5 +111,6 @@ class ExperienceExtractor:
             rollouts=len(group.attempts),
             correct=group.correct,
             stats=group.stats,
+            leaks_answer=task_named(step.problem.task).leaks_answer,
         )
         return self.library.commit_step(outcome, proposal.operations if proposal else [])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
-from engine.records import Fault, Policy, Rewards, RolloutGroup, Sampling, timestamp
+from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
 from engine.task import task_named
@@ -88,8 +88,6 @@ class GeneratorLearner(Learner[RolloutGroup]):
 def _steps(settings: GeneratorSettings) -> list[Step]:
     """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     ordered = [(0, problem) for problem in problems]
     for epoch in range(1, settings.epochs):
         shuffled = list(problems)
@@ -198,14 +196,11 @@ class RolloutProducer:
 
 def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
     """A complete group as the loop takes it. Uses only the record, so that a resumed run sees the same."""
-    rollouts = group.rollouts
+    task, rollouts = task_named(group.task), group.rollouts
     return ScoredGroup(
         record=group,
-        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
-        rewards=[
-            Rewards(r_ans=item.r_ans, r_logic=item.r_logic, r_graph=item.r_graph, r_total=item.r_total)
-            for item in rollouts
-        ],
+        attempts=[attempt_from_rollout(task, rollout) for rollout in rollouts],
+        rewards=[item.rewards for item in rollouts],
         stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
         experience_ids=rollouts[0].experience_ids,
         is_kept=is_kept,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.state import EMPTY, LibraryState
-from engine.records import Fault, Outcome, Rewards
+from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
@@ -124,8 +124,9 @@ class LearningLoop(Generic[RecordT]):
         self.re_asked += group.re_asked
         self.repaired += group.repaired
         self.with_logprobs += group.with_logprobs
-        names = [name for name in Rewards.model_fields if name != "r_total"]
-        for alarm in self._watch.feed({name: [getattr(rewards, name) for rewards in group.rewards] for name in names}):
+        members = [rewards.by_name() for rewards in group.rewards]
+        names = dict.fromkeys(name for member in members for name in member)
+        for alarm in self._watch.feed({name: [member.get(name) for member in members] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
     def _show(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None, result: StepResult) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agents.analyst import Attempt
 from engine.errors import ConfigurationError, InputError
 from engine.records import Rollout
+from engine.task import task_named
 
 if TYPE_CHECKING:
     from agents.chat import Answer
@@ -26,16 +27,17 @@ def rollout_from(
     return Rollout(
         rollout_id=rollout_id,
         scaffold=task.to_record(candidate),
-        answer=candidate.answer,
+        answer=score.answer,
         is_correct=score.is_correct,
         r_ans=rewards.r_ans,
         r_logic=rewards.r_logic,
         r_graph=rewards.r_graph,
         r_total=total_of(rewards),
+        components=rewards.components,
         outcome=score.outcome,
-        fault=candidate.fault,
+        fault=score.fault,
         completion=answer.reply.completion,
-        answer_source=candidate.answer_source,
+        answer_source=score.answer_source,
         stated_answer=candidate.stated_answer,
         repairs=[
             *candidate.repairs,
@@ -61,23 +63,22 @@ def total_of(rewards: Rewards | Rollout) -> float:
     return rewards.r_total
 
 
-def attempt_from_rollout(rollout: Rollout) -> Attempt:
+def attempt_from_rollout(task: Task, rollout: Rollout) -> Attempt:
     """A rollout as the analyst sees it. Uses only the record, so that a resumed run asks the same."""
-    return _attempt(rollout, rollout.scaffold, rollout.answer, rollout.r_total)
+    return _attempt(task, rollout, rollout.scaffold, rollout.answer, rollout.r_total)
 
 
 def attempt_from_fusion(fusion: Fusion) -> Attempt:
     """A fusion as the analyst sees it."""
-    return _attempt(fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
+    return _attempt(task_named(fusion.task), fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
 
 
-def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
+def _attempt(task: Task, record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
     text = scaffold if isinstance(scaffold, str) else None
     if text is None and record.completion is not None:
         text = record.completion.text
     remarks = [] if record.fault is None else [record.fault.kind]
-    if record.answer_source == "executed" and record.stated_answer not in (None, answer):
-        remarks.append(f"its graph gives {answer}, its text says {record.stated_answer}")
+    remarks += task.record_remarks(answer, record.answer_source, record.stated_answer)
     remarks += record.reward_detail.get("remarks", [])
     return Attempt(
         text=(text or "(no text)")[:_ATTEMPT_CHARS],

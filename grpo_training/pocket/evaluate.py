@@ -126,12 +126,13 @@ def judge(conversation: Conversation, reply: str) -> Judged:
         if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
             return Judged(conversation, reply, False, False)
         return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
+    from engine.records import Completion
     from engine.tasks.math.task import TASK
 
     problem = conversation.instance.problem
-    candidate = TASK.parse(reply, problem)
-    is_right = bool(TASK.measure(candidate, problem).is_correct)
-    return Judged(conversation, reply, candidate.scaffold is not None, is_right)
+    candidate = TASK.parse(Completion(text=reply), problem)
+    is_right = bool(TASK.evaluate(candidate, problem).is_correct)
+    return Judged(conversation, reply, candidate.content is not None, is_right)
 
 
 def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:

@@ -184,7 +184,6 @@ def _only_task(problems: Sequence[Problem]) -> Task:
     task = task_named(names[0])
     for problem in problems:
         facts_of(problem)  # traces are programs
-        task.check_problem(problem)
     return task
 
 

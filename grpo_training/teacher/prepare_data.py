@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _load(settings: PrepareSettings, drops: DropList) -> list[Problem]:
     from tqdm import tqdm
 
-    from engine.datasets import load_code_set
+    from engine.datasets import load_dataset
     from engine.errors import MissingInputError
 
     names = ["mbpp"]
@@ -102,7 +102,7 @@ def _load(settings: PrepareSettings, drops: DropList) -> list[Problem]:
     for name in names:
         with tqdm(desc=f"reading {name}", unit=" rows", mininterval=0.5) as bar:
             try:
-                found = load_code_set(name, public_tests=settings.public_tests, row_read=bar.update)
+                found = load_dataset(f"{name}?public_tests={settings.public_tests}", row_read=bar.update)
             except MissingInputError as error:
                 skip = " Or leave APPS out with --skip_apps." if name != "mbpp" else ""
                 raise MissingInputError(error.what, why=error.why, fix=error.fix + skip) from None

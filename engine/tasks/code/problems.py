@@ -20,6 +20,7 @@ from engine.reading.python_syntax import parse
 from engine.records import Problem
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, from_literal, to_literal
+from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
 """Characters of a problem's tests; tests beyond it are left out, and counted in ``meta``."""
@@ -37,14 +38,6 @@ _COMPARISONS = {
 """What ``cmp`` of a test may be, as :mod:`engine.tasks.code.program_tests` defines it."""
 
 _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
-
-
-class UnusableRowError(InputError):
-    """A row that cannot become a problem; ``reason`` is a short code for counting."""
-
-    def __init__(self, reason: str, why: str) -> None:
-        self.reason = reason
-        super().__init__(why)
 
 
 @dataclass(frozen=True)

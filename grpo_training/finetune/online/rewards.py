@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
 from engine.errors import ScaffoldError
-from engine.records import Outcome, Problem
+from engine.records import Completion, Outcome, Problem
 from engine.task import task_named
 from grpo_training.finetune.data.rollout_data import join_reasoning
 
@@ -173,8 +173,8 @@ class TaskReward:
                 components = {} if own is None else {self._custom.name: own}
                 return ScoredCompletion(problem, text, tuple(token_ids), own, components, None, Outcome.OK)
         task = task_named(kind)
-        scored = self._evaluator.score(task, problem, task.parse(text, problem, reasoning))
-        components = scored.rewards.model_dump(exclude={"r_total"}, exclude_none=True)
+        scored = self._evaluator.score(task, problem, task.parse(Completion(text=text, reasoning=reasoning), problem))
+        components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
         reward = scored.rewards.r_total if scored.outcome.carries_reward else None
         if self._custom is not None and own is not None:
             components[self._custom.name] = own

@@ -140,9 +140,6 @@ def test_diff_tells_added_deleted_and_modified(two):
     assert diff(two, reduce(two, step(used=["G1-001"]))) == []
 
 
-# ------------------------------------------------------------------ what code disposes
-
-
 @pytest.mark.parametrize(
     ("proposal", "code"),
     [

@@ -66,9 +66,6 @@ def journal(tmp_path):
     journal.close()
 
 
-# ------------------------------------------------------------------ good weather
-
-
 async def test_samples_come_in_one_request_and_each_with_its_index(journal):
     app = chat_app(answer)
     async with client_of(app, journal, {"price_in": 1.0, "price_out": 2.0}) as client:
@@ -189,9 +186,6 @@ async def test_token_ids_and_logprobs_are_asked_for_and_kept(journal):
         assert found == [replies[1]]
 
 
-# ------------------------------------------------------------------ what endpoints cannot do
-
-
 async def test_an_endpoint_that_ignores_n_is_asked_one_by_one_and_that_is_remembered(journal):
     app = chat_app(answer, ignores_n=True)
     async with serve(app) as url:
@@ -253,9 +247,6 @@ async def test_a_slow_first_request_does_not_hold_the_others_for_long(journal):
         began = time.monotonic()
         await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(5)))
         assert time.monotonic() - began < 2.8
-
-
-# ------------------------------------------------------------------ bad weather
 
 
 async def run_all(app, journal, count=80, **options):
@@ -419,9 +410,6 @@ async def test_a_role_that_is_not_configured_is_named():
             await client.sample(ask("q", role="generator_2"), [0])
 
 
-# ------------------------------------------------------------------ waiting, in virtual time
-
-
 class VirtualTime:
     """Sleeping takes no time but moves the clock."""
 
@@ -495,9 +483,6 @@ async def test_a_wait_longer_than_all_patience_is_not_begun(journal):
     ) as client:
         (reply,) = await client.sample(ask("q"), [0])
     assert (reply.outcome, reply.fault.kind, time_.slept) == (Outcome.INFRA_FAULT, "http_429", [])
-
-
-# ------------------------------------------------------------------ concurrency, limits, budget
 
 
 async def test_concurrency_grows_from_its_start_and_keeps_the_endpoints_maximum(journal):
@@ -608,9 +593,6 @@ async def test_attempts_that_failed_but_cost_are_counted(journal):
         assert (usage.attempts, usage.prompt_tokens, usage.completion_tokens) == (3, 7 + 7 + 11, 3)
         assert client.counters.prompt_tokens == 25
         assert budget.spent_tokens == 28
-
-
-# ------------------------------------------------------------------ ends
 
 
 async def test_a_cancelled_run_leaks_no_slot_and_loses_no_reply_that_came(journal):

@@ -39,9 +39,6 @@ def ask(**changes):
     return ChatRequest(**fields)
 
 
-# ------------------------------------------------------------------ keys
-
-
 def test_the_key_of_a_request_is_stable_over_versions():
     """The text that is hashed, written out: another key would pay for everything again."""
     request = ask(sampling=Sampling(temperature=0.3, seed=7), json_schema={"type": "object"})
@@ -70,9 +67,6 @@ def test_what_decides_a_reply_is_in_the_key_and_nothing_else():
         one(ask(messages=(Message(role="user", content="7 × 8?"), Message(role="user", content="")))),
     ]
     assert len({plain, *others}) == 1 + len(others)
-
-
-# ------------------------------------------------------------------ storing
 
 
 async def test_what_was_put_is_found_by_another_journal_of_the_same_file(journal, path):
@@ -193,9 +187,6 @@ def test_a_journal_of_a_newer_version_is_refused(path):
         ResponseJournal(path)
 
 
-# ------------------------------------------------------------------ capabilities
-
-
 def test_abilities_are_remembered_for_a_while_per_address_and_model(journal, path):
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n", "seed"]})
@@ -205,8 +196,6 @@ def test_abilities_are_remembered_for_a_while_per_address_and_model(journal, pat
     assert other.capabilities("http://a/v1", "m", -1.0) == {}
     other.close()
 
-
-# ------------------------------------------------------------------ several processes, killed processes
 
 WRITER = textwrap.dedent("""
     import asyncio, hashlib, os, sys, time

@@ -49,9 +49,6 @@ def drawn_completions(content, keys, **changes):
     return completions(read_reply(content), ENDPOINT, keys, **given)
 
 
-# ------------------------------------------------------------------ the request
-
-
 def test_a_body_asks_for_all_that_the_request_wants():
     names = optional_names(REQUEST, 3, Capabilities())
     assert request_body(REQUEST, ENDPOINT, names, 2, 3) == {
@@ -90,9 +87,6 @@ def test_abilities_survive_being_stored_and_unknown_names_do_not():
     facts = {"proven": ["chat", "flying"], "dropped": ["chat", "n"]}
     assert Capabilities.from_facts(facts) == Capabilities(frozenset({"chat"}), frozenset({"n"}))
     assert capabilities.without("seed").proven == frozenset({"chat"})
-
-
-# ------------------------------------------------------------------ the reply
 
 
 def test_one_choice_becomes_one_completion():

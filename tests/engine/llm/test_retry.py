@@ -25,9 +25,6 @@ def decide(status, message="", headers=None, **asked):
     return classify_status(status, headers or {}, {"message": message, **fields}, RequestContext(now=NOW, **asked))
 
 
-# ------------------------------------------------------------------ headers
-
-
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -80,9 +77,6 @@ def test_waits_are_read_in_every_form(value, seconds):
 )
 def test_the_servers_word_comes_first_then_the_largest_reset_that_matters(headers, seconds):
     assert wait_from_headers(headers, NOW) == (None if seconds is None else pytest.approx(seconds))
-
-
-# ------------------------------------------------------------------ statuses
 
 
 @pytest.mark.parametrize(
@@ -201,9 +195,6 @@ def test_any_body_can_be_read(body):
     assert classify_status(502, {}, body, RequestContext()).action is RetryAction.RETRY
 
 
-# ------------------------------------------------------------------ exceptions
-
-
 def test_exceptions_without_a_status_are_transient_and_strange_ones_rise():
     assert classify_exception(TimeoutError(), RequestContext()).code == "timeout"
     assert classify_exception(aiohttp.ServerDisconnectedError(), RequestContext()).code == "connection"
@@ -216,9 +207,6 @@ def test_the_innermost_cause_tells_a_reset_from_a_timeout():
     assert classify_exception(outer, RequestContext()).code == "connection"
     outer.__cause__ = aiohttp.SocketTimeoutError()
     assert classify_exception(outer, RequestContext()).code == "timeout"
-
-
-# ------------------------------------------------------------------ waits
 
 
 def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from engine.records import Completion
 from grpo_training.demos.ablation import PLAIN, VariantResult, table, teacher_traces
 
 
@@ -26,7 +27,7 @@ def test_the_teacher_of_the_ablation_is_right():
     for trace in traces[::12]:
         problem = problems[trace["task_id"]]
         task = task_named(problem.task)
-        assert task.measure(task.parse(trace["full_response"], problem), problem).is_correct
+        assert task.evaluate(task.parse(Completion(text=trace["full_response"]), problem), problem).is_correct
         assert problem.text in trace["messages"][-1]["content"]
 
 

@@ -160,7 +160,7 @@ def test_a_second_demo_in_one_folder_is_refused_before_it_touches_anything(monke
     def local_server(model, **options):
         starts.append(model)
         if len(starts) == 1:
-            with pytest.raises(LockHeldError, match="Another process writes"):
+            with pytest.raises(LockHeldError, match="is locked by another process"):
                 demo.main(["--output", str(tmp_path)])
         raise EnoughError
         yield

@@ -206,7 +206,7 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     [missing] = [finding for text, finding in by_text.items() if text.startswith("API key not found for generator_3")]
     assert missing.level is Level.FAIL
     assert "NO_SUCH_KEY" in missing.text
-    assert by_text["critick is no role that anybody asks"].fix == "Did you mean critic?"
+    assert by_text[f"Unknown role 'critick' in {path}"].fix == "Did you mean 'critic'?"
     assert by_text[f"analyst: the model in {tmp_path}"].level is Level.FAIL  # no model lies there
     assert by_text["critic is not configured"].level is Level.WARN
     assert not any("can be read by other users" in text for text in by_text)

@@ -173,7 +173,7 @@ def test_two_of_the_same_generator(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         with (
             RolloutStore(world.cache / "generator_1_rollouts.jsonl").hold(),
-            pytest.raises(LockHeldError, match="It is process"),
+            pytest.raises(LockHeldError, match="held by process"),
         ):
             world.generate(1, aime2024)
         assert world.generate(1, aime2024, "--max-problems", 1) == 0

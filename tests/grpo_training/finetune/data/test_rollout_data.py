@@ -232,7 +232,7 @@ def test_a_records_generator_is_never_a_path(cache, library):
     path = cache(
         with_experiences(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2")
     )
-    assert "No library is called ../libraries/generator_1" in str(load(path)[1])
+    assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
 
 
 def test_a_prompt_of_another_style_is_reported_with_that_style(cache):

@@ -21,6 +21,7 @@ from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
+from engine.tasks.math.task import MathTask  # noqa: E402
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
 from grpo_training.finetune.online.custom_reward import load_reward  # noqa: E402
@@ -37,26 +38,23 @@ POCKET = ROOT / "data/models/pocket"
 PROBLEMS = [Problem(id=f"p{number}", text=f"w{number} w{number + 1}", answer="even") for number in range(8)]
 
 
-class EchoTask:
+class EchoTask(MathTask):
     """Right is a reply whose first word has an even number; ``ends`` says how the n-th check ends."""
 
-    name, prompts, prompt_variables = "echo", "", frozenset({"answer_form"})
+    answer_form = "a word"
 
     def __init__(self):
         self.checked, self.ends = 0, lambda number: Outcome.OK
 
-    def prompt_values(self, problem):
-        return {"answer_form": "a word"}
+    def parse(self, completion, problem):
+        return Candidate(outcome=Outcome.OK, stated_answer=completion.text)
 
-    def parse(self, text, problem, reasoning=None):
-        return Candidate(outcome=Outcome.OK, answer=text)
-
-    def measure(self, candidate, problem):
+    def evaluate(self, candidate, problem):
         self.checked += 1
         outcome = self.ends(self.checked)
-        words = candidate.answer.split()
+        words = candidate.stated_answer.split()
         right = bool(words) and words[0][-1] in "02468"
-        return Measurement({"r_ans": float(right)} if outcome is Outcome.OK else {}, right, outcome)
+        return Measurement({"r_ans": float(right)} if outcome is Outcome.OK else {}, right, outcome=outcome)
 
 
 @pytest.fixture(scope="module", autouse=True)

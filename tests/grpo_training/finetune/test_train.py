@@ -60,10 +60,10 @@ def flags(tmp_path, data, *more, model=POCKET):
     return [*given, "--validation-share", "0", *more]
 
 
-def test_help_needs_no_heavy_library():
+def test_help_and_the_public_names_need_no_heavy_library():
     code = (
         "import sys; sys.argv = ['train', '--help']\n"
-        "from grpo_training.train import main\n"
+        "from grpo_training.train import GRPOTrainingConfig, load_config, main, train_grpo\n"
         "try: main()\n"
         "except SystemExit: print(sorted({'torch', 'transformers', 'trl', 'peft', 'datasets'} & set(sys.modules)))"
     )

@@ -18,7 +18,7 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
-from engine.task import task_named
+from engine.task import load_task, task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluation.files import FORMAT, ResultFiles
@@ -72,7 +72,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems)
+    task = None if settings.task is None else load_task(settings.task)
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
     lessons = _lessons(settings.experiences)
     arms = arms_of(settings)
     facts = _facts(settings, problems, lessons, arms)

@@ -29,7 +29,10 @@ class EvaluateSettings(ResumableSettings):
     adapter: Path | None = Field(None, description="a PEFT LoRA folder on top of it")
     base_model: Path | None = Field(None, description="a model to compare with, on the same problems")
     role: str | None = Field(None, description="instead of a folder, the endpoint of this role of the api config")
-    dataset: str = Field("quickstart:test", description="quickstart:test, aime2024, mbpp, or the path of a JSONL file")
+    dataset: str = Field("quickstart:test", description="name of a dataset, or a JSONL file")
+    task: str | None = Field(
+        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
+    )
     max_problems: Positive | None = Field(None, description="how many problems; all by default")
     num_samples: Positive = Field(10, description="samples per problem")
     k_values: tuple[Positive, ...] = Field((1, 5, 10), min_length=1, description="the k of pass@k, such as 1 5 10")

@@ -23,7 +23,7 @@ _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"reward", "reward_weight"})
+_ADDED_LATER = frozenset({"task", "reward", "reward_weight"})
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -96,6 +96,7 @@ class GRPOTrainingConfig(ResumableSettings):
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
+    task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
@@ -149,10 +150,11 @@ class GRPOTrainingConfig(ResumableSettings):
 
     # the reward (online)
     reward: str | None = Field(
-        None, description="custom reward function, module:function or file.py:function, called as f(completion, row)"
+        None,
+        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
     )
     reward_weight: float = Field(
-        1.0, gt=0, le=1, description="share of the custom reward; the task's reward has the rest. 1: it replaces it"
+        1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"
     )
 
     # the policy loss
@@ -234,17 +236,17 @@ class GRPOTrainingConfig(ResumableSettings):
     run_name: str | None = Field(None, description="run name in the tracker")
     dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _reward_is_a_place(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
+        return value
+
     @field_validator("lora_target_modules", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @field_validator("reward", mode="before")
-    @classmethod
-    def _is_no_section(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            raise ValueError(f"a section is not supported: {_TRAFFIC}")
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

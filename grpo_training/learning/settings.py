@@ -35,6 +35,9 @@ class LearnerSettings(ClientSettings, ResumableSettings):
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
+    task: str | None = Field(
+        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
+    )
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     capacity: Positive = Field(64, description="maximum experiences of a library")
     weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
@@ -64,7 +67,7 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("dataset", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
+            *("dataset", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
             *("prompts", "logprobs"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
@@ -72,7 +75,7 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": _ENDPOINTS,
     }
 
-    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, mbpp, apps, or a JSONL file")
+    dataset: str = Field("aime2024", description="name of a dataset, or a JSONL file; an unknown name lists all")
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
@@ -93,15 +96,16 @@ class GeneratorSettings(LearnerSettings):
         return GENERATOR_FINGERPRINT_FIELDS
 
     def fingerprint(self) -> dict[str, Any]:
-        """With several epochs also the number of problems, since it changes the order of the steps."""
-        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
+        """With the task if one is given, and with several epochs the number of problems, which changes the order."""
+        epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
+        return super().fingerprint() | epochs | ({} if self.task is None else {"task": self.task})
 
 
 class CriticSettings(LearnerSettings):
     """Settings of ``python -m grpo_training.critic``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "fusion and sampling": ("generators", "follow", "temperature", "max_tokens", "seed", "prompts"),
+        "fusion and sampling": ("generators", "task", "follow", "temperature", "max_tokens", "seed", "prompts"),
         "learning": (
             *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
             "weight_judge",

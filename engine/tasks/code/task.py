@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome
 from engine.task import Dataset, Measurement, Task, TaskMerge
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
@@ -160,6 +161,10 @@ class CodeTask(Task[Program]):
                 "tests": dict(Counter(str(each) for each in report.statuses)),
             },
         )
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away a value that a test expects."""
+        return any(holds_answer(content, test["expected"]) for test in facts_of(problem).tests if "expected" in test)
 
     def show(self, candidate: Candidate[Program]) -> str:
         """The program; the reply if there is none."""

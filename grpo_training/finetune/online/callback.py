@@ -106,7 +106,7 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self._check_reward_spread(logs)
         if self._reward.first_error and not self._noted_error:
             self._noted_error = True
-            self._progress.note(f"The custom reward failed for a completion: {self._reward.first_error}")
+            self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
 
     def _check_reward_spread(self, logs: dict[str, Any]) -> None:
         """Note once that rewards have not differed within any group for many logs, so that nothing is learned."""

@@ -28,6 +28,7 @@ from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
+from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import Sample
-    from grpo_training.finetune.online.custom_reward import CustomReward
 
 _STATE = "trainer_state.json"
 
@@ -51,7 +51,6 @@ def train_online(
     problems: Sequence[Problem],
     run_dir: Path,
     *,
-    custom_reward: CustomReward | None = None,
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainingResult:
@@ -63,7 +62,6 @@ def train_online(
         config: the training configuration.
         problems: to sample completions for.
         run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
-        custom_reward: used in place of the task's reward, or beside it (``config.reward_weight``).
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
 
@@ -89,9 +87,8 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        reward = stack.enter_context(
-            TaskReward(RewardEvaluator(), custom=custom_reward, custom_weight=config.reward_weight)
-        )
+        custom = None if config.reward is None else load_reward(config.reward)
+        reward = stack.enter_context(TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight))
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

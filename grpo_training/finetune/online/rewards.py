@@ -16,13 +16,12 @@ from agents.generator import generator_messages
 from engine.errors import ScaffoldError
 from engine.records import Completion, Outcome, Problem
 from engine.task import task_named
-from grpo_training.finetune.data.rollout_data import join_reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from engine.reward_evaluator import RewardEvaluator
-    from grpo_training.finetune.online.custom_reward import CustomReward
+    from engine.reward_evaluator import RewardEvaluator, Scored
+    from engine.task import Task
 
 PATIENCE = 3
 WORKERS = 8
@@ -46,7 +45,7 @@ class ScoredCompletion:
         components: reward components by name.
         is_correct: the verdict of the verifier.
         outcome: how parsing and scoring ended.
-        error: the exception of a custom reward; empty without one.
+        error: why it could not be scored, if that is known.
     """
 
     problem: Problem
@@ -92,9 +91,9 @@ class TaskReward:
 
     Args:
         evaluator: weights the components.
-        custom: a custom reward, called from several threads.
-        custom_weight: its share of the reward. At 1 the task is not evaluated; below, ``r_total`` of the task has
-            the rest.
+        custom: scores completions by a custom reward function, from several threads.
+        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
+            has the rest.
         workers: completions that are scored at a time.
         patience: consecutive batches without any score after which the run is stopped.
     """
@@ -105,7 +104,7 @@ class TaskReward:
         self,
         evaluator: RewardEvaluator,
         *,
-        custom: CustomReward | None = None,
+        custom: Task[Any] | None = None,
         custom_weight: float = 1.0,
         workers: int = WORKERS,
         patience: int = PATIENCE,
@@ -162,25 +161,24 @@ class TaskReward:
     ) -> ScoredCompletion:
         problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
         text, reasoning = _text_of(completion)
-        own = None
-        if self._custom is not None:
-            try:
-                own = self._custom(join_reasoning(reasoning, text), problem)
-            except Exception as error:  # noqa: BLE001 - user code; the completion has no reward, and the error is shown
-                message = f"{type(error).__name__}: {error}"
-                return ScoredCompletion(problem, text, tuple(token_ids), None, {}, None, Outcome.INFRA_FAULT, message)
-            if self._custom_weight == 1.0 or own is None:
-                components = {} if own is None else {self._custom.name: own}
-                return ScoredCompletion(problem, text, tuple(token_ids), own, components, None, Outcome.OK)
-        task = task_named(kind)
-        scored = self._evaluator.score(task, problem, task.parse(Completion(text=text, reasoning=reasoning), problem))
-        components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-        reward = scored.rewards.r_total if scored.outcome.carries_reward else None
-        if self._custom is not None and own is not None:
-            components[self._custom.name] = own
-            if reward is not None:
-                reward = self._custom_weight * own + (1 - self._custom_weight) * reward
-        return ScoredCompletion(problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome)
+        scored = self._score_by(self._custom or task_named(kind), problem, text, reasoning)
+        components, reward = _components(scored), _reward(scored)
+        if self._custom is not None and self._custom_weight < 1:
+            of_task = self._score_by(task_named(kind), problem, text, reasoning)
+            components = _components(of_task) | ({} if reward is None else {"custom": reward})
+            total = _reward(of_task)
+            if reward is not None and total is not None:
+                reward = self._custom_weight * reward + (1 - self._custom_weight) * total
+            else:
+                reward = None
+        error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
+        return ScoredCompletion(
+            problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome, error
+        )
+
+    def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:
+        candidate = task.parse(Completion(text=text, reasoning=reasoning), problem)
+        return self._evaluator.score(task, problem, candidate)
 
     def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
@@ -189,12 +187,20 @@ class TaskReward:
         self._unscored_batches += 1
         if self._unscored_batches >= self._patience:
             counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
-            error = f" First error of the custom reward: {self.first_error}." if self.first_error else ""
+            error = f" First error: {self.first_error}." if self.first_error else ""
             raise NothingScoredError(
                 f"None of the last {self._unscored_batches} batches of completions could be scored",
                 why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
                 fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
             )
+
+
+def _components(scored: Scored) -> dict[str, float]:
+    return {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+
+
+def _reward(scored: Scored) -> float | None:
+    return scored.rewards.r_total if scored.outcome.carries_reward else None
 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:

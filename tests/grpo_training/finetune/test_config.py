@@ -76,6 +76,11 @@ def test_keys_that_are_not_taken_are_refused_by_name_with_the_reason(tmp_path, l
         from_text(tmp_path, SEED_YAML + line)
 
 
+def test_a_section_of_rewards_is_no_reward_function(tmp_path):
+    with pytest.raises(InputError, match=r"reward: .*expected FILE\.py:NAME .*traffic-signal"):
+        from_text(tmp_path, SEED_YAML + "reward: {format_weight: 0.5}")
+
+
 def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
     read = from_text(
         tmp_path,
@@ -102,7 +107,6 @@ output:
         ("learning_rat: 1", r"run.yaml: unknown key 'learning_rat'\nDid you mean 'learning_rate'\?"),
         ("lora: {rnak: 8}", r"run.yaml: unknown key 'lora.rnak'"),
         ("lora: 8", "run.yaml: lora is a heading"),
-        ("reward: {format_weight: 0.5}", "run.yaml: reward: .*belongs to the rewards of the traffic-signal task"),
         ("r: 8", "unknown key 'r'"),
         ("kl_coeff: 0.1\nbeta: 0.2", "run.yaml: beta says once more what kl_coeff says"),
         ("loss_type: dapoo", "run.yaml: loss_type: .*'dapoo'"),

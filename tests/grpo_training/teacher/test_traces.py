@@ -18,7 +18,7 @@ from engine.errors import (
 )
 from engine.llm.retry import RetryPolicy
 from engine.records import Usage
-from grpo_training.teacher import generate as generate_teacher_traces
+from grpo_training import generate_teacher_traces
 from grpo_training.teacher.traces import (
     KeptTrace,
     TeacherMetadata,
@@ -51,9 +51,6 @@ def trace(index, code="f = 1", *, thinking=None, status="ok", verdict=PASSED, fi
 
 def decided(traces, kept=(), most=2, max_chars=1000):
     return [one.rejected or "accepted" for one in accept(traces, kept, most=most, max_chars=max_chars)]
-
-
-# ------------------------------------------------------------------ acceptance
 
 
 def test_each_reason_not_to_imitate_a_trace():
@@ -103,9 +100,6 @@ def test_programs_that_differ_in_layout_comments_and_docstrings_only_are_the_sam
     assert code_identity("def f(:") != code_identity("def g(:")
 
 
-# ------------------------------------------------------------------ statistics
-
-
 def test_statistics_by_hand():
     counts = TraceStatistics()
     accepted = trace(0, thinking="why", tokens=10, dataset="mbpp").model_copy(update={"accepted": True})
@@ -151,8 +145,6 @@ def test_statistics_of_nothing():
     assert "Total responses:               0" in text
     assert "0 (0.0%)" in text
 
-
-# ------------------------------------------------------------------ the command
 
 ROWS = [
     {"task_id": 1, "text": "Double a number.", "test_list": ["assert double(2) == 4", "assert double(-1) == -2"]},
@@ -483,9 +475,6 @@ def test_what_is_missing_is_named(tmp_path):
         world.generate()
     with pytest.raises(InputError, match="exclude each other"):
         world.generate("--dataset", "mbpp")
-
-
-# ------------------------------------------------------------------ --test_connection
 
 
 def test_a_connection_that_works(tmp_path, capsys):

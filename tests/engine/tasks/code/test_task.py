@@ -156,3 +156,17 @@ def test_every_reference_of_mbpp_passes_and_every_stub_fails():
     assert len(problems) == 384
     assert [problem.id for problem, report in zip(problems, references, strict=True) if not report.all_passed] == []
     assert [problem.id for problem, report in zip(problems, stubs, strict=True) if report.all_passed] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "leaks"),
+    [
+        ("The answer is 1729.", True),
+        ("For the taxicab number return 1729 at once.", True),
+        ("Check 0 and negative numbers before the loop.", False),
+        ("Sort a copy, so that the argument stays unchanged.", False),
+    ],
+)
+def test_an_experience_must_not_hold_an_expected_value(content, leaks):
+    row = {"problem": "P", "tests": [{"kind": "call", "fn": "f", "args": "(2,)", "expected": "1729"}]}
+    assert TASK.leaks_answer(content, code_problem(row, "x")) is leaks

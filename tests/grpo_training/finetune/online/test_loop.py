@@ -24,7 +24,6 @@ from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa
 from engine.tasks.math.task import MathTask  # noqa: E402
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
-from grpo_training.finetune.online.custom_reward import load_reward  # noqa: E402
 from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
@@ -164,18 +163,19 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
 
 def test_a_custom_reward_replaces_that_of_the_task(model, task, tmp_path):
     (tmp_path / "mine.py").write_text(
-        "def odd(completion, row):\n"
-        "    assert row['answer'] == 'even'\n"
-        "    return float(completion.split()[0][-1] in '13579') if completion.split() else 0.0\n"
+        "def odd(answer, row):\n    return float(answer.split()[0][-1] in '13579') if answer.split() else 0.0\n"
     )
-    place = f"{tmp_path / 'mine.py'}:odd"
     config = config_of(
-        model, max_steps=8, learning_rate=2e-2, per_device_train_batch_size=32, num_generations=8, reward=place
+        model,
+        max_steps=8,
+        learning_rate=2e-2,
+        per_device_train_batch_size=32,
+        num_generations=8,
+        reward=f"{tmp_path / 'mine.py'}:odd",
     )
-    train_online(config, PROBLEMS, tmp_path / "run", custom_reward=load_reward(place), stream=io.StringIO())
+    train(config, tmp_path / "run")
     rewards = [line["reward"] for line in lines(tmp_path / "run")]
     assert sum(rewards[-3:]) > sum(rewards[:3]) + 0.5
-    assert [line["rewards/odd/mean"] for line in lines(tmp_path / "run")] == pytest.approx(rewards)
     assert task.checked == 0
 
 

@@ -1,12 +1,10 @@
-"""Causal scaffolds: the graph that a scaffold declares, what is sound in it, and how well its plan follows it."""
+"""Causal scaffolds: check the graph that a scaffold declares, and how well its rules and plan follow the graph."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from engine.errors import InputError
 from engine.mathematics.rule import parse_rule
 from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import CausalEdge, Scaffold
@@ -20,39 +18,32 @@ from engine.scaffold.execution import (
 )
 from engine.scaffold.interventions import InterventionReport, intervene
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 __all__ = [
     "Execution",
     "InterventionReport",
     "RuleFailure",
     "StructureReport",
-    "build_graph",
     "check_structure",
     "execute",
     "intervene",
     "plan_agreement",
     "rule_cause_agreement",
-    "to_json",
 ]
-
-MAX_GRAPH_EDGES = 1_000_000
 
 
 @dataclass(frozen=True)
 class StructureReport:
-    """What is sound in a scaffold's graph.
+    """The checks of a scaffold's graph.
 
     Args:
-        schema_ok: there is a target, a rule, and every rule names an effect and says something.
+        schema_ok: there is a target, a rule, and every rule has an effect and a text.
         acyclic: the graph has no cycle; ``cycle`` holds one where it has (without repeating its start).
         knowns_used: share of the knowns that are a cause of some rule; None where there are no knowns.
         target_covered: the target is the effect of a rule.
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
         reachable: share of the effects that do.
-        faults: short codes of what is wrong, for people and logs.
+        faults: short codes of the failed checks.
     """
 
     schema_ok: bool
@@ -64,28 +55,6 @@ class StructureReport:
     reachable: float
     cycle: tuple[str, ...] | None = None
     faults: tuple[str, ...] = ()
-
-
-def build_graph(scaffold: Scaffold) -> nx.DiGraph[str]:
-    """The declared graph: an edge from every cause to its effect, every variable a node.
-
-    Raises:
-        InputError: more than a million edges.
-    """
-    import networkx as nx
-
-    size = sum(len(edge.cause) + 1 for edge in scaffold.causal_graph)
-    if size > MAX_GRAPH_EDGES:
-        raise InputError(
-            f"The causal graph has more than {MAX_GRAPH_EDGES} edges",
-            fix="Give a scaffold of fewer variables.",
-        )
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(scaffold.knowns)
-    for edge in scaffold.causal_graph:
-        graph.add_node(edge.effect)
-        graph.add_edges_from((cause, edge.effect) for cause in edge.cause)
-    return graph
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
@@ -123,8 +92,8 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
 def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
     """One cycle of the declared graph, in the direction of its edges; None where there is none.
 
-    Linear: variables that nothing unsettled leads to are taken away until none is left to take (Kahn); what
-    stays has an unsettled cause each, and following those must come round.
+    Kahn's algorithm in linear time: variables without an unsettled cause are removed until none is left. Each
+    variable that remains has an unsettled cause, so following the causes leads to a cycle.
     """
     children: dict[str, list[str]] = defaultdict(list)
     unsettled: dict[str, int] = defaultdict(int)
@@ -205,11 +174,11 @@ def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None)
     """How far rules use just the causes that they list: the mean over rules, in [0, 1].
 
     A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
-    read. A name that means no variable counts as used and not listed. 0 where there are no rules.
+    read. A name that is no variable counts as used and not listed. 0 where there are no rules.
 
     Args:
-        scaffold: whose rules are looked at.
-        execution: its execution, where there is one already: its rules need not be read again.
+        scaffold: the scaffold.
+        execution: its execution, if there is one: then the rules are not parsed again.
     """
     edges = scaffold.causal_graph
     if not edges:
@@ -251,8 +220,3 @@ def plan_agreement(scaffold: Scaffold) -> float:
         target_of[step.id] = step.target
     left_out = len(rules.keys() - {step.target for step in steps})
     return total / (len(steps) + left_out)
-
-
-def to_json(scaffold: Scaffold) -> str:
-    """The scaffold as one line of JSON with the keys of the file format."""
-    return scaffold.model_dump_json(exclude_none=True)

@@ -34,6 +34,7 @@ _TASKS = {
     "math": "engine.tasks.math.task:TASK",
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
+    "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 
 _SHOWN = 6000  # characters of a completion that are shown to other models

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.answers.verify import Comparison, check_ground_truth, is_value, verify_answer
+from engine.answers.comparison import Comparison
+from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.merge import merge_scaffolds
@@ -143,7 +144,7 @@ class ScaffoldTask(Task[Scaffold]):
             answer_source=source,
             outcome=outcome if verdict.outcome is Outcome.OK else verdict.outcome,
             fault=Fault(kind="cyclic_graph", message="a variable depends on itself") if is_cyclic else None,
-            detail={**detail, "verdict": verdict.method},
+            detail={**detail, "verdict": verdict.method, "verifier": VERIFIER_VERSION},
         )
 
     def re_ask_reason(self, candidate: Candidate[Scaffold]) -> str | None:

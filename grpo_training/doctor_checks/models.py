@@ -35,7 +35,7 @@ def shipped_model() -> Iterator[CheckResult]:
     # Optional libraries, installed by now.
     from transformers.utils import logging
 
-    from grpo_training.pocket.evaluate import load_model
+    from grpo_training.pocket.sampling import load_model
 
     logging.disable_progress_bar()
     model, tokenizer = load_model(folder)

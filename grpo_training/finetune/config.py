@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -32,6 +33,54 @@ class GRPOTrainingConfig(ResumableSettings):
     (``lora_alpha``, ``epsilon_high``, ``rce_learning_rate``) hold that value once the configuration is made.
     """
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "model and data": (
+            *(
+                "model_name_or_path",
+                "mode",
+                "dataset_path",
+                "dataset",
+                "task",
+                "reward",
+                "max_problems",
+                "output_dir",
+                "prompts",
+            ),
+            *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
+            *("backend", "resume", "fresh", "dry_run"),
+        ),
+        "training steps": (
+            *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
+            *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "max_grad_norm"),
+            *("weight_decay", "optim", "seed"),
+        ),
+        "sampling": (
+            *("num_generations", "temperature", "top_p", "max_completion_length", "max_seq_length"),
+            *("repetition_penalty", "use_vllm", "vllm_server_base_url"),
+        ),
+        "policy loss": (
+            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards", "advantage_clip"),
+            *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
+            *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
+            *("kl_adjustment_factor", "beta_min", "beta_max"),
+        ),
+        "warm-up and curriculum": (
+            *("rce_epochs", "rce_temperature_start", "rce_temperature_end", "rce_learning_rate"),
+            *("curriculum_epochs", "early_top_k", "late_top_k"),
+        ),
+        "imitation": (
+            *("grpo_weight", "teacher_traces", "teacher_sft_weight", "self_sft_weight", "self_sft_top_k"),
+            *("self_sft_min_reward", "sft_schedule", "chord_mu_peak", "chord_mu_end", "chord_warmup_steps"),
+            *("chord_decay_steps", "chord_phi"),
+        ),
+        "adapter and memory": (
+            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "gradient_checkpointing"),
+            *("bf16", "logprob_chunk_size"),
+        ),
+        "logging and checkpoints": (
+            *("logging_steps", "save_steps", "save_total_limit", "report_to", "project", "run_name"),
+        ),
+    }
     aliases: ClassVar[dict[str, str]] = {
         "model_path": "model_name_or_path",
         "model_name": "model_name_or_path",

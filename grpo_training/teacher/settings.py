@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, create_model, model_validator
 
@@ -37,6 +37,19 @@ def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[Prep
 
 class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems and sampling": (
+            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "max_tokens", "seed"),
+            "prompts",
+        ),
+        "acceptance": ("accept_per_task", "max_chars"),
+        "files": ("output", "cache_dir", "resume", "fresh"),
+        "endpoint and budget": (
+            *("test_connection", "concurrency", "api_config", "attempts", "retry_minutes", "budget_usd"),
+            "budget_tokens",
+        ),
+    }
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="name of a dataset, instead of --train-data")

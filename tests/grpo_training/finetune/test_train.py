@@ -131,7 +131,7 @@ def test_nothing_left_after_filtering_says_what_went(tmp_path, trainers):
 def test_an_unknown_yaml_key_names_file_and_nearest_key(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("model_path: a\nlearning_rat: 1e-5\n")
-    with pytest.raises(InputError, match=r"run.yaml: unknown key 'learning_rat'\nDid you mean 'learning_rate'"):
+    with pytest.raises(InputError, match=r"Unknown key 'learning_rat' in \S*run.yaml\nDid you mean 'learning_rate'"):
         main(["--config", str(config)])
 
 

@@ -3,7 +3,7 @@ r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an i
 Policies:
 
 * ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
-  stands for a tuple where the other side is one, and then order counts. A set is never a tuple.
+  is a tuple where the other side is one, and then order matters. A set is never a tuple.
 * ``1,024`` is a number; ``1,2`` is two.
 * The ends of an interval matter; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is two values.
 * ``x = 5`` and ``p + q = 23`` and ``33 + 1 + 24 = 58`` have the value at their end; an equation of a line is
@@ -33,7 +33,7 @@ class Shape:
         text: of a value its text, of an interval its brackets (``[)``), of a relation its sign
             (``=``, ``<``, ``<=``, ``!=``).
         parts: the pieces inside; of a relation its two sides.
-        name: of a value what it was said to be (``x`` of ``x = 5``).
+        name: of a value the name it is given (``x`` of ``x = 5``).
     """
 
     kind: Kind

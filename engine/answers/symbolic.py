@@ -36,7 +36,7 @@ def load(payload: str) -> bool:
     if payload == "pint":
         return dimension_of("m") is not None
     if payload == "math_verify":
-        import math_verify  # noqa: F401
+        import math_verify  # noqa: F401 - slow to import: only in the worker
     return payload in sys.modules
 
 
@@ -82,7 +82,7 @@ class WorkerComparer(Comparer):
             if left and right and self._same_units_or_convertible(left, right):
                 return True
         self.method = "symbolic" if right is None else "units"
-        try:  # "2 m g" is a number of metres and grams, or the weight of two masses m
+        try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
         except FormulaSyntaxError:
             return written_alike(answer, truth)
@@ -155,7 +155,7 @@ class WorkerComparer(Comparer):
                 return None
         if "math_verify" not in sys.modules:
             raise _NeedsLibrary("math_verify")
-        import math_verify
+        import math_verify  # slow to import: only in the worker
 
         config = [math_verify.LatexExtractionConfig()]
         said, meant = (

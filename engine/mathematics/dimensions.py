@@ -30,7 +30,7 @@ _MOST_PURE_INTEGER = 9  # 2, 3 and 4 stand in formulas; 10 may be g
 
 
 class DimensionMismatchError(ValueError):
-    """Quantities of different dimensions are added, or one stands where a pure number must."""
+    """Quantities of different dimensions are added, or an argument that must be a pure number has a dimension."""
 
 
 def dimension_checks(

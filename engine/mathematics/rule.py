@@ -165,13 +165,15 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 _LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
-_SPEAKS = re.compile(r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE)
+_PHRASE_WORDS = re.compile(
+    r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE
+)
 
 
 def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
     """A phrase in the grammar's own notation; anything else as it is."""
     text = re.sub(r"^(?:the|The) ", "", text.strip())
-    if not _SPEAKS.search(text):
+    if not _PHRASE_WORDS.search(text):
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
     if depth >= _MAX_PHRASE_DEPTH:
         raise FormulaSyntaxError("prose", "phrases stand in phrases too deep")

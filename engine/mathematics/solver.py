@@ -270,7 +270,7 @@ def _reduced(node: Node, equation: Equation) -> list[Any]:
     if isinstance(node, Name):
         return ["unknown"]
     if not isinstance(node, Apply):
-        raise EquationError("unsolved", "the unknown stands inside a series")
+        raise EquationError("unsolved", "the unknown occurs inside a series")
     return ["apply", node.function, *(_reduced(argument, equation) for argument in node.arguments)]
 
 
@@ -295,13 +295,13 @@ def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
 
     The limit is processor time after the import of SymPy, so that a busy machine and a cold start do not matter.
     """
-    import sympy
+    import sympy  # slow to import: only in the worker
 
     unknown = sympy.Symbol("unknown", real=True)
     previous = signal.signal(signal.SIGVTALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_LIMIT_S)
     try:
-        build = _SymPyBuilder(unknown)
+        build = _SymPyBuilder(sympy, unknown)
         difference = build.expression(payload["left"]) - build.expression(payload["right"])
         domain = sympy.Interval.open(0, sympy.oo) if payload["positive"] else sympy.S.Reals
         solutions = sympy.solveset(difference, unknown, domain)
@@ -326,9 +326,7 @@ def _written(solution: Any) -> str:
 class _SymPyBuilder:
     """A SymPy expression from the nested lists of ``_reduced``."""
 
-    def __init__(self, unknown: Any) -> None:
-        import sympy
-
+    def __init__(self, sympy: Any, unknown: Any) -> None:
         self._sympy = sympy
         self._unknown = unknown
         self._functions: dict[str, Callable[..., Any]] = {

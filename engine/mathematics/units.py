@@ -173,7 +173,7 @@ def _registry_of_units() -> Any:
     global _registry
     with _registry_guard:
         if _registry is None:
-            import pint
+            import pint  # slow to import
 
             registry: Any = pint.UnitRegistry(cache_folder=None)
             registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system

@@ -16,7 +16,7 @@ from engine.scaffold.execution import Execution, run
 MAX_KNOWNS = 8
 _MAX_SOLVER_CALLS = 8
 _UNITS = 400_000
-# A changed run that failed with one of these tells nothing about the rules.
+# A changed run that failed with one of these shows nothing about the rules.
 _UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
 
 

@@ -55,7 +55,7 @@ def test_json_needs_no_repair():
         (TEXT.replace('"id": "step1", ', ""), ["missing_step_id"]),
     ],
 )  # fmt: skip
-def test_each_mend_is_recorded_and_gives_the_same_graph(text, repairs):
+def test_each_repair_is_recorded_and_gives_the_same_graph(text, repairs):
     parsed = parse_scaffold(text)
     assert parsed.repairs == repairs
     assert parsed.fault is None
@@ -190,9 +190,6 @@ def test_too_many_rules_are_too_large():
     assert time.process_time() - start < 10
 
 
-# ------------------------------------------------------------------ real replies
-
-
 def test_every_recorded_scaffold_is_parsed_or_classified(recorded):
     kinds = {}
     for path in recorded.values():
@@ -222,9 +219,6 @@ def test_a_reply_without_a_scaffold_may_state_an_answer(reply):
 def test_the_braces_of_an_answer_are_kept(written):
     content = json.loads(TEXT) | {"final_answer": written}
     assert parse_scaffold(json.dumps(content)).stated_answer == r"\frac{1}{2}"
-
-
-# ------------------------------------------------------------------ hostile text
 
 
 @pytest.mark.parametrize(

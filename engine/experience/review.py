@@ -1,7 +1,7 @@
-"""What the text of an experience must be: the model proposes, these checks dispose. Pure functions.
+"""Checks of the text of an experience. Pure functions.
 
-An experience stands in every later prompt. So it is short, it is a lesson and not an answer or a piece of its
-problem, it says something new, and it cannot pass for a part of the prompt's frame.
+An experience is part of every later prompt. So it must be short, must not hold the answer or the text of its problem,
+must say something new, and must not imitate the structure of a prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.records import Experience, Problem
 
 MAX_WORDS = 32
 MAX_CHARACTERS = 400
-"""A second limit, for text that has no word boundaries and for the cost of all later checks."""
+"""A second limit, for text without word boundaries; it also bounds the cost of the other checks."""
 
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
@@ -30,7 +30,7 @@ _SHARED_IDEOGRAPHS = 8
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a text is refused: a short stable code, and a sentence for a person and for the analyst."""
+    """Why a text is refused: a short stable code, and a sentence for users and for the analyst."""
 
     code: str
     message: str
@@ -51,11 +51,12 @@ def check_text(
     """Check the text of an experience by itself and against the problem that it comes from.
 
     Args:
-        content: the text as proposed.
-        problem: the problem of the group; None where there is none (a person's edit).
+        content: the proposed text.
+        problem: the problem of the group; None for manual edits.
+        leaks_answer: whether a text gives away the answer of the problem.
 
     Returns:
-        None where the text is good, else the first reason of: ``empty``, ``too_many_characters``,
+        None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
         ``not_one_line``, ``control_characters``, ``markup``, ``injection``, ``too_many_words``, ``answer``,
         ``problem_text``.
     """
@@ -81,11 +82,10 @@ def holds_answer(content: str, answer: str) -> bool:
 
 
 def find_duplicate(content: str, others: Iterable[Experience]) -> Experience | None:
-    """The first of ``others`` that says nearly the same.
+    """The first near-duplicate of a text among ``others``.
 
-    Two texts are compared by the Jaccard index of their sets of words (for Chinese, Japanese: of neighbouring
-    pairs of characters); from 0.75 on they are near-duplicates. The sets are remembered, and a library is small
-    by its capacity, so the cost is one set comparison for each other text.
+    Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
+    neighbouring pairs of characters) is at least 0.75. The sets are cached.
     """
     mine = _shingles(content)
     return next((other for other in others if _jaccard(mine, _shingles(other.content)) >= _NEAR_DUPLICATE), None)
@@ -107,8 +107,6 @@ def category_slug(category: str) -> str:
     slug = re.sub(r"[^\w-]+", "_", unicodedata.normalize("NFKC", category[:200]).lower())
     return slug.strip("_")[:MAX_CATEGORY].strip("_")  # twice the same is the same
 
-
-# ------------------------------------------------------------------ words
 
 _IDEOGRAPH = "\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTER = rf"[^\W_{_IDEOGRAPH}]"
@@ -139,8 +137,6 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     union = len(one | other)
     return len(one & other) / union if union else 0.0
 
-
-# ------------------------------------------------------------------ form
 
 _MARKUP = re.compile(
     r"<\|[^|]*\|>"  # <|im_start|> and its like
@@ -181,8 +177,6 @@ def _check_form(content: str) -> Reason | None:
         return Reason("empty", "The text has no words.")
     return None
 
-
-# ------------------------------------------------------------------ against the problem
 
 _UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
 _NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)

@@ -1,8 +1,7 @@
-"""Our tasks' rewards as a reward function of TRL.
+"""The rewards of tasks as a reward function of TRL.
 
-Each row of the dataset carries its whole problem, and TRL hands the columns back beside the completions. A completion
-is scored against the problem of its own row, and nothing else is looked at: however a batch was shuffled or repeated,
-it cannot be scored against another's answer.
+Each row of the dataset contains its whole problem, and TRL passes the columns of the row with each completion. So a
+completion is always scored against its own problem, however a batch is shuffled or repeated.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ WORKERS = 8
 
 
 class NothingScoredError(ScaffoldError, RuntimeError):
-    """No completion of several batches in a row could be scored: the run would learn from nothing."""
+    """No completion of several consecutive batches could be scored."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class ScoredCompletion:
-    """A completion and what it earned.
+    """A completion and its reward.
 
     Args:
         problem: its problem.
         text: the completion as text.
-        token_ids: the ids that were sampled.
-        reward: ``r_total``; None where nothing was found out.
-        components: what was measured, by name.
-        is_correct: the verifier's verdict.
-        outcome: how parsing and checking ended.
+        token_ids: the sampled token ids.
+        reward: ``r_total``; None after an infrastructure fault.
+        components: the measured components by name.
+        is_correct: whether the answer is right; None if it could not be checked.
+        outcome: how parsing and measuring ended.
     """
 
     problem: Problem
@@ -58,9 +57,9 @@ class ScoredCompletion:
 
 
 def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]]:
-    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the problem in plain columns.
+    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the fields of the problem.
 
-    ``meta`` is JSON text, because a column of a table holds one type and each task has keys of its own.
+    ``meta`` is JSON text, because a column has one type and the keys of ``meta`` differ between tasks.
     """
     return [
         {
@@ -76,26 +75,26 @@ def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]
 
 
 def messages_of(problem: Problem, style: str) -> Any:
-    """The prompt of a problem as the generators ask it, without experiences."""
+    """The generator's prompt of a problem, without experiences."""
     return generator_messages(task_named(problem.task), problem, (), style)
 
 
 class TaskReward:
     """The reward function: ``r_total``, and its components as metrics. Use as a context manager.
 
-    TRL calls it once for each batch of completions. What could not be measured for a fault of the machinery (a
-    checker that did not start) is None, which TRL leaves out of the group; it is never 0. Metrics:
+    TRL calls it once per batch of completions. The reward of a completion is None after an infrastructure fault (a
+    checker that did not start); TRL leaves it out of its group. Metrics:
     ``rewards/<component>/mean``, ``pass_rate``, and the shares ``faults/infra``, ``faults/model``,
     ``faults/verifier_timeout``.
 
     Args:
-        evaluator: weighs the components.
+        evaluator: computes the rewards.
         scorer: the task that reads and scores completions; None: the task of each problem.
-        workers: completions that are scored at a time.
-        patience: batches in a row without a single score after which the run is stopped.
+        workers: number of threads that score completions.
+        patience: number of consecutive batches without any reward after which the run is stopped.
     """
 
-    __name__ = "r_total"  # what TRL names the metric by
+    __name__ = "r_total"  # TRL names the metric after it
 
     def __init__(
         self,
@@ -109,7 +108,7 @@ class TaskReward:
         self.faults: Counter[Outcome] = Counter()
         self._evaluator, self._scorer = evaluator, scorer
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self._patience, self._barren = patience, 0
+        self._patience, self._unscored_batches = patience, 0
 
     def __enter__(self) -> TaskReward:
         return self
@@ -130,16 +129,19 @@ class TaskReward:
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
-        """Score a batch; one reward a completion, in their order.
+        """Score a batch.
 
         Args:
             completions: texts, or conversations whose last message is the reply.
-            completion_ids: the sampled ids.
-            problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
-            log_metric: takes a metric's name and its value for this batch.
+            completion_ids: the sampled token ids.
+            problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`.
+            log_metric: called with the name and the value of each metric.
+
+        Returns:
+            one reward per completion, in their order.
 
         Raises:
-            NothingScoredError: nothing could be scored, ``patience`` batches in a row.
+            NothingScoredError: no completion of ``patience`` consecutive batches could be scored.
         """
         rows = zip(completions, completion_ids, problem_id, problem_text, answer, task, meta, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
@@ -147,7 +149,7 @@ class TaskReward:
         if log_metric is not None:
             for name, value in batch_metrics(self.latest).items():
                 log_metric(name, value)
-        self._check_for_life()
+        self._check_any_scored()
         return [one.reward for one in self.latest]
 
     def _score(
@@ -161,22 +163,22 @@ class TaskReward:
         reward = scored.rewards.r_total if scored.outcome.carries_reward else None
         return ScoredCompletion(problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome)
 
-    def _check_for_life(self) -> None:
+    def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
-            self._barren = 0
+            self._unscored_batches = 0
             return
-        self._barren += 1
-        if self._barren >= self._patience:
+        self._unscored_batches += 1
+        if self._unscored_batches >= self._patience:
             counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
             raise NothingScoredError(
-                f"None of the last {self._barren} batches of completions could be scored",
+                f"No completion of the last {self._unscored_batches} batches could be scored",
                 why=f"Outcomes so far: {counts or 'no component was measured'}.",
-                fix="Mend what the task checks answers with (python -m grpo_training.doctor tells), then run again.",
+                fix="Run python -m grpo_training.doctor to find the cause, then run the same command again.",
             )
 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
-    """The metrics of a batch: means over the completions that have the figure, and shares over all."""
+    """The metrics of a batch: means over the completions with a value, and shares of all completions."""
     metrics: dict[str, float] = {}
     for name in sorted({name for one in scored for name in one.components}):
         values = [one.components[name] for one in scored if name in one.components]
@@ -193,7 +195,7 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
 
 
 def _text_of(completion: Any) -> tuple[str, str | None]:
-    """A completion's text, and its reasoning where the tokenizer told the two apart."""
+    """The text of a completion, and its reasoning if the tokenizer separated it."""
     if isinstance(completion, str):
         return completion, None
     message = completion[-1]

@@ -6,13 +6,16 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
+
+from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object
@@ -110,6 +113,46 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+class DataPreparation(ABC, Generic[OptionsT]):
+    """How ``prepare_data`` selects the training problems of a task.
+
+    Attributes:
+        options: the flags of ``prepare_data`` that concern this task, as a pydantic model.
+    """
+
+    options: type[OptionsT]
+
+    @abstractmethod
+    def datasets(self, options: OptionsT) -> Mapping[str, str]:
+        """The datasets to read, each with the flag that leaves it out; empty if there is none."""
+
+    @abstractmethod
+    def fault(self, problem: Problem) -> tuple[str, str] | None:
+        """Why a problem cannot be used, as a short code and a sentence; None if it can. Blocking; from any thread."""
+
+    @abstractmethod
+    def row(self, problem: Problem) -> dict[str, Any]:
+        """The problem as a row from which the task reads the same problem."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small problem with replies whose score is known.
+
+    Args:
+        problem: the problem.
+        right: a reply with ``r_ans`` 1.
+        wrong: a readable reply with ``r_ans`` 0.
+    """
+
+    problem: Problem
+    right: str
+    wrong: str
 
 
 class Task(ABC, Generic[ContentT]):
@@ -259,6 +302,30 @@ class Task(ABC, Generic[ContentT]):
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
+
+    # Data preparation, traces and checks of an installation
+
+    @property
+    def preparation(self) -> DataPreparation[Any] | None:
+        """How ``prepare_data`` selects training problems of this task; None if it does not."""
+        return None
+
+    def tests(self, problem: Problem) -> Sequence[Any]:
+        """The tests that decide on a candidate, as JSON values. Traces are made of problems with tests only."""
+        return ()
+
+    def canonical(self, record: str) -> str:
+        """A candidate's record without what does not change its meaning, so that equal candidates have equal texts."""
+        return record
+
+    @property
+    def example(self) -> Example | None:
+        """A small problem with replies, for checks of an installation and of an endpoint."""
+        return None
+
+    def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+        """Titles and functions of this task's own checks, for the ``doctor`` command."""
+        return ()
 
 
 def _prompt_folders(task_class: type) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import Execution, compile_scaffold, run
 from engine.scaffold.given_values import read_known
-from engine.scaffolder import find_cycle
+from engine.scaffold.structure import find_cycle
 
 MAX_MERGED_RULES = 500
 _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})

@@ -11,9 +11,17 @@ from engine.answers.comparison import Comparison
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
-from engine.scaffold.merge import merge_scaffolds
-from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
-from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
+from engine.scaffolder import (
+    ParsedScaffold,
+    check_structure,
+    execute,
+    intervene,
+    merge_scaffolds,
+    parse_scaffold,
+    plan_agreement,
+    rule_cause_agreement,
+    scaffold_from_object,
+)
 from engine.task import JSON_OBJECT, Measurement, Task, TaskMerge
 from engine.tasks.rows import problem_with_answer
 

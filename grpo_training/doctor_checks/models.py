@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages
 from engine.check_results import CheckResult, passed_if, skipped
-from engine.task import task_named
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR
-from grpo_training.doctor_checks.code import REINSTALL, RIGHT_REPLY
-from grpo_training.teacher.connection import small_problem
+from grpo_training.teacher.connection import tasks_with_example
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
 
 
@@ -57,9 +56,10 @@ def labels() -> Iterator[CheckResult]:
     from grpo_training.finetune.data.tokenising import ChatTokens, tokenise_groups
     from grpo_training.finetune.tokenizer import load_tokenizer
 
-    problem = small_problem()
-    messages = generator_messages(task_named(problem.task), problem)
-    replies = (TrainingResponse(RIGHT_REPLY, 1.0), TrainingResponse("```python\npass\n```", 0.0))
+    task, example = tasks_with_example()[0]
+    problem = example.problem
+    messages = generator_messages(task, problem)
+    replies = (TrainingResponse(example.right, 1.0), TrainingResponse("wrong", 0.0))
     config = GRPOTrainingConfig.model_validate(
         {"model_name_or_path": str(POCKET_MODEL), "dataset_path": WORKING_DIR / "data", "max_seq_length": 4096}
     )
@@ -76,10 +76,10 @@ def labels() -> Iterator[CheckResult]:
         label_ids = [ids[start + position] for position, is_label in enumerate(mask) if is_label]
         name = "the longer row" if row == 0 else "the padded row"
         yield passed_if(
-            tokenizer.decode(ids[:start]) == prompt, f"{name}: the {start} prompt tokens are not labels", REINSTALL
+            tokenizer.decode(ids[:start]) == prompt, f"{name}: the {start} prompt tokens are not labels", _REINSTALL
         )
         yield passed_if(
             tokenizer.decode(label_ids) == response.text + end,
             f"{name}: its {len(label_ids)} labels decode to the reply and its end, without padding",
-            REINSTALL,
+            _REINSTALL,
         )

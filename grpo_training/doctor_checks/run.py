@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from engine.check_results import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
+from engine.task import known_tasks
 from grpo_training.cli.check_report import CheckReport
-from grpo_training.doctor_checks import code, endpoints, environment, files, models
+from grpo_training.doctor_checks import endpoints, environment, files, models, tasks
 
 if TYPE_CHECKING:
     from grpo_training.doctor_checks.settings import DoctorSettings
@@ -39,9 +40,8 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
         ("Environment", environment.environment),
         ("Endpoints and keys", lambda: endpoints.api_config(settings.api_config)),
         ("Prompts", files.prompts),
-        ("Reading of replies", code.extraction),
-        ("Execution", code.execution),
-        ("Sandbox under attack", code.attacks),
+        ("Examples of the tasks", tasks.execution),
+        *(check for task in known_tasks() for check in task.checks()),
         ("Training labels", models.labels),
         ("Data", lambda: files.data_files(settings.data_dir)),
         ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),

@@ -1,4 +1,4 @@
-"""Asks an endpoint one small programming problem and checks the reply as a trace would be checked."""
+"""Asks an endpoint the example problem of a task and checks the reply as a trace would be checked."""
 
 from __future__ import annotations
 
@@ -11,54 +11,45 @@ from engine.errors import ConfigurationError, ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
-from engine.task import task_named
-from engine.tasks.code.problems import code_problem
+from engine.task import known_tasks
 
 if TYPE_CHECKING:
     from agents.teacher import TeacherReply
     from engine.api_manager import ApiManager
     from engine.records import Problem
+    from engine.task import Example, Task
 
 TIMEOUT_S = 300.0
 """A thinking model may need minutes for one reply. A server that is not running fails at once."""
 
-SMALL_PROBLEM = {
-    "task_id": "doctor_sum_of_even",
-    "dataset": "doctor",
-    "prompt": "Write a function sum_of_even(numbers) that returns the sum of the even numbers of a list.",
-    "canonical_solution": "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n",
-    "test_list": [
-        "assert sum_of_even([1, 2, 3, 4]) == 6",
-        "assert sum_of_even([]) == 0",
-        "assert sum_of_even([7]) == 0",
-        "assert sum_of_even([-2, 5]) == -2",
-        "assert sum_of_even([10, 20]) == 30",
-    ],
-}
-
 _MODEL_FIX = "Check the model's name and the prompt style (--prompts). A stronger teacher writes better traces."
 
 
-def small_problem() -> Problem:
-    """A problem with five tests that any model that writes Python can solve."""
-    problem = code_problem(SMALL_PROBLEM, "doctor")
-    if problem is None:
-        raise ConfigurationError("The doctor's own problem is not read as one of programming")
-    return problem
+def tasks_with_example() -> list[tuple[Task, Example]]:
+    """The tasks that have an example.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    found = [(task, example) for task in known_tasks() if (example := task.example) is not None]
+    if not found:
+        raise ConfigurationError("No task has an example")
+    return found
 
 
 async def ask_for_solution(manager: ApiManager, role: str, style: str, max_tokens: int) -> list[CheckResult]:
-    """Ask a role the small problem once. Nothing is stored.
+    """Ask a role an example problem once. Nothing is stored.
 
     Returns:
         the results in order; nothing is checked after a failure.
     """
-    problem = small_problem()
+    task, example = tasks_with_example()[0]
+    problem = example.problem
     try:
         endpoint = manager.endpoint(role)
         sampling = Sampling(temperature=0.7, top_p=0.8, max_tokens=max_tokens)
         async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-            agent = TeacherAgent(client, task_named(problem.task), sampling, style, role)
+            agent = TeacherAgent(client, task, sampling, style, role)
             async with asyncio.timeout(TIMEOUT_S):
                 [answer] = await agent.answer(problem, [0])
     except ScaffoldError as error:
@@ -72,11 +63,11 @@ async def ask_for_solution(manager: ApiManager, role: str, style: str, max_token
         return [failed(text, _server_fix(endpoint.base_url))]
     completion = answer.reply.completion
     answered = passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")
-    return [answered, *await asyncio.to_thread(_check_reply, answer, problem, max_tokens)]
+    return [answered, *await asyncio.to_thread(_check_reply, answer, task, problem, max_tokens)]
 
 
-def _check_reply(answer: TeacherReply, problem: Problem, max_tokens: int) -> list[CheckResult]:
-    """Whether the reply has thinking and a program, and whether the program is right."""
+def _check_reply(answer: TeacherReply, task: Task, problem: Problem, max_tokens: int) -> list[CheckResult]:
+    """Whether the reply has thinking and can be read, and whether it is right."""
     candidate, completion = answer.candidate, answer.reply.completion
     if candidate is None or completion is None:
         return []
@@ -86,18 +77,18 @@ def _check_reply(answer: TeacherReply, problem: Problem, max_tokens: int) -> lis
     if answer.thinking:
         results.append(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
     else:
-        fix = 'Enable it in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
+        fix = 'Add "extra_body": {"chat_template_kwargs": {"enable_thinking": true}} to the entry of the teacher.'
         results.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK or candidate.content is None:
+    if candidate.outcome is not Outcome.OK:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
-        return [*results, failed(f"no program in the reply: {reason}", _MODEL_FIX)]
-    results.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))
-    measured = task_named(problem.task).evaluate(candidate, problem)
+        return [*results, failed(f"the reply cannot be read: {reason}", _MODEL_FIX)]
+    results.append(passed(f"answer extracted ({len(task.to_record(candidate) or '')} characters)"))
+    measured = task.evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
-        return [*results, failed("the sandbox could not run it", "Run python -m grpo_training.doctor to find out why.")]
+        return [*results, failed("it could not be scored", "Run python -m grpo_training.doctor to find out why.")]
     if measured.is_correct:
-        return [*results, passed("it passes all tests of the problem")]
-    return [*results, warned("it fails tests of a very small problem", _MODEL_FIX)]
+        return [*results, passed("it is right")]
+    return [*results, warned("it is wrong, although the problem is very small", _MODEL_FIX)]
 
 
 def _server_fix(base_url: str) -> str:

@@ -18,7 +18,6 @@ from engine.errors import ConfigurationError, IncompleteRunError, InputError
 from engine.llm.concurrency import ConcurrencyRule
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task, task_named
-from engine.tasks.code.problems import facts_of
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.learning.endpoints import open_client
 from grpo_training.runs.files import RunFiles
@@ -121,7 +120,12 @@ def _only_task(problems: Sequence[Problem]) -> Task:
         )
     task = task_named(names[0])
     for problem in problems:
-        facts_of(problem)  # traces are programs
+        if not task.tests(problem):
+            raise InputError(
+                f"{problem.id} has no tests",
+                why="Traces are accepted by tests.",
+                fix="Use a dataset of problems with tests, such as the output of python -m grpo_training.prepare_data.",
+            )
     return task
 
 

@@ -12,7 +12,6 @@ from tqdm import tqdm
 from engine.errors import InputError
 from engine.records import Fault, Outcome
 from engine.storage.rollout_store import BrokenLine, follow
-from engine.tasks.code.problems import facts_of
 from grpo_training.cli.terminal_text import LastingStream, harmless
 from grpo_training.learning.window import run_in_window
 from grpo_training.teacher.traces import (
@@ -93,7 +92,7 @@ class TeacherRun:
         broken: list[BrokenLine] = []
         async for trace in follow(self.store.path, TeacherTrace, stop=lambda: True, broken=broken):
             self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace))
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.task.canonical))
         for line in broken:
             self._note(f"skipped {line}")
 
@@ -135,7 +134,9 @@ class TeacherRun:
                 return result
             traces.append(result)
         kept = self._kept.get(problem.id, ())
-        return await asyncio.to_thread(accept, traces, kept, most=self.rule.per_task, max_chars=self.rule.max_chars)
+        return await asyncio.to_thread(
+            accept, traces, kept, self.task.canonical, most=self.rule.per_task, max_chars=self.rule.max_chars
+        )
 
     def _execute(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
         """A scored reply; a fault if it could not be scored."""
@@ -145,24 +146,24 @@ class TeacherRun:
         measured = self.task.evaluate(candidate, problem)
         if measured.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(measured.detail.get("why", "")))
-        facts = facts_of(problem)
+        tests = list(self.task.tests(problem))
         return TeacherTrace(
             task_id=problem.id,
             dataset=problem.meta.get("dataset") or "",
             difficulty=problem.meta.get("difficulty") or "",
             prompt=problem.text,
             thinking=answer.thinking,
-            code=candidate.content.code or "" if candidate.content else "",
+            code=self.task.to_record(candidate) or "",
             full_response=completion.text if completion else "",
             teacher_metadata=_metadata(completion),
-            test_list=problem.meta.get("test_list") or [dict(test) for test in facts.tests],
+            test_list=tests,
             test_setup_code=problem.meta.get("test_setup_code") or "",
             sample_idx=answer.reply.sample_index,
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
             config_hash=self.config_hash,
-            status=_status(candidate),
-            verdict=_verdict(measured, len(facts.tests)),
+            status=_status(candidate, measured),
+            verdict=_verdict(measured, len(tests)),
         )
 
     def _commit(self, _place: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
@@ -184,9 +185,9 @@ class TeacherRun:
         tqdm.write(harmless(text), file=self.stream)
 
 
-def _status(candidate: Candidate) -> str:
+def _status(candidate: Candidate, measured: Measurement) -> str:
     if candidate.content is not None:
-        return str(candidate.content.status)
+        return str(measured.detail.get("status", candidate.outcome))
     return candidate.fault.kind if candidate.fault else "no_reply"
 
 

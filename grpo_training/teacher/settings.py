@@ -1,16 +1,38 @@
-"""Settings of ``generate_teacher_traces``."""
+"""Settings of ``prepare_data`` and ``generate_teacher_traces``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from engine.records import Sampling
-from grpo_training.cli.settings import WORKING_DIR, Positive
+from engine.task import DataPreparation
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
+
+
+class PrepareSettings(Settings):
+    """Settings of ``python -m grpo_training.prepare_data`` that concern every task."""
+
+    output_dir: Path = Field(WORKING_DIR / "data", description="folder of train.jsonl, val.jsonl and data_report.json")
+    seed: int = Field(42, description="seed of the split")
+    train_share: float = Field(0.8, gt=0, lt=1, description="share of the problems for training")
+    near_duplicate: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="drop training problems this similar to a validation problem (Jaccard index of word triples)",
+    )
+
+
+def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[PrepareSettings]:
+    """The settings of ``prepare_data`` with the options of the tasks."""
+    options = (preparation.options.model_fields for preparation in preparations)
+    fields: dict[str, Any] = {name: (field.annotation, field) for each in options for name, field in each.items()}
+    return create_model("PrepareSettings", __base__=PrepareSettings, **fields)
 
 
 class TeacherSettings(ClientSettings, ResumableSettings):

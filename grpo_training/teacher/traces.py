@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.records import FORMAT, Message, Record, Usage
-from engine.tasks.code.reply import ReplyStatus, normalised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+
+READABLE = "ok"
+"""``status`` of a reply that was read without a fault."""
 
 
 class TeacherMetadata(Record):
@@ -93,25 +96,31 @@ class KeptTrace:
     accepted_code: str | None
 
     @classmethod
-    def of(cls, trace: TeacherTrace) -> KeptTrace:
+    def of(cls, trace: TeacherTrace, canonical: Callable[[str], str]) -> KeptTrace:
         """Made of a stored trace."""
-        code = code_identity(trace.code) if trace.accepted else None
+        code = code_identity(canonical(trace.code)) if trace.accepted else None
         return cls(trace.sample_idx, trace.config_hash, messages_hash(trace.messages), code)
 
 
 def accept(
-    traces: Sequence[TeacherTrace], kept: Iterable[KeptTrace], *, most: int, max_chars: int
+    traces: Sequence[TeacherTrace],
+    kept: Iterable[KeptTrace],
+    canonical: Callable[[str], str],
+    *,
+    most: int,
+    max_chars: int,
 ) -> list[TeacherTrace]:
     """Decide which traces of one problem are accepted for training.
 
     A trace qualifies if its reply was readable and complete, every test passed, and it is not longer than
     ``max_chars``. The shortest are accepted first, without those whose program equals an accepted one
-    (:func:`code_identity`) and those beyond ``most``. The result does not change if some of the traces are already
+    (``canonical``) and those beyond ``most``. The result does not change if some of the traces are already
     stored and the rest is decided again.
 
     Args:
         traces: scored traces of one problem.
         kept: the stored traces of the same problem.
+        canonical: :meth:`engine.task.Task.canonical`.
         most: maximum number of accepted traces of a problem.
         max_chars: see :attr:`TeacherTrace.size`.
 
@@ -123,7 +132,7 @@ def accept(
     for trace in sorted(traces, key=lambda trace: (trace.size, trace.sample_idx)):
         reason = _own_fault(trace, max_chars)
         if not reason:
-            code = code_identity(trace.code)
+            code = code_identity(canonical(trace.code))
             reason = "duplicate" if code in taken else "enough" if len(taken) >= most else ""
             if not reason:
                 taken.add(code)
@@ -138,16 +147,16 @@ def _own_fault(trace: TeacherTrace, max_chars: int) -> str:
     """Why a trace does not qualify by itself; empty if it does."""
     if trace.teacher_metadata.finish_reason == "length":
         return "cut_off"
-    if trace.status != ReplyStatus.OK:
+    if trace.status != READABLE:
         return trace.status
     if not trace.verdict.all_passed:
         return trace.verdict.status if trace.verdict.status != "pass" else "not_run"
     return "too_long" if trace.size > max_chars else ""
 
 
-def code_identity(code: str) -> str:
-    """A hash of the program without layout, comments and docstrings."""
-    return hashlib.sha256((normalised(code) or code).encode("utf-8", "replace")).hexdigest()
+def code_identity(canonical_code: str) -> str:
+    """A hash of a program in canonical form."""
+    return hashlib.sha256(canonical_code.encode("utf-8", "replace")).hexdigest()
 
 
 def messages_hash(messages: Iterable[Message]) -> str:
@@ -181,7 +190,7 @@ class TraceStatistics:
         self.total += 1
         self.with_thinking += bool(trace.thinking)
         self.with_code += bool(trace.code)
-        self.valid_python += bool(trace.code) and trace.status == ReplyStatus.OK
+        self.valid_python += bool(trace.code) and trace.status == READABLE
         self.cut_off += trace.teacher_metadata.finish_reason == "length"
         self.all_passed += trace.verdict.all_passed
         self.accepted += trace.accepted

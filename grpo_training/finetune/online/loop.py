@@ -21,15 +21,14 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
-from engine.plugins import load_object
 from engine.reward_evaluator import RewardEvaluator
-from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.export import TrainingResult, export_model
 from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
+from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
@@ -88,8 +87,8 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        scorer = None if config.reward is None else RewardTask(load_object(config.reward))
-        reward = stack.enter_context(TaskReward(RewardEvaluator(), scorer=scorer))
+        custom = None if config.reward is None else load_reward(config.reward)
+        reward = stack.enter_context(TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight))
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

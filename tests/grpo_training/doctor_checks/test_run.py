@@ -12,11 +12,11 @@ from packaging.requirements import Requirement
 
 from engine.check_results import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import InputError
+from engine.tasks.code import checks as code_checks
 from engine.tasks.code.reply import CodeReply, ReplyStatus
 from grpo_training import doctor
 from grpo_training.cli.check_report import CheckReport
-from grpo_training.doctor_checks import code as code_checks
-from grpo_training.doctor_checks import endpoints, environment, files, models, run
+from grpo_training.doctor_checks import endpoints, environment, files, models, run, tasks
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -129,8 +129,8 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     assert code == 0, shown
     assert time.process_time() - start < 20
     for line in (
-        "✓ PASS a right program: 5 of 5 tests pass, reward 1.0",
-        "✓ PASS a wrong program: 2 of 5 tests pass, reward 0.0",
+        "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
+        "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
         "✓ PASS a value that is equal to everything",
         "labels decode to the reply and its end",
         "✓ PASS physics.jsonl",
@@ -246,8 +246,8 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     shown = capsys.readouterr().out
     assert code == 1
     teacher, student = shown.split("Teacher, asked")[1].split("asked\n", 1)
-    assert "✓ PASS it passes all tests of the problem" in teacher
-    assert "✗ FAIL no program in the reply" in student
+    assert "✓ PASS it is right" in teacher
+    assert "✗ FAIL the reply cannot be read" in student
     assert len(app["seen"]) == 2
 
 
@@ -268,10 +268,10 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
-    assert levels(code_checks.execution()) == [CheckLevel.PASS, CheckLevel.FAIL]
+    assert levels(tasks.execution()) == [CheckLevel.PASS, CheckLevel.FAIL]
     down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
-    right, wrong = code_checks.execution()
+    right, wrong = tasks.execution()
     assert (right.level, wrong.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
     assert "no workers" in right.text
 
@@ -284,7 +284,7 @@ def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
     assert len(attacks) >= 10
     monkeypatch.setattr(code_checks, "strongest_level", lambda: "rlimits")
     weak = [result.text for result in code_checks.attacks() if result.level is CheckLevel.WARN]
-    assert [text.split(":")[0] for text in weak] == ["a file of this checkout", "the environment of this process"]
+    assert [text.split(":")[0] for text in weak] == ["a file of this installation", "the environment of this process"]
 
 
 def test_a_sandbox_that_is_down_is_found(monkeypatch):

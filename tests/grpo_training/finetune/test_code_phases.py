@@ -9,11 +9,8 @@ import json
 import pytest
 
 from engine.datasets import load_problems
-from grpo_training import generator1
+from grpo_training import generate_teacher_traces, generator1, prepare_data, train
 from grpo_training.evaluate import main as evaluate
-from grpo_training.finetune import train
-from grpo_training.teacher import generate as generate_teacher_traces
-from grpo_training.teacher import prepare_data
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 

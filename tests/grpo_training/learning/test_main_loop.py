@@ -247,7 +247,7 @@ def test_after_ctrl_c_the_same_command_continues(files, aime2024, tmp_path):
         (["--dataset", "aime2042"], "Unknown dataset"),
         (["--rolouts", "3"], "Did you mean --rollouts"),
         (["--config", "none.yaml"], "Config file not found"),
-        (["--dataset", "physics", "--prompts", "fancy"], "No prompts in"),
+        (["--dataset", "physics", "--prompts", "fancy"], "Unknown prompt style 'fancy'"),
         (["--dataset", "physics", "--resume", "--fresh"], "exclude each other"),
     ],
 )

@@ -122,7 +122,7 @@ def test_the_model_is_named_by_the_file_or_by_the_records(write):
         ([], "is empty"),
         ([recorded_group(), '{"problem_id": "p"'], r"damaged line: .*generator_1_rollouts\.jsonl:2: not JSON"),
         ([recorded_group(), recorded_fusion("generator_1", "1")], "generator_1_rollouts.jsonl:2: no rollouts"),
-        (["[1]"], "generator_1_rollouts.jsonl:1: a JSON object is needed"),
+        (["[1]"], "generator_1_rollouts.jsonl:1: expected a JSON object, got list"),
         ([{**recorded_group(), "problem_text": " "}], "the record of p1 has no 'problem_text'"),
     ],
 )

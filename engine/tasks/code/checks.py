@@ -1,34 +1,59 @@
-"""Checks of the task ``code``: reading replies, executing programs, and the sandbox against attacks."""
+"""Checks of the task ``code`` for the ``doctor`` command: reading replies, and the sandbox against attacks."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engine.check_results import CheckResult, failed, passed, passed_if, warned
-from engine.records import Completion
+from engine.errors import InputError
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import strongest_level
-from engine.task import task_named
+from engine.task import Example
+from engine.tasks.code.problems import code_problem
 from engine.tasks.code.program_tests import CallTest
 from engine.tasks.code.reply import ReplyStatus, extract
 from engine.tasks.code.tester import shared_tester
-from grpo_training.cli.settings import ROOT
-from grpo_training.teacher.connection import SMALL_PROBLEM, small_problem
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
+_REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
 _STRONGER = "apt-get install bubblewrap; in a container, permit user namespaces."
 
-_RIGHT = str(SMALL_PROBLEM["canonical_solution"])
+_ROW = {
+    "task_id": "doctor_sum_of_even",
+    "dataset": "doctor",
+    "prompt": "Write a function sum_of_even(numbers) that returns the sum of the even numbers of a list.",
+    "canonical_solution": "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n",
+    "test_list": [
+        "assert sum_of_even([1, 2, 3, 4]) == 6",
+        "assert sum_of_even([]) == 0",
+        "assert sum_of_even([7]) == 0",
+        "assert sum_of_even([-2, 5]) == -2",
+        "assert sum_of_even([10, 20]) == 30",
+    ],
+}
+_RIGHT = str(_ROW["canonical_solution"])
 _WRONG = "def sum_of_even(numbers):\n    return sum(numbers)\n"
-RIGHT_REPLY = f"<think>\nKeep the numbers that 2 divides.\n</think>\n\n```python\n{_RIGHT}```\n"
+
+
+def example() -> Example:
+    """A problem with five tests that any model that writes Python can solve."""
+    problem = code_problem(_ROW, "")
+    if problem is None:
+        raise InputError("The example of the task code is not read as a programming problem")
+    right, wrong = (
+        f"<think>\nKeep the numbers that 2 divides.\n</think>\n\n```python\n{program}```\n"
+        for program in (_RIGHT, _WRONG)
+    )
+    return Example(problem, right, wrong)
+
+
+def checks() -> list[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+    """The checks with their titles."""
+    return [("Reading of replies", extraction), ("Sandbox under attack", attacks)]
 
 
 @dataclass(frozen=True)
@@ -71,23 +96,7 @@ def extraction() -> Iterator[CheckResult]:
         code = read.code.strip() if read.code else None
         is_right = (read.status, code, read.thinking) == (case.status, case.code, case.thinking)
         found = f"status {read.status}, code {code!r}, thinking {read.thinking!r}"
-        yield passed(f"{case.name}: {case.status}") if is_right else failed(f"{case.name}: {found}", REINSTALL)
-
-
-def execution() -> Iterator[CheckResult]:
-    """A right reply passes all tests and has reward 1.0, a wrong one does not, computed as in training."""
-    problem = small_problem()
-    task = task_named(problem.task)
-    for name, reply, expected in (("right", RIGHT_REPLY, 1.0), ("wrong", RIGHT_REPLY.replace(_RIGHT, _WRONG), 0.0)):
-        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
-        reward = measured.components.get("r_ans")
-        tests = f"{measured.detail.get('passed', 0)} of {measured.detail.get('total', 0)} tests pass"
-        why = f" ({measured.detail['why']})" if "why" in measured.detail else ""
-        yield passed_if(
-            reward == expected,
-            f"a {name} program: {tests}, reward {reward}{why}",
-            "See docs/code_task.md for what the sandbox needs; bubblewrap or user namespaces must be allowed.",
-        )
+        yield passed(f"{case.name}: {case.status}") if is_right else failed(f"{case.name}: {found}", _REINSTALL)
 
 
 @dataclass(frozen=True)
@@ -142,12 +151,16 @@ _ATTACKS = (
 def attacks() -> Iterator[CheckResult]:
     """Programs that try to pass without being right, or to reach data outside the sandbox."""
     control = _run("def f(x): return x * 2\n")
-    yield passed_if(control == "pass", f"a correct program: {control}", "See the section Execution.")
+    yield passed_if(
+        control == "pass",
+        f"a correct program: {control}",
+        "See docs/code_task.md for what the sandbox needs.",
+    )
     jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
         reached = (
             _Attack("a connection to this machine", _connecting(port)),
-            _Attack("a file of this checkout", _reading(str(ROOT / "pyproject.toml")), by_isolation=True),
+            _Attack("a file of this installation", _reading(__file__), by_isolation=True),
             _Attack("the environment of this process", _looking_up(name), by_isolation=True),
         )
         for attack in (*_ATTACKS, *reached):

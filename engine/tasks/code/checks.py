@@ -154,7 +154,7 @@ def attacks() -> Iterator[CheckResult]:
     yield passed_if(
         control == "pass",
         f"a correct program: {control}",
-        "See docs/code_task.md for what the sandbox needs.",
+        "See docs/how-to/python-code.md for what the sandbox needs.",
     )
     jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:

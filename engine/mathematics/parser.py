@@ -1,7 +1,7 @@
-r"""The parser of formulas: text to a tree, by precedence climbing. Nothing is evaluated here. ``calls`` parses functions.
+r"""The parser of formulas: text to a tree, by precedence climbing. Nothing is evaluated here.
 
-One grammar reads the rules of scaffolds and final answers. What can be read in two ways is refused
-(``ambiguous``), not guessed. These are the decisions for text that authors write in different ways:
+Calls of functions are parsed in ``calls``. One grammar reads the rules of scaffolds and final answers. Text that can be
+read in two ways is refused (``ambiguous``). These are the decisions for text that authors write in different ways:
 
 =================  ==========================================  ==================================================
 text               reading                                     reason

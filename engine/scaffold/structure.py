@@ -17,8 +17,8 @@ class StructureReport:
 
     Args:
         schema_ok: there is a target, a rule, and every rule has an effect and a text.
-        acyclic: the graph has no cycle; ``cycle`` holds one where it has (without repeating its start).
-        knowns_used: share of the knowns that are a cause of some rule; None where there are no knowns.
+        acyclic: the graph has no cycle; otherwise ``cycle`` holds one (without repeating its start).
+        knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
         target_covered: the target is the effect of a rule.
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
@@ -70,7 +70,7 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
 
 
 def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
-    """One cycle of the declared graph, in the direction of its edges; None where there is none.
+    """One cycle of the declared graph, in the direction of its edges; None if it has none.
 
     Kahn's algorithm in linear time: variables without an unsettled cause are removed until none is left. Each
     variable that remains has an unsettled cause, so following the causes leads to a cycle.
@@ -154,7 +154,7 @@ def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None)
     """How far rules use just the causes that they list: the mean over rules, in [0, 1].
 
     A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
-    read. A name that is no variable counts as used and not listed. 0 where there are no rules.
+    read. A name that is no variable counts as used and not listed. 0 if there are no rules.
 
     Args:
         scaffold: the scaffold.

@@ -132,25 +132,25 @@ class ProgramProcess:
         self._exit: ProgramExit | None = None
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
-        self._channel, theirs = socket.socketpair()
-        self._stdout, their_stdout = os.pipe()
-        their_stdin = _as_file(stdin)
+        self._channel, child_end = socket.socketpair()
+        self._stdout, child_stdout = os.pipe()
+        child_stdin = _as_file(stdin)
         try:
             self._channel.setblocking(False)
             os.set_blocking(self._stdout, False)
             self._poll = select.poll()
             self._poll.register(self._channel, select.POLLIN)
             self._poll.register(self._stdout, select.POLLIN)
-            fds = [theirs.fileno(), their_stdin, their_stdout]
+            fds = [child_end.fileno(), child_stdin, child_stdout]
             zygote.start_program(fds, limits.memory_mb << 20, self._cpu_limit)
         except BaseException:
             self._channel.close()
             os.close(self._stdout)
             raise
         finally:
-            theirs.close()
-            os.close(their_stdout)
-            os.close(their_stdin)
+            child_end.close()
+            os.close(child_stdout)
+            os.close(child_stdin)
         self._started = time.monotonic()
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})

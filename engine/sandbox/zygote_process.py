@@ -48,14 +48,14 @@ class Zygote:
     def __init__(self, level: Level) -> None:
         if level == "bubblewrap" and shutil.which("bwrap") is None:
             raise SandboxError("bubblewrap is not installed")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_end:
             self._process = subprocess.Popen(
-                zygote_command(level, theirs.fileno()),
+                zygote_command(level, child_end.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_end.fileno(),),
                 cwd="/",
                 env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
                 start_new_session=True,

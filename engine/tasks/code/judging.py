@@ -23,7 +23,7 @@ TestT = TypeVar("TestT")
 
 @dataclass(frozen=True)
 class ValueRequest:
-    """One value that the program's process is asked for.
+    """A request to the program's process for one value.
 
     Args:
         message: the request as it is sent.

@@ -48,7 +48,7 @@ class CodeFacts:
     Args:
         io_mode: ``call`` or ``stdin``.
         tests: see :class:`engine.tasks.code.test_cases.CodeTest`.
-        entry_point: the function that tests call; None where programs read stdin.
+        entry_point: the function that tests call; None if programs read stdin.
         public_count: number of tests, from the first, that the prompt shows.
         starter_code: code that the solver is given as a start; may be empty.
         reference: a correct program; may be empty.

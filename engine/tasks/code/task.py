@@ -188,7 +188,7 @@ class CodeTask(Task[Program]):
         return CodePreparation()
 
     def tests(self, problem: Problem) -> Sequence[Any]:
-        """The tests as the dataset writes them, else as the problem's answer holds them."""
+        """The tests in the form of the dataset if it is known, else in the form of the problem's ``answer``."""
         return problem.meta.get("test_list") or [dict(test) for test in facts_of(problem).tests]
 
     def canonical(self, record: str) -> str:

@@ -102,5 +102,7 @@ def observation_of(row: TrafficRow) -> Observation:
         min_green=int(row.min_green),
         max_green=int(row.max_green),
         can_extend=row.can_extend,
-        phases={index: PhaseMeasure(row.phase_metrics[str(index)], row.moving[str(index)]) for index in row.phase_order},
+        phases={
+            index: PhaseMeasure(row.phase_metrics[str(index)], row.moving[str(index)]) for index in row.phase_order
+        },
     )

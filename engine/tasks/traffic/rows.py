@@ -91,8 +91,17 @@ class TrafficRow(BaseModel):
 
 
 def row_of(
-    seen: Observation, *, scenario: str, number: int, queue: int, branches: dict[str, Any], seed: int, network: str,
-    extend_seconds: int, horizon: int, state_file: str,
+    seen: Observation,
+    *,
+    scenario: str,
+    number: int,
+    queue: int,
+    branches: dict[str, Any],
+    seed: int,
+    network: str,
+    extend_seconds: int,
+    horizon: int,
+    state_file: str,
 ) -> TrafficRow:
     """Make a row. ``number`` counts the scenario's decisions."""
     return TrafficRow(

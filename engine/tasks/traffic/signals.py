@@ -78,8 +78,12 @@ class SignalProgram:
 
 
 def program_of(
-    junction: str, phases: Sequence[SignalPhase], link_lanes: Sequence[str], rng: random.Random | None = None,
-    min_offset: float = 0.0, max_offset: float = 0.0,
+    junction: str,
+    phases: Sequence[SignalPhase],
+    link_lanes: Sequence[str],
+    rng: random.Random | None = None,
+    min_offset: float = 0.0,
+    max_offset: float = 0.0,
 ) -> SignalProgram | None:
     """Read a programme; None where it has fewer than two green phases, so that there is nothing to decide.
 

@@ -136,9 +136,11 @@ def _main_run(simulation: Simulation, job: Mapping[str, Any], folder: Path, pare
                     number += 1
                     states.append(_state_path(job, folder, seen, number))
                 controllers = simulation.save(states[0])
-                for other in states[1:]:
-                    if other != states[0]:
-                        other.write_bytes(states[0].read_bytes())
+                if job["states_dir"]:
+                    for path in states:
+                        if path != states[0]:
+                            path.write_bytes(states[0].read_bytes())
+                        path.with_suffix(".json").write_text(json.dumps(controllers), encoding="utf-8")
                 value = {
                     "due": [
                         (seen, simulation.junction_queue(seen.junction), str(path))
@@ -172,6 +174,29 @@ def _state_path(job: Mapping[str, Any], folder: Path, seen: Observation, number:
     if not job["states_dir"]:
         return folder / "state.xml"
     return Path(job["states_dir"]) / f"state_{seen.junction}_{int(seen.time)}_{number}.xml"
+
+
+def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
+    """Simulate branches from state files: one request a line, one outcome a line, until the input ends.
+
+    A request has ``state`` (a file with its ``.json`` of controllers beside it), ``junction``, ``extend``, ``horizon``.
+    The figures are those of :func:`generate` for the same state.
+    """
+    simulation = Simulation(SimulationOptions(**job["options"]))
+    for line in requests:
+        request = json.loads(line)
+        state = Path(request["state"])
+        try:
+            controllers = json.loads(state.with_suffix(".json").read_text(encoding="utf-8"))
+            outcome = forked(
+                lambda request=request, state=state, controllers=controllers: simulation.run_branch(  # type: ignore[misc]
+                    state, controllers, request["junction"], request["extend"], request["horizon"], max_pressure
+                ),
+                job["branch_limit_s"],
+            )
+            emit({"outcome": outcome_json(outcome)})
+        except (OSError, ValueError, SimulationError) as error:
+            emit({"failed": str(error)})
 
 
 def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
@@ -269,6 +294,8 @@ def main() -> int:
     try:
         if job["kind"] == "generate":
             generate(job, emit)
+        elif job["kind"] == "branches":
+            branches(job, emit, sys.stdin)
         else:
             control(job, emit, sys.stdin)
     except SimulationError as error:

@@ -37,9 +37,7 @@ def evaluate(settings: EvaluateSettings, folders: Sequence[Path]) -> int:
     seeds = range(settings.seed, settings.seed + settings.seeds)
     runs = [(folder, policy, seed) for folder in folders for policy in policies for seed in seeds]
     with ThreadPoolExecutor(settings.parallel) as pool:
-        jobs = pool.map(
-            lambda run: run_closed_loop(*run, seconds=settings.seconds, limit_s=settings.time_limit), runs
-        )
+        jobs = pool.map(lambda run: run_closed_loop(*run, seconds=settings.seconds, limit_s=settings.time_limit), runs)
         results = list(tqdm(jobs, total=len(runs), desc="simulations", unit=""))
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(result) for result in results], indent=1) + "\n"

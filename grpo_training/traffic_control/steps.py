@@ -149,7 +149,9 @@ def _names(text: str) -> Iterator[str]:
         if not name:
             continue
         if "/" in name or name in (".", ".."):
-            raise InputError(f"A scenario is named by its folder, got {name!r}", fix="Pass its parent as --scenarios-dir.")
+            raise InputError(
+                f"A scenario is named by its folder, got {name!r}", fix="Pass its parent as --scenarios-dir."
+            )
         yield name
 
 

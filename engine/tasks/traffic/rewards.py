@@ -8,10 +8,14 @@ from typing import Literal
 
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply
-from engine.tasks.traffic.rows import Outcome, TrafficRow
+from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
-Metric = Literal["queue", "queue_seconds", "waiting_s"]
+Metric = Literal["mean_queue", "queue", "waiting_s"]
+"""``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time at its end.
+
+``mean_queue`` is the default: at the end of 20 s both branches of a fifth of the decisions have the same queue, and
+always switching looks as good as a trained policy; of the mean less than 1 % tie (2x2 grids, 703 decisions)."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class TrafficRewardSettings:
         reward_scale: queue change at which the traffic reward is tanh(1) = 0.76.
         use_relative_baseline: pay the difference to Max-Pressure's decision instead of the change itself.
         pressure_threshold: of Max-Pressure.
+        metric: what the queue after a decision is; the queue before it is that at the moment of the decision.
     """
 
     strict: float = 1.0
@@ -37,6 +42,7 @@ class TrafficRewardSettings:
     reward_scale: float = 10.0
     use_relative_baseline: bool = False
     pressure_threshold: float = 0.0
+    metric: Metric = "mean_queue"
 
     def __post_init__(self) -> None:
         if not self.strict >= self.partial >= self.invalid:
@@ -62,34 +68,36 @@ def reward_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSetti
 
 
 def traffic_reward(extend: bool, row: TrafficRow, settings: TrafficRewardSettings) -> float:
-    """``tanh(-delta / scale)`` of the queue change; relative: ``tanh((delta_baseline - delta) / scale)``."""
-    delta = queue_change(extend, row)
+    """``tanh(-delta / scale)`` of the change; relative: ``tanh((delta_baseline - delta) / scale)``."""
+    delta = change(extend, row, settings.metric)
     if not settings.use_relative_baseline:
         return math.tanh(-delta / settings.reward_scale)
     baseline = max_pressure(observation_of(row), settings.pressure_threshold)
-    return math.tanh((queue_change(baseline, row) - delta) / settings.reward_scale)
+    return math.tanh((change(baseline, row, settings.metric) - delta) / settings.reward_scale)
 
 
-def queue_change(extend: bool, row: TrafficRow) -> int:
-    """Halting vehicles after the horizon minus those before."""
-    return branch(extend, row).queue - row.queue
+def change(extend: bool, row: TrafficRow, metric: Metric = "mean_queue") -> float:
+    """The metric after a decision minus the queue before it."""
+    return after(extend, row, metric) - row.queue
 
 
-def branch(extend: bool, row: TrafficRow) -> Outcome:
-    """The stored outcome of a decision; an extension that is not allowed switches."""
-    return row.branches.extend if extend and row.can_extend else row.branches.switch
+def after(extend: bool, row: TrafficRow, metric: Metric = "mean_queue") -> float:
+    """The metric after a decision; an extension that is not allowed is a switch."""
+    outcome = row.branches.extend if extend and row.can_extend else row.branches.switch
+    if metric == "mean_queue":
+        return outcome.queue_seconds / row.horizon
+    return float(outcome.queue if metric == "queue" else outcome.waiting_s)
 
 
-def better_branch(row: TrafficRow, metric: Metric = "queue") -> bool | None:
+def better_branch(row: TrafficRow, metric: Metric = "mean_queue") -> bool | None:
     """Whether extending was better (True) or switching (False); None where both were equal."""
-    extend, switch = getattr(row.branches.extend, metric), getattr(row.branches.switch, metric)
-    return None if extend == switch else bool(extend < switch)
+    extend, switch = after(True, row, metric), after(False, row, metric)
+    return None if extend == switch else extend < switch
 
 
-def regret(extend: bool, row: TrafficRow, metric: Metric = "queue") -> float:
+def regret(extend: bool, row: TrafficRow, metric: Metric = "mean_queue") -> float:
     """How much worse a decision was than the better stored branch, in units of the metric; never negative."""
-    values = {each: float(getattr(branch(each, row), metric)) for each in (True, False)}
-    return values[extend] - min(values.values())
+    return after(extend, row, metric) - min(after(True, row, metric), after(False, row, metric))
 
 
 def observation_of(row: TrafficRow) -> Observation:

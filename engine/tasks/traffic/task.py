@@ -15,7 +15,14 @@ from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement, Task
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
-from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, observation_of, regret, traffic_reward
+from engine.tasks.traffic.rewards import (
+    TrafficRewardSettings,
+    after,
+    better_branch,
+    observation_of,
+    regret,
+    traffic_reward,
+)
 from engine.tasks.traffic.rows import TrafficRow
 
 _REWARDS = TrafficRewardSettings()
@@ -123,10 +130,10 @@ def _row_of(answer: str) -> TrafficRow:
 
 def _outcomes_text(row: TrafficRow) -> str:
     best = better_branch(row)
-    better = "both end alike" if best is None else f'the better decision is "{"yes" if best else "no"}"'
+    better = "both are equal" if best is None else f'the better decision is "{"yes" if best else "no"}"'
     return (
-        f"halting vehicles after {row.horizon} s: {row.branches.extend.queue} with an extension, "
-        f"{row.branches.switch.queue} with a switch, {row.queue} before; {better}"
+        f"mean number of halting vehicles in the next {row.horizon} s: {after(True, row):.1f} with an extension, "
+        f"{after(False, row):.1f} with a switch ({row.queue} at the decision); {better}"
     )
 
 

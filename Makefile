@@ -1,53 +1,62 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
+STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
+DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune demo train-demo test lint bench clean
-help:  ## what there is
+.PHONY: help install local finetune demo train-demo test lint docs bench clean
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-install: $(STAMP)  ## make the environment in .venv
+install: $(STAMP)  ## create the environment in .venv
 
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Scaffold-GRPO needs Python 3.11 or newer. Set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) '.[dev]'
 	@touch $@
 
-local: $(LOCAL)  ## add what a model on this machine needs (torch, transformers)
+local: $(LOCAL)  ## add torch and transformers, to serve a model on this machine
 
 $(LOCAL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[local]'
+	$(INSTALL) '.[local]'
 	@touch $@
 
-finetune: $(FINETUNE)  ## add what the fine-tune needs (trl, peft, datasets)
+finetune: $(FINETUNE)  ## add trl, peft and datasets, to fine-tune a model
 
 $(FINETUNE): $(LOCAL)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[finetune]'
+	$(INSTALL) '.[finetune]'
 	@touch $@
 
-demo: $(LOCAL)  ## the main job with the model that is shipped: no key, no GPU
+$(DOCS): $(STAMP)
+	$(INSTALL) '.[docs]'
+	@touch $@
+
+demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
 	$(BIN)/python -m grpo_training.demo
 
-train-demo: $(FINETUNE)  ## the fine-tune of that model on rollouts of its own, and what it gained
+train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
 
-test: $(FINETUNE)  ## run all tests that this machine can
+test: $(FINETUNE)  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
-lint: $(STAMP)  ## style, types, floors
+lint: $(STAMP)  ## style, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(DOCS)  ## build the documentation in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(FINETUNE)  ## speed, as ratios within one run
 	$(BIN)/python -m bench
 
-clean:  ## remove the environment
-	rm -rf $(VENV)
+clean:  ## remove the environment and the built documentation
+	rm -rf $(VENV) site

@@ -1,21 +1,17 @@
-"""The analyst: a scored group in, proposed library operations out. It proposes; code disposes."""
+"""The analyst: reads a scored group and proposes changes to an experience library."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agents.chat import ask
+from agents.chat import ChatClient, ask
+from agents.templates import check_prompts, role_template
 from engine.reading.json_reading import read_json_object
 from engine.records import ChatRequest, Experience, Fault, Operation, Outcome, Problem, Reply, Sampling
-from engine.task import known_tasks, task_named
-from prompts import PromptTemplate, task_template
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.chat import ChatClient
-    from engine.task import Task
+from engine.task import Task, known_tasks, task_named
+from prompts import PromptTemplate
 
 MAX_WORDS = 32
 _MOST_READ = 16
@@ -42,17 +38,16 @@ _SCHEMA: dict[str, Any] = {
 }
 
 _LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
-_VARIABLES = frozenset({"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"})
 
 
-def analyst_template(task: Task, style: str = "full") -> PromptTemplate:
-    """A task's prompt for lessons, checked."""
-    return task_template("analyst", task.prompts, _VARIABLES, style)
+def analyst_template(task: Task, learner: str, style: str = "full") -> PromptTemplate:
+    """The prompt that extracts experiences for a ``generator`` or the ``critic``."""
+    return role_template(f"{learner}_experience_extraction", task, style)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One scored member of the group, as the analyst sees it."""
+    """A rollout or fusion as the analyst sees it."""
 
     text: str
     answer: str | None
@@ -63,7 +58,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Operations, or the fault in their place: ``infra_fault`` leaves the lesson open, others end it."""
+    """Operations, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change."""
 
     operations: list[Operation]
     outcome: Outcome = Outcome.OK
@@ -71,14 +66,16 @@ class Proposal:
 
 
 class ExperienceAnalyst:
-    """Distils groups for one learner.
+    """Extracts experiences from groups for one learner.
 
     Args:
         client: draws the samples.
-        role: the api role that is asked: ``analyst``, or the learner's own where that is not configured.
+        role: the api role: ``analyst``, or the learner's own role if no analyst is configured.
         learner: ``generator`` or ``critic``.
-        max_operations: operations asked for; what goes beyond is named ``surplus``, so the library refuses it.
-        style: prompt style; the prompts of all tasks are checked here.
+        max_operations: operations to ask for; further ones are marked ``surplus``, so that the library refuses them.
+        max_tokens: completion tokens of a reply.
+        seed: seed of the sampling.
+        style: prompt style; the templates of all tasks are checked here.
     """
 
     def __init__(
@@ -98,18 +95,24 @@ class ExperienceAnalyst:
         self._max_operations = max_operations
         self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens, seed=seed)
         self._style = style
-        for task in known_tasks():
-            analyst_template(task, style)
+        check_prompts(known_tasks(), style)
 
     async def propose(
         self, problem: Problem, attempts: Sequence[Attempt], experiences: Sequence[Experience]
     ) -> Proposal:
-        """Ask what the group teaches, given the library as it stands."""
+        """Ask for changes to the library that follow from a group.
+
+        Args:
+            problem: the problem of the group.
+            attempts: the members of the group.
+            experiences: the present library.
+        """
         task, learner = task_named(problem.task), self._learner
+        attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
         request = ChatRequest(
             role=self._role,
-            messages=analyst_template(task, self._style).render(
-                learner=f"The attempts are {task.attempts[learner]}; the lessons steer {_LEARNERS[learner]}.",
+            messages=analyst_template(task, learner, self._style).render(
+                learner=f"{attempts_are}; the lessons steer {_LEARNERS[learner]}.",
                 max_words=MAX_WORDS,
                 max_operations=self._max_operations,
                 experiences=list(experiences),
@@ -141,7 +144,7 @@ class ExperienceAnalyst:
 
 
 def _operation(item: Any) -> Operation:
-    """Whatever the model wrote, as an operation; what makes no sense is refused by the library, visibly."""
+    """An entry of the reply as an operation; the library refuses invalid ones and records the refusal."""
     if not isinstance(item, dict):
         return Operation(op="malformed", content=str(item)[:500])
     content, target = item.get("content"), item.get("id")

@@ -1,16 +1,14 @@
-"""What an agent needs of the client, and the one re-ask for a reply that cannot be read."""
+"""Sending a request and reading its replies; an unreadable reply is asked for once more."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from engine.records import ChatRequest, Message, Outcome, Reply
 from engine.task import JSON_OBJECT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 ReadT = TypeVar("ReadT")
 
@@ -19,7 +17,7 @@ _SHOWN = 8000  # characters of an unreadable reply that are sent back; the forma
 
 
 class ChatClient(Protocol):
-    """Draws samples of a request. Infrastructure faults come back as replies, never as exceptions."""
+    """Samples chat requests. Infrastructure faults are returned as replies, not raised."""
 
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """One reply for each sample index, in their order."""
@@ -28,9 +26,13 @@ class ChatClient(Protocol):
 
 @dataclass(frozen=True)
 class Answer(Generic[ReadT]):
-    """A reply and what was read from it; ``read`` is None for an infrastructure fault.
+    """A reply and what was read from it.
 
-    ``first_kept``: it was re-asked in vain, so this is the reply to the first request.
+    Args:
+        reply: the reply.
+        read: what was read; None after an infrastructure fault.
+        re_asked: whether the model was asked to send an unreadable reply again.
+        first_kept: whether the second reply was unreadable too, so that this is the first one.
     """
 
     reply: Reply
@@ -48,26 +50,25 @@ async def ask(
     *,
     form: str = JSON_OBJECT,
 ) -> list[Answer[ReadT]]:
-    """Draw samples and read them; a reply with text that cannot be read is re-asked once.
+    """Sample a request and read the replies; the model is asked once to send an unreadable reply again.
 
     Args:
         client: the client.
-        request: what is asked.
-        sample_indices: one reply each.
-        read: turns a reply that is no infrastructure fault into a value; never raises for its text.
-        unreadable: the reason why a value deserves a re-ask, or None.
-        form: what the re-ask asks for.
+        request: the request.
+        sample_indices: one reply is sampled for each.
+        read: reads a reply without infrastructure fault; never raises for its text.
+        unreadable: the reason to ask again for what was read, or None.
+        form: description of a readable reply, for the second request.
 
     Returns:
-        one answer per index, in their order. Where the re-ask is unreadable too, or fails for good, the first
-        reading stands.
+        one answer per index, in their order. If the second reply is unreadable too, the first one counts.
     """
     answers: list[Answer[ReadT]] = []
     for reply in await client.sample(request, sample_indices):
         if reply.outcome is Outcome.INFRA_FAULT:
             answers.append(Answer(reply, None))
             continue
-        value = await asyncio.to_thread(read, reply)  # reading may wait for a checker
+        value = await asyncio.to_thread(read, reply)  # reading a long reply takes time
         reason = unreadable(value)
         text = reply.completion.text if reply.completion else ""
         if reason is None or not text.strip():
@@ -84,7 +85,7 @@ async def ask(
         )
         [second] = await client.sample(again, [reply.sample_index])
         if second.outcome is Outcome.INFRA_FAULT:
-            # Whether the model can mend its reply is not known yet: the sample stays open.
+            # It is not known whether the model can repair its reply, so the sample stays open.
             answers.append(Answer(second, None, re_asked=True))
             continue
         second_value = await asyncio.to_thread(read, second)

@@ -1,33 +1,28 @@
-"""The critic: fuses one generator's candidates into one. A merge where they agree, a model where they do not."""
+"""The critic: fuses the candidates of one generator, by merging them without a model or by asking one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from agents.chat import ask
+from agents.chat import ChatClient, ask
 from agents.generator import read_candidate
+from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Problem, Reply, Sampling
-from engine.task import known_tasks
-from prompts import PromptTemplate, task_template
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.chat import ChatClient
-    from engine.task import Task
-
-_VARIABLES = frozenset({"problem", "experiences", "generator_id", "proposals", "conflicts"})
+from engine.reward_evaluator import Scored
+from engine.task import Task, known_tasks
+from prompts import PromptTemplate
 
 
 def critic_template(task: Task, style: str = "full") -> PromptTemplate:
-    """A task's prompt for fusions, checked."""
-    return task_template("critic", task.prompts, _VARIABLES | task.prompt_variables, style)
+    """The prompt that asks for a fusion."""
+    return role_template("critic", task, style)
 
 
 @dataclass(frozen=True)
 class FusedCandidate:
-    """A fusion; ``candidate`` is None where the call failed for good. ``reply`` is None for a merge."""
+    """A fusion. ``candidate`` is None after an infrastructure fault; ``reply`` is None if no model was asked."""
 
     candidate: Candidate | None
     merged: Literal["structural", "model"]
@@ -40,8 +35,8 @@ class CriticAgent:
 
     Args:
         client: draws the samples.
-        sampling: how replies are drawn.
-        style: prompt style; the prompts of all tasks are checked here, before anything is paid for.
+        sampling: sampling parameters.
+        style: prompt style; the templates of all tasks are checked here, before the first request.
         role: the api role.
     """
 
@@ -50,28 +45,35 @@ class CriticAgent:
         self._client = client
         self.sampling = sampling
         self.style = style
-        for task in known_tasks():
-            critic_template(task, style)
+        check_prompts(known_tasks(), style)
 
     async def fuse(
         self,
         task: Task,
         problem: Problem,
         generator_id: str,
-        candidates: Sequence[Candidate],
+        inputs: Sequence[Scored],
         experiences: Sequence[Experience],
     ) -> FusedCandidate:
-        """Fuse one generator's candidates for one problem."""
-        merge = task.merge(candidates, problem)
+        """Fuse the candidates of one generator for one problem.
+
+        Args:
+            task: the task of the problem.
+            problem: the problem.
+            generator_id: the generator, as named in the prompt.
+            inputs: its scored candidates.
+            experiences: the library of the critic.
+        """
+        merge = task.merge([scored.candidate for scored in inputs], problem)
         if merge.candidate is not None:
             return FusedCandidate(merge.candidate, "structural")
         proposals: list[dict[str, Any]] = [
             {
-                "answer": candidate.answer,
-                "answer_source": candidate.answer_source,
-                "text": task.show(candidate),
+                "answer": scored.answer,
+                "answer_source": scored.answer_source,
+                "text": task.show(scored.candidate),
             }
-            for candidate in candidates
+            for scored in inputs
         ]
         request = ChatRequest(
             role=self.role,
@@ -93,6 +95,6 @@ class CriticAgent:
             [0],
             lambda reply: read_candidate(task, problem, reply),
             task.re_ask_reason,
-            form=task.reply_form,
+            form=task.reply_description,
         )
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked)

@@ -1,36 +1,29 @@
-"""The generator: answers one problem several times, each time as a candidate of its task."""
+"""The generator: samples candidates for a problem."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from agents.chat import Answer, ask
+from agents.chat import Answer, ChatClient, ask
+from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
-from engine.task import known_tasks
-from prompts import PromptTemplate, task_template
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.chat import ChatClient
-    from engine.task import Task
-
-_VARIABLES = frozenset({"problem", "experiences"})
+from engine.task import Task, known_tasks
+from prompts import PromptTemplate
 
 
 def generator_messages(
     task: Task, problem: Problem, experiences: Sequence[Experience] = (), style: str = "full"
 ) -> tuple[Message, ...]:
-    """The conversation that asks for one answer: the same in learning, training, teaching and evaluation.
+    """The prompt for one candidate; the same in learning, fine-tuning, teaching and evaluation.
 
     Args:
-        task: the problem's task.
-        problem: what is asked.
-        experiences: the lessons that stand before it.
+        task: the task of the problem.
+        problem: the problem.
+        experiences: the experiences to show.
         style: prompt style.
 
     Raises:
-        TemplateError: there is no such style, or its templates do not fit the task.
+        TemplateError: there is no such style, or the templates of the task are invalid.
     """
     return generator_template(task, style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
@@ -38,23 +31,23 @@ def generator_messages(
 
 
 def prompt_hash(task: Task, style: str = "full") -> str:
-    """Names the words of :func:`generator_messages`; stands on every record that was asked with them."""
+    """Identifies the templates of :func:`generator_messages`; stored on every record."""
     return generator_template(task, style).hash
 
 
 def generator_template(task: Task, style: str = "full") -> PromptTemplate:
-    """A task's prompt, checked."""
-    return task_template("generator", task.prompts, _VARIABLES | task.prompt_variables, style)
+    """The prompt that asks for a candidate."""
+    return role_template("generator", task, style)
 
 
 class GeneratorAgent:
-    """One of the three generators; they differ in their role only, that is in endpoint and library.
+    """One of the three generators. They differ only in their role, which selects endpoint and library.
 
     Args:
         client: draws the samples.
         role: ``generator_1`` ... ``generator_3``.
-        sampling: how replies are drawn.
-        style: prompt style; the prompts of all tasks are checked here, before anything is paid for.
+        sampling: sampling parameters.
+        style: prompt style; the templates of all tasks are checked here, before the first request.
     """
 
     def __init__(self, client: ChatClient, role: str, sampling: Sampling, style: str = "full") -> None:
@@ -62,18 +55,17 @@ class GeneratorAgent:
         self._client = client
         self.sampling = sampling
         self.style = style
-        for task in known_tasks():
-            generator_template(task, style)
+        check_prompts(known_tasks(), style)
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]
     ) -> list[Answer[Candidate]]:
-        """Answer a problem once per sample index, with the lessons given."""
+        """Sample one candidate per sample index, with the given experiences in the prompt."""
         request = ChatRequest(
             role=self.role,
             messages=generator_messages(task, problem, experiences, self.style),
             sampling=self.sampling,
-            # A server that holds replies to a schema gives log-probs of what the schema left over, not the model's.
+            # Guided decoding masks tokens, so its log-probs are not those of the model.
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
@@ -83,12 +75,12 @@ class GeneratorAgent:
             sample_indices,
             lambda reply: read_candidate(task, problem, reply),
             task.re_ask_reason,
-            form=task.reply_form,
+            form=task.reply_description,
         )
 
 
 def read_candidate(task: Task, problem: Problem, reply: Reply) -> Candidate:
-    """The candidate of a reply that is no infrastructure fault."""
-    if reply.completion is None:  # the endpoint refused this very prompt (content filter, context length)
+    """The candidate of a reply without infrastructure fault."""
+    if reply.completion is None:  # the endpoint refused this prompt (content filter, context length)
         return Candidate(outcome=Outcome.MODEL_FAULT, fault=reply.fault)
-    return task.parse(reply.completion.text, problem, reply.completion.reasoning)
+    return task.parse(reply.completion, problem)

@@ -1,18 +1,15 @@
-"""The judge: an opinion on a scaffold's reasoning, asked only where a ``reward_evaluator`` is configured."""
+"""The judge: scores the reasoning of a candidate; used if the role ``reward_evaluator`` is configured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agents.chat import ask
+from agents.chat import ChatClient, ask
+from agents.templates import role_template
 from engine.reading.json_reading import read_json_object
 from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
-from prompts import PromptTemplate
-
-if TYPE_CHECKING:
-    from agents.chat import ChatClient
-    from engine.task import Task
+from engine.task import Task
 
 _SCHEMA: dict[str, Any] = {
     "title": "opinion",
@@ -24,7 +21,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Opinion:
-    """A score in [0, 1], or why there is none: ``judge_fault`` (unreadable) or ``infra_fault`` (no reply)."""
+    """A score in [0, 1], or the reason for its absence: ``judge_fault`` (unreadable) or ``infra_fault`` (no reply)."""
 
     score: float | None
     outcome: Outcome = Outcome.OK
@@ -32,7 +29,7 @@ class Opinion:
 
 
 class Judge:
-    """Gives opinions that join ``r_logic`` with their own weight."""
+    """Asks for opinions, which are part of ``r_logic`` with a weight of their own."""
 
     def __init__(
         self,
@@ -45,13 +42,15 @@ class Judge:
         self._client = client
         self._role = role
         self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens)
-        self._template = PromptTemplate("judge", {"problem", "scaffold"}, style)
+        self._style = style
 
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
-        """Judge one candidate's reasoning."""
+        """Ask for an opinion on the reasoning of a candidate."""
         request = ChatRequest(
             role=self._role,
-            messages=self._template.render(problem=problem.text, scaffold=task.show(candidate)),
+            messages=role_template("judge", task, self._style).render(
+                problem=problem.text, scaffold=task.show(candidate)
+            ),
             sampling=self._sampling,
             json_schema=_SCHEMA,
             purpose="judge",
@@ -79,7 +78,7 @@ def _read(reply: Reply) -> Opinion:
 
 
 def _number(value: Any) -> float | None:
-    """A number, also one that is written as text."""
+    """A number, also if it is written as text."""
     try:
         return None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits

@@ -1,32 +1,27 @@
-"""The teacher: a stronger model that answers a problem several times with its thinking and its code."""
+"""The teacher: samples completions of a stronger model, with their reasoning, for imitation."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from agents.chat import ChatClient
 from agents.generator import generator_messages, prompt_hash, read_candidate
 from engine.records import Candidate, ChatRequest, Message, Outcome, Problem, Reply, Sampling
-from engine.tasks.code.reply import extract
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.chat import ChatClient
-    from engine.task import Task
+from engine.task import Task
 
 ROLE = "teacher"
 
 
 @dataclass(frozen=True)
 class TeacherReply:
-    """A reply as it came.
+    """A reply of the teacher.
 
     Args:
-        reply: what the client gave.
-        thinking: its reasoning, from the field that the endpoint gives it in or from its tags; None: there is none.
-        candidate: what the task read, to be measured; None for an infrastructure fault.
+        reply: the reply.
+        thinking: its reasoning; None if it has none.
+        candidate: what the task read; None after an infrastructure fault.
     """
 
     reply: Reply
@@ -35,14 +30,14 @@ class TeacherReply:
 
 
 class TeacherAgent:
-    """Asks the teacher with the very words that the student is asked with, and never twice about one reply.
+    """Samples the teacher with the prompt of the student. Unreadable replies are not asked again.
 
     Args:
         client: draws the samples.
-        task: the problems' task.
-        sampling: how replies are drawn; what else the server needs (``presence_penalty``,
-            ``chat_template_kwargs``) stands in the endpoint's ``extra_body``.
-        style: prompt style, the one that the student is asked in.
+        task: the task of the problems.
+        sampling: sampling parameters; further ones (``presence_penalty``, ``chat_template_kwargs``) belong to the
+            ``extra_body`` of the endpoint.
+        style: prompt style of the student.
         role: the api role.
     """
 
@@ -54,11 +49,11 @@ class TeacherAgent:
         self.prompt_hash = prompt_hash(task, style)
 
     def messages(self, problem: Problem) -> tuple[Message, ...]:
-        """What the teacher is sent: the generator's prompt without lessons."""
+        """The prompt: the generator's, without experiences."""
         return generator_messages(self._task, problem, (), self._style)
 
     async def answer(self, problem: Problem, sample_indices: Sequence[int]) -> list[TeacherReply]:
-        """Answer a problem once per sample index, in their order."""
+        """One reply per sample index, in their order."""
         request = ChatRequest(
             role=self.role, messages=self.messages(problem), sampling=self.sampling, purpose="teaching"
         )
@@ -69,5 +64,5 @@ class TeacherAgent:
         if reply.outcome is Outcome.INFRA_FAULT:
             return TeacherReply(reply, None, None)
         completion = reply.completion
-        thinking = extract(completion.text, completion.reasoning).thinking if completion else None
+        thinking = self._task.thinking(completion) if completion else None
         return TeacherReply(reply, thinking, read_candidate(self._task, problem, reply))

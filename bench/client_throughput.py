@@ -81,10 +81,10 @@ class Ours:
         from engine.api_manager import ApiManager
         from engine.llm.client import LLMClient
         from engine.llm.concurrency import ConcurrencyRule
-        from engine.llm.journal import RequestJournal
+        from engine.llm.journal import ResponseJournal
 
         entry = {"api_key": "EMPTY", "base_url": base_url, "model": "m", "price_in": 1.0, "price_out": 2.0}
-        self._journal = RequestJournal(folder / "journal.sqlite")
+        self._journal = ResponseJournal(folder / "journal.sqlite")
         rule = ConcurrencyRule(start=IN_FLIGHT, maximum=IN_FLIGHT)
         manager = ApiManager(Path("bench"), {"generator_1": entry})
         self._client = LLMClient(manager, journal=self._journal, concurrency=rule)

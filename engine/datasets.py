@@ -1,241 +1,166 @@
-"""Problems by name: shipped with the checkout, in a local file, or on the Hugging Face hub."""
+"""Problems by dataset name or path: generated, from a local file, or from the Hugging Face hub."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
-from engine.tasks.code.datasets import CODE_SETS, code_part
-from engine.tasks.code.problems import UnusableRowError, code_problem
+from engine.shipped_files import shipped_file
+from engine.task import Dataset, HubDataset, Task, known_tasks, task_named
+from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, text_of
 
 MAX_LINE_BYTES = 1 << 20
-"""A longer line is refused before it is read to its end."""
+"""Limit of a line; a longer one is refused before it is read completely."""
 
-MAX_CODE_LINE_BYTES = 64 << 20
-"""The same for the files of MBPP and APPS by name, and for a file that is one JSON array."""
+MAX_ARRAY_BYTES = 64 << 20
+"""Limit of a file that is one JSON array."""
 
-QUICKSTART_PROBLEMS = 240
-"""Problems of ``quickstart`` where no number is asked for; it makes as many as one likes."""
-
-_SHIPPED = Path(__file__).resolve().parents[1] / "data" / "datasets"
-_TEXT_FIELDS = ("problem", "question", "prompt", "text")
-_ANSWER_FIELDS = ("answer", "ground_truth")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")
+
+RowReader = Callable[[Mapping[str, Any], str], Problem | None]
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A dataset that this program knows by name; ``hub`` is (repository, split, revision)."""
+class LoadedDataset:
+    """The problems of a dataset; ``dropped`` has (row's id, reason code, sentence) of each unusable row."""
 
-    task: str = "math"
-    aime: bool = False
-    hub: tuple[str, str, str] | None = None
-
-
-# Both hub copies hold the thirty problems of both papers of the year. A revision is named so that a problem's
-# number means the same problem for everyone, also after the copy is edited.
-_KNOWN: Mapping[str, _Known] = {
-    "aime2024": _Known(aime=True, hub=("HuggingFaceH4/aime_2024", "train", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")),
-    "aime2025": _Known(aime=True, hub=("math-ai/aime25", "test", "563bb8404243c5f09de6ec262f2db674fe5bce9b")),
-    "physics": _Known(task="physics"),
-}
+    problems: list[Problem]
+    dropped: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def load_problems(
     name_or_path: str, *, max_problems: int | None = None, search: Sequence[Path] | None = None
 ) -> list[Problem]:
-    """Load a dataset and check every problem and ground truth that is returned.
+    """The problems of a dataset. See :func:`load_dataset`."""
+    return load_dataset(name_or_path, max_problems=max_problems, search=search).problems
 
-    A name is looked for as ``<name>.jsonl`` in the folders of ``search``, then on the Hugging Face hub where
-    the name has a place there and the ``datasets`` package is installed. A text with a slash or that ends in
-    ``.jsonl`` or ``.json`` is a path; the file's stem is then its name. ``quickstart`` is made, not read: its
-    training split, or another one as ``quickstart:test``. Code is ``mbpp``, ``mbpp:test``, ``apps:introductory``
-    and so on (:mod:`engine.tasks.code.datasets`). A line is one JSON object in UTF-8:
 
-    * ``problem`` (or ``question``, ``prompt``, ``text``): the text;
-    * ``answer`` (or ``ground_truth``): a text or a number;
-    * ``id``: optional; without it the n-th problem is ``<name>_00n``;
-    * ``task``: optional, ``math`` where it is absent (``physics`` in the dataset ``physics``);
-    * what else is there goes to ``meta``;
-    * a row with ``tests``, ``test_list`` or ``input_output`` is a programming problem, see
-      :func:`engine.tasks.code.problems.code_problem`.
+def load_dataset(
+    name_or_path: str,
+    *,
+    max_problems: int | None = None,
+    search: Sequence[Path] | None = None,
+    row_read: Callable[[], object] = lambda: None,
+) -> LoadedDataset:
+    """Load a dataset. Its tasks check that every problem can be scored.
 
-    A file may also be one JSON array of such objects.
+    A text with a slash, or one that ends in ``.jsonl`` or ``.json``, is a path. Any other text is a name: that of a
+    task's dataset (``aime2024``, ``quickstart:test``), or the stem of a ``.jsonl`` file in the data folders. Datasets
+    that are neither generated nor in a data folder come from the Hugging Face hub, if the ``datasets`` package is
+    installed.
+
+    A line of a file is one JSON object in UTF-8; a file may also be one JSON array. The task of a row is the one of
+    its ``task`` field, else the one of the dataset, else the one that recognises its fields, else the default task.
+    Rows without ``id`` are numbered: ``<name>_001``.
 
     Args:
-        name_or_path: ``aime2024``, ``aime2025``, ``physics``, another file's stem, or a path.
-        max_problems: at most so many, from the start; the rest of the file is not read. None: all.
-        search: folders to look in; None: ``data/datasets`` of the checkout, then ``$SCAFFOLD_DATA``.
+        name_or_path: the dataset.
+        max_problems: stop after this many problems; None for all.
+        search: data folders; None: ``data/datasets``, the datasets of the package, then
+            ``$SCAFFOLD_DATA``.
+        row_read: called for each row.
 
     Returns:
-        the problems in the file's order; never an empty list.
+        the problems in the order of the file; at least one.
 
     Raises:
-        MissingInputError: there is no such file, and the hub cannot give it.
-        InputError: an unknown name, an empty file, or a line that is not a problem (file, line and field are
-            named); an answer of an AIME set that is not an integer from 0 to 999.
+        MissingInputError: there is no such file, and the hub does not provide it.
+        InputError: an unknown name, an empty file, or a row that is not a problem (file, line and field are named).
     """
     if max_problems is not None and max_problems < 1:
         raise InputError(f"max_problems is {max_problems}", fix="Give 1 or more, or leave it out for all.")
-    if name_or_path.partition(":")[0] == "quickstart":
-        return _quickstart(name_or_path.partition(":")[2] or "train", max_problems)
+    folders = _default_folders() if search is None else search
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
-        return _problems(_file_rows(path), path.stem, str(path), max_problems)
-    folders = _default_folders() if search is None else search
-    if name_or_path.partition(":")[0] in CODE_SETS:
-        return load_code_set(name_or_path, max_problems=max_problems, search=folders).problems
-    found = _find(name_or_path, folders)
+        return _read(_file_rows(path), path.stem, str(path), _reader_of_path(path), None, max_problems, row_read)
+    task = _task_with_dataset(name_or_path)
+    if task is None:
+        found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
+        if found is None:
+            raise _unknown_name(name_or_path, folders)
+        return _read(_file_rows(found), name_or_path, str(found), _row_reader(), None, max_problems, row_read)
+    dataset = task.dataset(name_or_path)
+    if dataset.generate is not None:
+        return LoadedDataset(dataset.generate(max_problems))
+    source, rows = _rows_of(dataset, name_or_path, folders)
+    reader = _row_reader(task, dataset)
+    return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
+
+
+def _task_with_dataset(name: str) -> Task | None:
+    """The task that has a dataset of this name."""
+    base = re.split("[:?]", name, maxsplit=1)[0]
+    return next((task for task in known_tasks() if base in task.dataset_names), None)
+
+
+def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:
+    """The source of a dataset, for messages, and its rows."""
+    found = _find(dataset.files, folders)
     if found is not None:
-        return _problems(_file_rows(found), name_or_path, str(found), max_problems)
-    if name_or_path not in _KNOWN:
-        raise _unknown_name(name_or_path, folders)
-    source, rows = _hub_rows(name_or_path, folders)
-    return _problems(rows, name_or_path, source, max_problems)
-
-
-def _quickstart(split: str, max_problems: int | None) -> list[Problem]:
-    from engine.tasks.math.quickstart import problems
-
-    return problems(split, max_problems or QUICKSTART_PROBLEMS)
-
-
-# ------------------------------------------------------------------ where a dataset lies
+        return str(found), _file_rows(found, dataset.max_line_bytes or MAX_LINE_BYTES)
+    places = " or ".join(str(folder / dataset.files[0]) for folder in folders) or dataset.files[0]
+    what, fix = f"Dataset {name} is not on this machine", f"Put it at {places}, one JSON object per line."
+    if dataset.read_row is None or not dataset.drops_unusable_rows:
+        fix += f" {NEEDED_FIELDS}"
+    if dataset.hub is None:
+        raise MissingInputError(what, fix=fix)
+    rows = _hub_rows(dataset.hub, what, fix)
+    if not dataset.hub.has_own_ids:
+        rows = (_without_id(row) for row in rows)
+    return f"{dataset.hub.repository} (Hugging Face hub)", rows
 
 
 def _is_path(name: str) -> bool:
-    return "/" in name or os.sep in name or name.endswith((".jsonl", ".json"))
+    place = name.partition("?")[0]
+    return "/" in place or os.sep in place or place.endswith((".jsonl", ".json"))
 
 
 def _default_folders() -> list[Path]:
     extra = os.environ.get("SCAFFOLD_DATA")
-    return [_SHIPPED, Path(extra).expanduser()] if extra else [_SHIPPED]
+    folders = [Path.cwd() / "data/datasets", shipped_file("datasets"), *([Path(extra).expanduser()] if extra else [])]
+    return list(dict.fromkeys(folders))
 
 
-def _find(name: str, folders: Iterable[Path]) -> Path | None:
-    if not _PLAIN_NAME.fullmatch(name):
-        return None
-    return next((path for folder in folders if (path := folder / f"{name}.jsonl").is_file()), None)
+def _find(files: Iterable[str], folders: Iterable[Path]) -> Path | None:
+    return next((path for folder in folders for file in files if (path := folder / file).is_file()), None)
 
 
 def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
-    names = sorted(
-        {"quickstart", *CODE_SETS, *_KNOWN, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))}
-    )
+    of_tasks = (known for task in known_tasks() for known in task.dataset_names)
+    names = sorted({*of_tasks, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]!r}? " if near else ""
     return InputError(
         f"Unknown dataset: {name!r}",
         why=f"Known: {', '.join(names)}.",
-        fix=f"{guess}A file of your own is given by its path (x.jsonl).",
+        fix=f"{guess}Give the path of a file of your own (x.jsonl).",
     )
 
 
-def _needed_fields() -> str:
-    return 'Each line is a JSON object with "problem" and "answer" (and "id", "task" if you like).'
-
-
-def _hub_rows(name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:
-    """Rows from the hub, numbered by position: the copies' own ids differ from copy to copy."""
-    hub = _KNOWN[name].hub
-    places = " or ".join(str(folder / f"{name}.jsonl") for folder in folders) or f"{name}.jsonl"
-    what, fix = f"Dataset {name} is not on this machine", f"Put it at {places}. {_needed_fields()}"
-    if hub is None:
-        raise MissingInputError(what, fix=fix)
-    repository, split, revision = hub
-    rows = _from_hub(repository, what, fix, repository, split=split, revision=revision)
-    return f"{repository} (Hugging Face hub)", (_without_id(row) for row in rows)
-
-
-def _from_hub(repository: str, what: str, fix: str, *args: Any, **kwargs: Any) -> Iterable[Any]:
-    """``datasets.load_dataset(*args, **kwargs)``, with its errors as ours."""
+def _hub_rows(hub: HubDataset, what: str, fix: str) -> Iterable[Any]:
+    """The rows of a dataset on the hub; its errors become a MissingInputError."""
     try:
-        from datasets import load_dataset
+        from datasets import load_dataset as load_from_hub  # optional, and slow to import
     except ImportError as error:
-        why = f"It could come from the Hugging Face hub ({repository}), but `datasets` is not installed."
+        why = f"It could come from the Hugging Face hub ({hub.repository}), but `datasets` is not installed."
         fix = f"{fix} Or: pip install 'scaffold-grpo[datasets]'."
         raise MissingInputError(what, why=why, fix=fix) from error
     try:
-        rows: Iterable[Any] = load_dataset(*args, **kwargs)
-    except Exception as error:  # the package raises its own, the hub's and the HTTP client's errors
+        rows: Iterable[Any] = load_from_hub(*hub.arguments, **hub.options)
+    except Exception as error:  # the package raises its own errors, the hub's and the HTTP client's
         reason = str(error).strip().splitlines() or [""]
-        why = f"The Hugging Face hub did not give {repository}: {type(error).__name__}: {reason[0][:300]}"
+        why = f"The Hugging Face hub did not provide {hub.repository}: {type(error).__name__}: {reason[0][:300]}"
         raise MissingInputError(what, why=why, fix=fix) from error
     return rows
-
-
-@dataclass(frozen=True)
-class CodeSet:
-    """The problems of a part of MBPP or APPS; ``dropped`` has (row's id, reason code, why) of the others."""
-
-    problems: list[Problem]
-    dropped: list[tuple[str, str, str]]
-
-
-def load_code_set(
-    name: str,
-    *,
-    max_problems: int | None = None,
-    search: Sequence[Path] | None = None,
-    public_tests: int = 1,
-    row_read: Callable[[], Any] = lambda: None,
-) -> CodeSet:
-    """Load a part of MBPP or APPS, and say which rows could not be used.
-
-    Args:
-        name: such as ``mbpp``, ``mbpp:sanitized-test``, ``apps:introductory``.
-        max_problems: as :func:`load_problems`.
-        search: as :func:`load_problems`.
-        public_tests: tests of an MBPP problem that its prompt shows.
-        row_read: called for each row.
-
-    Raises:
-        MissingInputError: there is no file, and the hub cannot give it.
-        InputError: no such part, or a file without any problem of it.
-    """
-    part = code_part(name)
-    folders = _default_folders() if search is None else search
-    path = next((folder / file for folder in folders for file in part.files if (folder / file).is_file()), None)
-    if path is not None:
-        source, rows = str(path), _file_rows(path, MAX_CODE_LINE_BYTES)
-    else:
-        what = f"Dataset {name} is not on this machine"
-        fix = f"Put it at {folders[0] / part.files[0] if folders else part.files[0]}, one JSON object a line."
-        source = f"{part.repository} (Hugging Face hub)"
-        rows = iter(_from_hub(part.repository, what, fix, *part.hub_arguments, **part.hub_options))
-    problems: dict[str, Problem] = {}
-    dropped = []
-    for number, row in enumerate(rows, 1):
-        row_read()
-        if not isinstance(row, Mapping) or not part.holds(row):
-            continue
-        row_id = f"{part.prefix}_{row.get('task_id', row.get('problem_id', number))}"
-        try:
-            problem = code_problem(row, row_id, prefix=part.prefix, public_tests=public_tests)
-            if problem is None:
-                raise UnusableRowError("malformed", "it has neither test_list nor input_output")
-            if problem.id in problems:
-                raise UnusableRowError("repeated_id", "an earlier row has the same id")
-        except UnusableRowError as error:
-            dropped.append((row_id, error.reason, error.what))
-            continue
-        problems[problem.id] = problem
-        if len(problems) == max_problems:
-            break
-    if not problems:
-        raise InputError(f"{source} holds no problem of {name}", fix=f"It needs rows of {part.described}.")
-    return CodeSet(list(problems.values()), dropped)
 
 
 def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,35 +168,29 @@ def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "source_id": row["id"]} if "id" in row else rest
 
 
-# ------------------------------------------------------------------ lines of a file
-
-
-def _file_rows(path: Path, longest: int = MAX_LINE_BYTES) -> Iterator[Any]:
-    """The JSON values of a file, None for a blank line; never more than one line in memory.
-
-    A file whose first sign is ``[`` is one JSON array, read as a whole.
-    """
+def _file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Any]:
+    """The JSON values of a file, None for a blank line; holds one line in memory, or the whole of a JSON array."""
     try:
         with path.open("rb") as handle:
             if handle.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
-                yield from _array(handle.read(MAX_CODE_LINE_BYTES + 1), path)
+                yield from _array(handle.read(MAX_ARRAY_BYTES + 1), path)
                 return
             for number in count(1):
-                line = handle.readline(longest + 1)
+                line = handle.readline(max_line_bytes + 1)
                 if not line:
                     return
-                if len(line) > longest:
-                    raise _bad(path, number, f"the line is longer than {longest:,} bytes")
+                if len(line) > max_line_bytes:
+                    raise _bad_line(path, number, f"the line is longer than {max_line_bytes:,} bytes")
                 yield _parse(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, path, number)
     except FileNotFoundError as error:
-        raise MissingInputError(f"Dataset file not found: {path}", fix=_needed_fields()) from error
+        raise MissingInputError(f"Dataset file not found: {path}", fix=NEEDED_FIELDS) from error
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}", fix="Give a readable file.") from error
 
 
 def _array(content: bytes, path: Path) -> list[Any]:
-    if len(content) > MAX_CODE_LINE_BYTES:
-        raise InputError(f"{path} is one JSON array of more than {MAX_CODE_LINE_BYTES:,} bytes", fix="Write JSONL.")
+    if len(content) > MAX_ARRAY_BYTES:
+        raise InputError(f"{path} is one JSON array of more than {MAX_ARRAY_BYTES:,} bytes", fix="Write JSONL.")
     value = _parse(content.removeprefix(b"\xef\xbb\xbf"), path, 1)
     return value if isinstance(value, list) else [value]
 
@@ -281,21 +200,21 @@ def _parse(line: bytes, path: Path, number: int) -> Any:
         text = line.decode("utf-8").strip()
     except UnicodeDecodeError as error:
         why = f"not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1})"
-        raise _bad(path, number, why, fix="Save the file as UTF-8.") from error
+        raise _bad_line(path, number, why, fix="Save the file as UTF-8.") from error
     if not text:
         return None
     try:
         value = json.loads(text, parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise _bad(path, number, "half of a surrogate pair (\\ud800 to \\udfff) stands alone") from error
+        raise _bad_line(path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
     except json.JSONDecodeError as error:
         why = f"not JSON: {error.msg} at column {error.colno}"
-        raise _bad(path, number, why, fix="Each line must be one whole JSON object.") from error
+        raise _bad_line(path, number, why, fix="Each line must be one complete JSON object.") from error
     except ValueError as error:
-        raise _bad(path, number, f"not JSON: {str(error)[:200]}") from error
+        raise _bad_line(path, number, f"not JSON: {str(error)[:200]}") from error
     except RecursionError as error:
-        raise _bad(path, number, "nested too deeply") from error
+        raise _bad_line(path, number, "nested too deeply") from error
     return value
 
 
@@ -303,82 +222,90 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _bad(source: object, number: int, why: str, *, fix: str = "") -> InputError:
+def _bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:
     return InputError(f"{source}, line {number}: {why}", fix=fix)
 
 
-# ------------------------------------------------------------------ from a row to a problem
+def _reader_of_path(path: Path) -> RowReader:
+    """The reader of a file; one that is named as a task's dataset is read as that dataset."""
+    task = _task_with_dataset(path.stem)
+    dataset = task.dataset(path.stem) if task is not None else None
+    if task is not None and dataset is not None and dataset.files == (path.name,):
+        return _row_reader(task, dataset)
+    return _row_reader()
 
 
-def _problems(rows: Iterable[Any], name: str, source: str, max_problems: int | None) -> list[Problem]:
-    known = _KNOWN.get(name, _Known())
-    problems: list[Problem] = []
+def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None) -> RowReader:
+    """Reads rows by the task that each names, else by the dataset's own reader."""
+
+    def read(row: Mapping[str, Any], where: str) -> Problem | None:
+        if row.get("task") is not None:
+            name = text_of(row, "task", where)
+            try:
+                task = task_named(name)
+            except InputError as error:
+                raise InputError(f"{where}: field 'task': {error.what}", fix=error.fix) from None
+            if task is not dataset_task:
+                return task.problem_from_row(row, where)
+        if dataset is not None and dataset.read_row is not None:
+            return dataset.read_row(row, where)
+        if dataset_task is not None:
+            return dataset_task.problem_from_row(row, where)
+        task = next((task for task in known_tasks() if task.owns_row(row)), task_named(""))
+        return task.problem_from_row(row, where)
+
+    return read
+
+
+def _read(
+    rows: Iterable[Any],
+    name: str,
+    source: str,
+    reader: RowReader,
+    dataset: Dataset | None,
+    max_problems: int | None,
+    row_read: Callable[[], object],
+) -> LoadedDataset:
+    """Read the rows of a source; ``dataset`` is None for a user's file."""
+    drops = dataset is not None and dataset.drops_unusable_rows
+    problems: dict[str, Problem] = {}
     lines: dict[str, int] = {}
+    dropped: list[tuple[str, str, str]] = []
     for number, row in enumerate(rows, start=1):
-        if row is None:
+        row_read()
+        if row is None or (drops and not isinstance(row, Mapping)):
             continue
-        problem = _problem(row, f"{name}_{len(problems) + 1:03d}", known, source, number)
-        if problem.id in lines:
-            why = f"field 'id': {_quoted(problem.id)} is already on line {lines[problem.id]}"
-            raise _bad(source, number, why, fix="Give every problem an id of its own, or none an id at all.")
-        lines[problem.id] = number
-        problems.append(problem)
+        where = f"{source}, line {number}"
+        try:
+            if not isinstance(row, Mapping):
+                kind = type(row).__name__
+                raise InputError(f"{where}: expected a JSON object, got a {kind}", fix=NEEDED_FIELDS)
+            problem = reader(row, where)
+            if problem is None:
+                continue
+            problem = problem if problem.id else problem.model_copy(update={"id": f"{name}_{len(problems) + 1:03d}"})
+            if problem.id in problems:
+                raise _repeated_id(problem.id, lines[problem.id], where, drops)
+        except UnusableRowError as error:
+            if not drops:
+                raise
+            dropped.append((error.row_id, error.reason, error.what))
+            continue
+        problems[problem.id], lines[problem.id] = problem, number
         if len(problems) == max_problems:
             break
     if not problems:
-        raise InputError(f"{source} holds no problem", fix=_needed_fields())
-    return problems
+        needed = (
+            f"It needs rows of {dataset.described}." if dataset is not None and dataset.described else NEEDED_FIELDS
+        )
+        raise InputError(f"{source} holds no problem of {name}", fix=needed)
+    return LoadedDataset(list(problems.values()), dropped)
 
 
-def _problem(row: Any, default_id: str, known: _Known, source: str, number: int) -> Problem:
-    if not isinstance(row, dict):
-        kind = type(row).__name__
-        raise _bad(source, number, f"a JSON object is needed, this is a {kind}", fix=_needed_fields())
-    try:
-        code = code_problem(row, default_id)
-    except UnusableRowError as error:
-        raise _bad(source, number, error.what, fix="Mend the row, or take it out.") from None
-    if code is not None:
-        return code
-
-    def field_of(names: Sequence[str]) -> str:
-        present = next((name for name in names if row.get(name) is not None), None)
-        if present is None:
-            here = ", ".join(map(str, row))[:300] or "no field at all"
-            why = f"field '{names[0]}' is missing (here: {here})"
-            raise _bad(source, number, why, fix=_needed_fields())
-        return present
-
-    def text_of(field: str) -> str:
-        value = row[field]
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise _bad(source, number, f"field '{field}': a text is needed, not {_quoted(value)}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise _bad(source, number, f"field '{field}': {value} is not a finite number")
-        if not str(value).strip():
-            raise _bad(source, number, f"field '{field}' is empty", fix=_needed_fields())
-        return str(value).strip()
-
-    text_field, answer_field = field_of(_TEXT_FIELDS), field_of(_ANSWER_FIELDS)
-    answer = text_of(answer_field)
-    return Problem(
-        id=text_of("id") if row.get("id") is not None else default_id,
-        text=text_of(text_field),
-        answer=_aime_answer(answer, answer_field, source, number) if known.aime else answer,
-        task=text_of("task") if row.get("task") is not None else known.task,
-        meta={key: row[key] for key in row if key not in ("id", "task", text_field, answer_field)},
+def _repeated_id(problem_id: str, first_line: int, where: str, drops: bool) -> InputError:
+    if drops:
+        return UnusableRowError("repeated_id", "an earlier row has the same id", problem_id)
+    return InputError(
+        f"{where}: field 'id': {quoted(problem_id)} is already on line {first_line}",
+        fix="Give every problem a unique id, or omit all ids.",
     )
-
-
-def _aime_answer(answer: str, field: str, source: str, number: int) -> str:
-    """``033``, ``33``, ``33.0`` and ``33^\\circ`` are 33: published copies keep zeros and degree signs."""
-    digits = _DEGREES.sub("", answer.strip("$ ")).removesuffix(".0")
-    if not re.fullmatch(r"[0-9]{1,3}", digits):
-        why = f"field '{field}': an AIME answer is an integer from 0 to 999, not {_quoted(answer)}"
-        raise _bad(source, number, why)
-    return str(int(digits))
-
-
-def _quoted(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

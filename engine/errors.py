@@ -1,15 +1,15 @@
-"""Typed errors: each says what, why and how to mend it, and is also the matching stdlib exception."""
+"""Typed errors with a cause and a fix. Each one is also the matching exception of the standard library."""
 
 from __future__ import annotations
 
 
 class ScaffoldError(Exception):
-    """The root. A command prints ``what``, ``why`` and ``fix`` and leaves with ``exit_code``.
+    """Base class. A command prints ``what``, ``why`` and ``fix`` and exits with ``exit_code``.
 
     Args:
-        what: the one-line fact ("Rollouts file not found: cache/generator_1_rollouts.jsonl").
-        why: what is known about the cause; may be empty.
-        fix: what the person can do about it; may be empty.
+        what: what happened, in one line ("Rollouts file not found: cache/generator_1_rollouts.jsonl").
+        why: the cause, if known.
+        fix: what the user can do about it; may be empty.
     """
 
     exit_code = 1
@@ -20,46 +20,40 @@ class ScaffoldError(Exception):
 
 
 class InputError(ScaffoldError, ValueError):
-    """Something a person gave is wrong: a flag, a file's content, a dataset's name."""
+    """Invalid input: a flag, the content of a file, the name of a dataset."""
 
 
 class MissingInputError(ScaffoldError, FileNotFoundError):
-    """A file that is needed is not there."""
-
-    def __str__(self) -> str:  # OSError would print its errno fields instead
-        return "\n".join(part for part in (self.what, self.why, self.fix) if part)
+    """A required file does not exist."""
 
 
 class ConfigurationError(ScaffoldError, ValueError):
-    """The configuration or an endpoint's definition cannot be used."""
+    """The configuration or the definition of an endpoint is invalid."""
 
     exit_code = 2
 
 
 class FatalEndpointError(ScaffoldError, RuntimeError):
-    """The endpoint refuses every call: bad key, unknown model, rejected parameter. The run stops at once."""
+    """The endpoint refuses every call: bad key, unknown model, rejected parameter. The run stops."""
 
     exit_code = 2
 
 
 class IncompleteRunError(ScaffoldError, RuntimeError):
-    """Some calls failed after all retries, so some groups are open; the same command again goes on."""
+    """Some calls failed after all retries, so some groups are incomplete. Running the command again resumes."""
 
     exit_code = 2
 
 
 class BudgetExceededError(ScaffoldError, RuntimeError):
-    """The next request could pass ``--budget-usd`` or ``--budget-tokens``; it was not sent."""
+    """The next request could exceed ``--budget-usd`` or ``--budget-tokens``; it was not sent."""
 
     exit_code = 3
 
 
 class LockHeldError(ScaffoldError, BlockingIOError):
-    """Another process works on the same file; the message names it."""
-
-    def __str__(self) -> str:
-        return "\n".join(part for part in (self.what, self.why, self.fix) if part)
+    """Another process holds the lock of a file; the message names the process."""
 
 
 class TemplateError(ScaffoldError, ValueError):
-    """A prompt template is missing or asks for a variable that its caller does not give."""
+    """A prompt template is missing or uses a variable that its caller does not provide."""

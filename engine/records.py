@@ -1,27 +1,36 @@
-"""The vocabulary: every record that crosses a wall of the house. Imports nobody in it."""
+"""Record types that cross module boundaries. Imports no other module of the project."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeVar
 
 FORMAT = 1
-"""Version of the files that these records are written to; stands on every line as ``format``."""
+"""Version of the file format; written to every line as ``format``."""
+
+ContentT = TypeVar("ContentT", default=Any)
+"""What a task reads from a completion."""
 
 
 class Record(BaseModel):
-    """A value: equal by content, made once. Unknown keys in files written by others are ignored."""
+    """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
-# ------------------------------------------------------------------ outcomes
+def timestamp() -> str:
+    """The present time as records store it: ISO 8601 in UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Outcome(StrEnum):
-    """How one model call or one check ended. Only ``OK`` and ``MODEL_FAULT`` may carry a reward."""
+    """How a model call or a check ended."""
 
     OK = "ok"
     MODEL_FAULT = "model_fault"
@@ -32,27 +41,33 @@ class Outcome(StrEnum):
 
     @property
     def carries_reward(self) -> bool:
-        """Whether a rollout that ended so is scored (a timed-out checker is scored as its task says)."""
+        """Whether a rollout with this outcome has a reward (after a verifier timeout, the one that its task gives)."""
         return self in (Outcome.OK, Outcome.MODEL_FAULT, Outcome.VERIFIER_TIMEOUT)
 
 
 class Fault(Record):
-    """What went wrong, as data. ``kind`` is a short stable code such as ``http_429`` or ``no_json``."""
+    """What went wrong. ``kind`` is a short stable code such as ``http_429`` or ``no_json``."""
 
     kind: str
     message: str = ""
 
 
-# ------------------------------------------------------------------ problems and model calls
-
-
 class Problem(Record):
-    """One problem of a dataset; ``meta`` keeps what its task needs beyond a text and an answer."""
+    """One problem of a dataset.
+
+    Args:
+        id: unique in its dataset.
+        text: the problem statement.
+        answer: the truth that candidates are compared with, in the form of its task (an answer, or tests as JSON).
+            Only the task reads it.
+        task: name of the task; empty for the default task (:data:`engine.task.DEFAULT_TASK`).
+        meta: further columns of the dataset row.
+    """
 
     id: str
     text: str
     answer: str
-    task: str = "math"
+    task: str = ""
     meta: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -64,7 +79,7 @@ class Message(Record):
 
 
 class Sampling(Record):
-    """How a reply is drawn. ``None``: the server decides; the seed sent is ``seed`` + sample index."""
+    """Sampling parameters. None leaves the choice to the server; the seed sent is ``seed`` + sample index."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -74,14 +89,14 @@ class Sampling(Record):
 
 
 class ChatRequest(Record):
-    """What is asked of a role's endpoint, before the sample index.
+    """A chat request to the endpoint of a role; several samples may be drawn from it.
 
     Args:
-        role: the api role (``generator_1``, ``critic``, ``analyst`` ...), which picks endpoint and model.
+        role: the api role (``generator_1``, ``critic``, ``analyst`` ...); selects endpoint and model.
         messages: the conversation.
-        sampling: how replies are drawn.
-        json_schema: the schema of the reply, held by the server where it can, else ignored by the client.
-        purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not in the key.
+        sampling: sampling parameters.
+        json_schema: schema of the reply; sent to servers that support guided decoding.
+        purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not part of the request key.
     """
 
     role: str
@@ -92,7 +107,7 @@ class ChatRequest(Record):
 
 
 class Usage(Record):
-    """Tokens, attempts and money of one sample; ``cost_usd`` is None where no price is configured."""
+    """Tokens, attempts and cost of one sample; ``cost_usd`` is None if no price is configured."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -102,7 +117,7 @@ class Usage(Record):
 
 
 class Completion(Record):
-    """One reply of a model, as journalled. ``ids_source`` says where ``token_ids`` came from."""
+    """What an endpoint returned for one sample. ``ids_source`` is the origin of ``token_ids``."""
 
     text: str
     reasoning: str | None = None
@@ -117,15 +132,12 @@ class Completion(Record):
 
 
 class Reply(Record):
-    """One sample of a request: a completion, or the infrastructure fault that stands in its place."""
+    """One sample of a request: a completion or an infrastructure fault."""
 
     sample_index: int
     outcome: Outcome
     completion: Completion | None = None
     fault: Fault | None = None
-
-
-# ------------------------------------------------------------------ causal scaffolds
 
 
 class CausalEdge(Record):
@@ -162,44 +174,61 @@ class Scaffold(Record):
 AnswerSource = Literal["executed", "stated", "none"]
 
 
-class Candidate(Record):
+@dataclass(frozen=True)
+class Candidate(Generic[ContentT]):
     """What a task read from a completion.
 
     Args:
         outcome: ``ok`` or ``model_fault``.
-        answer: the answer that is scored; None where there is none.
-        answer_source: ``executed`` (the graph gave it), ``stated`` (the text gave it) or ``none``.
-        stated_answer: what the model said, kept beside an executed one.
-        scaffold: the parsed scaffold, where the task has one.
-        repairs: what the parser had to mend, in order.
-        detail: measurements that the task's rewards read (JSON values only).
+        stated_answer: the answer that the completion states; None if it states none.
+        content: what the task read, in a type of its own; None if nothing could be read.
+        text: the completion, for tasks that show it to other models.
+        repairs: the repairs that the parser made, in order.
+        fault: why nothing could be read.
     """
 
     outcome: Outcome
-    answer: str | None = None
-    answer_source: AnswerSource = "none"
     stated_answer: str | None = None
-    scaffold: Scaffold | None = None
-    repairs: list[str] = Field(default_factory=list)
+    content: ContentT | None = None
+    text: str = ""
+    repairs: tuple[str, ...] = ()
     fault: Fault | None = None
-    detail: dict[str, Any] = Field(default_factory=dict)
-
-
-# ------------------------------------------------------------------ rewards, rollouts, groups
 
 
 class Rewards(Record):
-    """Components in [0, 1]; None is "not measured", and ``r_total`` is the mean over what was, by weight."""
+    """Reward components in [0, 1], None if not measured, and their weighted mean ``r_total``.
+
+    ``components`` holds the components with other names than the fields; the key is written only if there are any.
+    """
 
     r_ans: float | None = None
     r_logic: float | None = None
     r_graph: float | None = None
     r_fusion: float | None = None
     r_total: float | None = None
+    components: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda others: not others)
+
+    @classmethod
+    def of(cls, components: Mapping[str, float | None], r_total: float | None) -> Self:
+        """Rewards with components of any name."""
+        named = {name: value for name, value in components.items() if name in _NAMED_COMPONENTS}
+        others = {name: value for name, value in components.items() if name not in _NAMED_COMPONENTS}
+        return cls(**named, r_total=r_total, components=others)
+
+    def by_name(self) -> dict[str, float | None]:
+        """All components by name, without ``r_total``."""
+        return {name: getattr(self, name) for name in _NAMED_COMPONENTS} | self.components
+
+
+_NAMED_COMPONENTS = ("r_ans", "r_logic", "r_graph", "r_fusion")
+"""Components that are keys of their own in the files."""
 
 
 class Rollout(Record):
-    """One line's rollout. Keys of all such files first; the rest is ours and may be missing in others' files."""
+    """A scored candidate with its completion; an entry of ``rollouts`` in ``generator_X_rollouts.jsonl``.
+
+    The fields up to ``r_total`` are in every such file; the others may be missing in files of other programs.
+    """
 
     rollout_id: int
     scaffold: Any = None
@@ -209,6 +238,7 @@ class Rollout(Record):
     r_logic: float | None = None
     r_graph: float | None = None
     r_total: float | None = None
+    components: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda others: not others)
 
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
@@ -219,9 +249,20 @@ class Rollout(Record):
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
 
+    @property
+    def rewards(self) -> Rewards:
+        """The rewards as one record."""
+        return Rewards(
+            r_ans=self.r_ans,
+            r_logic=self.r_logic,
+            r_graph=self.r_graph,
+            r_total=self.r_total,
+            components=self.components,
+        )
+
 
 class Policy(Record):
-    """Who answered, and how it was asked."""
+    """The model and the prompt that rollouts were sampled with."""
 
     model: str = ""
     library_version: str = ""
@@ -230,7 +271,7 @@ class Policy(Record):
 
 
 class GroupStats(Record):
-    """mean and population standard deviation of ``r_total``, the advantages, and whether sigma > tau."""
+    """Mean and population standard deviation of ``r_total``, advantages, and whether std > tau."""
 
     mean: float
     std: float
@@ -239,7 +280,7 @@ class GroupStats(Record):
 
 
 class RolloutGroup(Record):
-    """A line of ``generator_X_rollouts.jsonl``. ``stats`` is None while a rollout is an open infra fault."""
+    """A line of ``generator_X_rollouts.jsonl``. ``stats`` is None while a rollout has an infrastructure fault."""
 
     problem_id: str
     problem_text: str
@@ -249,14 +290,14 @@ class RolloutGroup(Record):
 
     format: int = 0
     generator_id: str = ""
-    task: str = "math"
+    task: str = ""
     epoch: int = 0
     policy: Policy | None = None
     stats: GroupStats | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether every rollout carries a reward."""
+        """Whether every rollout has a reward."""
         return all(rollout.outcome.carries_reward for rollout in self.rollouts)
 
 
@@ -274,7 +315,7 @@ class Fusion(Record):
     timestamp: str = ""
 
     format: int = 0
-    task: str = "math"
+    task: str = ""
     epoch: int = 0
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
@@ -289,18 +330,15 @@ class Fusion(Record):
     policy: Policy | None = None
 
 
-# ------------------------------------------------------------------ experiences
-
-
 class Uses(Record):
-    """How often an experience stood in a prompt, and how many of those rollouts were right."""
+    """The number of rollouts whose prompt held an experience, and how many of them were correct."""
 
     rollouts: int = 0
     correct: int = 0
 
 
 class Evidence(Record):
-    """The group that an operation came from."""
+    """The group that an operation was proposed for."""
 
     problem_id: str
     epoch: int = 0
@@ -309,7 +347,7 @@ class Evidence(Record):
 
 
 class Experience(Record):
-    """One lesson of a library: at most 32 words. ``status`` is ``active``, ``pinned`` or ``deleted``."""
+    """One experience of a library, at most 32 words. ``status`` is ``active``, ``pinned`` or ``deleted``."""
 
     id: str
     content: str
@@ -322,7 +360,7 @@ class Experience(Record):
 
 
 class Operation(Record):
-    """What an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id)."""
+    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id)."""
 
     op: str
     id: str | None = None

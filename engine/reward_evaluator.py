@@ -1,44 +1,52 @@
-"""Rewards: pure functions from measurements to components, and from components to ``r_total``.
-
-Each component is a mean of parts that were measured; a part that could not be is left out, never 0.
-``docs/rewards.md`` tells each part in words, with a worked case.
-"""
+"""Rewards: from a task's measurement to the weighted total ``r_total``. ``docs/rewards.md`` defines the components."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.records import Outcome, Rewards
+from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards
+from engine.task import Task
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Candidate, Problem
-    from engine.task import Task
-
-GENERATOR_WEIGHTS = {"r_ans": 0.5, "r_logic": 0.25, "r_graph": 0.25}
-CRITIC_WEIGHTS = {"r_ans": 0.25, "r_logic": 0.25, "r_graph": 0.25, "r_fusion": 0.25}
+FUSION_WEIGHT = 0.25
+"""Default weight of ``r_fusion``."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate with its rewards."""
+    """A candidate with its rewards.
+
+    Args:
+        candidate: what was scored.
+        rewards: components and total.
+        is_correct: whether the answer is right; None if it could not be checked.
+        answer: the answer that was scored.
+        answer_source: where the answer comes from.
+        outcome: how parsing and measuring ended.
+        fault: details of a fault.
+        detail: the figures behind the components, as stored on the rollout.
+    """
 
     candidate: Candidate
     rewards: Rewards
     is_correct: bool | None
+    answer: str | None
+    answer_source: AnswerSource
     outcome: Outcome
+    fault: Fault | None
     detail: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a fusion must beat: the best of its inputs, and the inputs that gave their majority answer.
+    """The totals that a fusion is compared with, by the weights of the task.
 
-    Both are totals over the components that generators have, by the generators' weights.
+    Args:
+        best: the best total of its inputs.
+        majority: the mean total of the inputs with the most frequent answer.
     """
 
     best: float
@@ -49,13 +57,21 @@ class RewardEvaluator:
     """Scores candidates of any task.
 
     Args:
-        weights: weight of each component in ``r_total``; renormalised over the components present.
-        judge_weight: share of a judge's opinion in ``r_logic``, where there is an opinion.
+        weights: weights for tasks whose components all have one here. Other tasks use their own ``reward_weights``;
+            None: every task does.
+        judge_weight: share of a judge's opinion in ``r_logic``.
     """
 
-    def __init__(self, weights: Mapping[str, float] = GENERATOR_WEIGHTS, judge_weight: float = 0.3) -> None:
-        self.weights = dict(weights)
-        self.judge_weight = judge_weight
+    def __init__(self, weights: Mapping[str, float] | None = None, judge_weight: float = 0.3) -> None:
+        self._weights = dict(weights or {})
+        self._judge_weight = judge_weight
+
+    def weights_of(self, task: Task, components: Iterable[str]) -> dict[str, float]:
+        """The weights of a task's components and of ``r_fusion`` in ``r_total``."""
+        own = _own_weights(task, components)
+        if own.keys() <= self._weights.keys():
+            own = self._weights
+        return {**own, "r_fusion": self._weights.get("r_fusion", FUSION_WEIGHT)}
 
     def score(
         self,
@@ -66,34 +82,51 @@ class RewardEvaluator:
         opinion: float | None = None,
         baseline: Baseline | None = None,
     ) -> Scored:
-        """Measure and weigh one candidate; blocking (a checker may take seconds), from any thread.
+        """Evaluate a candidate and weight its components. Blocking (a checker may take seconds); thread-safe.
 
         Args:
-            opinion: a judge's score in [0, 1]; None where no judge was asked or none could be read.
-            baseline: for a fusion, what it must beat.
+            task: the task of the problem.
+            problem: the problem.
+            candidate: the candidate.
+            opinion: a judge's score in [0, 1]; None if no judge was asked or its reply could not be read.
+            baseline: for a fusion, the totals that it is compared with.
         """
-        measurement = task.measure(candidate, problem)
+        measurement = task.evaluate(candidate, problem)
         components = dict(measurement.components)
+        weights = self.weights_of(task, components)
         if baseline is not None:  # without the opinion, as the inputs were scored
-            own = combine_rewards(components, GENERATOR_WEIGHTS)
+            own = task_total(task, components)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
-        components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self.judge_weight)
-        total = combine_rewards(components, self.weights)
-        outcome = candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome
+        if opinion is not None or "r_logic" in components:
+            components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self._judge_weight)
         detail = dict(measurement.detail)
+        if measurement.remarks:
+            detail["remarks"] = list(measurement.remarks)
         if opinion is not None:
             detail["judge"] = opinion
-        return Scored(candidate, Rewards(**components, r_total=total), measurement.is_correct, outcome, detail)
+        return Scored(
+            candidate=candidate,
+            rewards=Rewards.of(components, combine_rewards(components, weights)),
+            is_correct=measurement.is_correct,
+            answer=measurement.answer,
+            answer_source=measurement.answer_source,
+            outcome=candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome,
+            fault=measurement.fault or candidate.fault,
+            detail=detail,
+        )
 
 
-def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
-    """The mean of the parts that are there; None where none is."""
-    present = [value for value in parts.values() if value is not None]
-    return sum(present) / len(present) if present else None
+def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:
+    """The total of components by the task's own weights; None if nothing was measured."""
+    return combine_rewards(components, _own_weights(task, components))
+
+
+def _own_weights(task: Task, components: Iterable[str]) -> dict[str, float]:
+    return dict(task.reward_weights) or dict.fromkeys(components, 1.0)
 
 
 def with_opinion(measured: float | None, opinion: float | None, judge_weight: float) -> float | None:
-    """``(1 - w) measured + w opinion`` where both are there, else the one that is, else None."""
+    """``(1 - w) measured + w opinion`` if both were measured, else the one that was, else None."""
     return combine_rewards(
         {"measured": measured, "opinion": opinion}, {"measured": 1 - judge_weight, "opinion": judge_weight}
     )
@@ -102,7 +135,7 @@ def with_opinion(measured: float | None, opinion: float | None, judge_weight: fl
 def fusion_reward(total: float, baseline: Baseline) -> float:
     """``1/2 + gain/2`` clipped to [0, 1]; gain is the mean lead over the best input and over the majority.
 
-    0.5 is a fusion that adds nothing: a copy of the best input when that is the majority's too.
+    A fusion that adds nothing, such as a copy of the best input if that is also the majority's, gets 0.5.
     """
     gain = ((total - baseline.best) + (total - baseline.majority)) / 2
     return min(1.0, max(0.0, 0.5 + gain / 2))
@@ -112,11 +145,11 @@ def fusion_baseline(answers: Sequence[str | None], totals: Sequence[float]) -> B
     """The baseline of one generator's candidates.
 
     Args:
-        answers: the candidates' answers; None is no answer and never a majority.
-        totals: their totals over the generators' components, same length.
+        answers: the candidates' answers; None, for a candidate without answer, is never the majority.
+        totals: the candidates' totals by the weights of the task, same length.
 
     Returns:
-        None for no candidates. Of several most frequent answers the one that came first is the majority.
+        None if there are no candidates. The first of several most frequent answers is the majority.
     """
     if not totals:
         return None

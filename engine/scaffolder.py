@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.tree import RuleSyntaxError
+from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import (
     MAX_RULE_CHARACTERS,
@@ -18,7 +18,6 @@ from engine.scaffold.execution import (
     compile_scaffold,
     execute,
 )
-from engine.scaffold.given_values import known_units
 from engine.scaffold.interventions import InterventionReport, intervene
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ __all__ = [
     "check_structure",
     "execute",
     "intervene",
-    "known_units",
     "plan_agreement",
     "rule_cause_agreement",
     "to_json",
@@ -198,7 +196,7 @@ def _readable_share(edges: list[CausalEdge]) -> float:
 def _readable(edge: CausalEdge) -> bool:
     try:
         parse_rule(edge.rule, edge.effect, edge.cause)
-    except RuleSyntaxError:
+    except FormulaSyntaxError:
         return False
     return True
 

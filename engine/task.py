@@ -1,20 +1,26 @@
-"""The seam between the rails and a kind of task. Nothing outside a task's own files asks for its name."""
+"""The Task contract: what a kind of task implements, and the registry of tasks."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Generic
 
 from engine.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Candidate, Outcome, Problem
+from engine.experience.review import leaks_short_answer
+from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
-"""What a reply is where it is JSON, as a phrase for the re-ask."""
+"""Description of a JSON reply in the request to send an unreadable reply again."""
+
+DEFAULT_TASK = "math"
+"""The task of problems and records that name none: files of the first format have no ``task`` key."""
 
 _TASKS = {
     "math": "engine.tasks.math.task:TASK",
@@ -22,132 +28,253 @@ _TASKS = {
     "code": "engine.tasks.code.task:TASK",
 }
 
+_SHOWN = 6000  # characters of a completion that are shown to other models
+
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a task measured on a candidate.
+    """The result of evaluating a candidate.
 
     Args:
-        components: reward components in [0, 1] by name; None is "could not be measured".
-        is_correct: the verifier's verdict.
-        outcome: ``ok``; ``verifier_timeout`` where a checker was killed on time; ``infra_fault`` where none could
-            be started, so that nothing was found out.
-        detail: the figures behind the components (JSON values); ``remarks``, a list of texts, is what the analyst
-            is told beside the attempt.
+        components: reward components in [0, 1] by name; None means not measured.
+        is_correct: whether the answer is right; None if it could not be checked.
+        answer: the answer that was scored.
+        answer_source: where the answer comes from: ``executed``, ``stated`` or ``none``.
+        outcome: ``ok``; ``model_fault`` if the candidate is readable but invalid; ``verifier_timeout`` if a checker
+            was killed; ``infra_fault`` if no checker could be started, so that nothing was measured.
+        fault: details of a ``model_fault``.
+        remarks: texts that the analyst sees beside the attempt.
+        detail: the figures behind the components (JSON values), kept on the rollout.
     """
 
-    components: dict[str, float | None]
+    components: Mapping[str, float | None]
     is_correct: bool | None
-    outcome: Outcome
-    detail: dict[str, Any] = field(default_factory=dict)
+    answer: str | None = None
+    answer_source: AnswerSource = "none"
+    outcome: Outcome = Outcome.OK
+    fault: Fault | None = None
+    remarks: Sequence[str] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class TaskMerge:
-    """Candidates joined without a model: the joined candidate, or the conflicts that stand in the way."""
+class TaskMerge(Generic[ContentT]):
+    """The result of merging candidates without a model: the merged candidate, or the conflicts."""
 
-    candidate: Candidate | None
-    conflicts: list[str]
+    candidate: Candidate[ContentT] | None
+    conflicts: list[str] = field(default_factory=list)
 
 
-class Task(Protocol):
-    """A kind of task. Implementations have no state and work from any thread.
+@dataclass(frozen=True)
+class HubDataset:
+    """A dataset on the Hugging Face hub.
 
-    Model output reaches a task as text; whatever it holds, no method raises for it, and each ends in bounded
-    time and memory.
+    Args:
+        repository: for messages, ``owner/name``.
+        arguments: positional arguments of ``datasets.load_dataset``.
+        options: keyword arguments of ``datasets.load_dataset``.
+        has_own_ids: whether the ``id`` of a row identifies the problem; if not, problems are numbered by position and
+            the ``id`` is kept as ``source_id``.
     """
 
-    @property
-    def name(self) -> str:
-        """The name in datasets and records."""
-        ...
+    repository: str
+    arguments: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_own_ids: bool = True
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where the problems of a dataset name come from: a generator, a file, or the hub; the first that is given.
+
+    Args:
+        generate: makes the problems; the argument is their number, None for the dataset's own choice.
+        files: names of the file in the data folders.
+        hub: used if there is no such file.
+        read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
+        described: the rows that belong to it, for a message.
+        drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
+        max_line_bytes: limit of a line of the file; None for the usual limit.
+    """
+
+    generate: Callable[[int | None], list[Problem]] | None = None
+    files: tuple[str, ...] = ()
+    hub: HubDataset | None = None
+    read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
+    described: str = ""
+    drops_unusable_rows: bool = False
+    max_line_bytes: int | None = None
+
+
+class Task(ABC, Generic[ContentT]):
+    """A kind of task: how problems are read, how completions are parsed and how candidates are scored.
+
+    Subclasses implement :meth:`problem_from_row`, :meth:`parse` and :meth:`evaluate`; everything else has a default.
+    A task has no state and is used from several threads. Model output is untrusted: no method raises for it, and
+    every method ends in bounded time and memory.
+
+    Attributes:
+        name: the name in datasets, records and on the command line.
+        reward_weights: weight of each reward component in ``r_total``; empty: all components count equally.
+        prompt_variables: the names that :meth:`prompt_values` gives to the generator and critic templates, beside
+            those that every task has (``problem``, ``experiences``; for the critic ``generator_id``, ``proposals``,
+            ``conflicts``).
+        reply_schema: JSON schema of a reply, for servers with guided decoding; None if replies are not JSON.
+        reply_description: what a reply is, in the request to send an unreadable reply again.
+        dataset_names: names of the task's datasets, without the part after a colon.
+        attempt_descriptions: what the attempts of a ``generator`` and of the ``critic`` are, for the analyst.
+    """
+
+    name: str
+    reward_weights: Mapping[str, float] = MappingProxyType({})
+    dataset_names: Sequence[str] = ()
+    prompt_variables: frozenset[str] = frozenset()
+    reply_schema: dict[str, Any] | None = None
+    reply_description: str = "a reply in the format that was asked for"
+    attempt_descriptions: Mapping[str, str] = MappingProxyType(
+        {"generator": "answers that a solver wrote", "critic": "answers that a critic made of several solvers' answers"}
+    )
+
+    @abstractmethod
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """The problem of a dataset row. An empty ``id`` lets the loader number the problem.
+
+        Args:
+            row: one row; untrusted.
+            where: the place of the row, for error messages (``train.jsonl, line 3``).
+
+        Raises:
+            InputError: the row is not a problem of this task, or could not be scored; the message names ``where``.
+        """
+
+    @abstractmethod
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[ContentT]:
+        """Read a completion. It only reads: nothing is executed, compared or measured here.
+
+        Returns:
+            a candidate; with the outcome ``model_fault`` if the completion is unreadable. Never raises.
+        """
+
+    @abstractmethod
+    def evaluate(self, candidate: Candidate[ContentT], problem: Problem) -> Measurement:
+        """Measure a candidate: execute it, check its answer, compute its reward components.
+
+        Candidates that could not be read are evaluated too. Blocking; never raises for model output.
+        """
+
+    # Datasets
+
+    def dataset(self, name: str) -> Dataset:
+        """One of the task's datasets: ``NAME``, ``NAME:PART``, each with ``?key=value&key=value`` if it has options.
+
+        Raises:
+            InputError: there is no such part or option.
+        """
+        return Dataset(files=(f"{name}.jsonl",))
+
+    def owns_row(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row of a user's file that names no task belongs to this task, by its fields."""
+        return False
+
+    # Prompts
 
     @property
-    def prompts(self) -> str:
-        """Whose templates it is asked with: empty for ``generator_system.j2``, ``x`` for ``x_generator_system.j2``."""
-        ...
+    def templates(self) -> Mapping[str, str]:
+        """Prompt templates given as text, by file name; they take precedence over files."""
+        return {}
 
     @property
-    def prompt_variables(self) -> frozenset[str]:
-        """What those templates take of the task, beside what the rails give to each (problem, experiences ...)."""
-        ...
+    def prompt_folders(self) -> tuple[Path, ...]:
+        """Folders with the prompt templates of the task: ``prompts/`` beside the files of its class and base classes.
 
-    @property
-    def attempts(self) -> Mapping[str, str]:
-        """What a ``generator``'s and the ``critic``'s attempts are, as phrases for the analyst."""
-        ...
+        A template that none of them has is taken from the shared ``prompts/``.
+        """
+        return _prompt_folders(type(self))
 
-    @property
-    def reply_form(self) -> str:
-        """What a reply is, as a phrase for the re-ask."""
-        ...
-
-    @property
-    def reply_schema(self) -> dict[str, Any] | None:
-        """JSON schema that a reply is held to where the server can; None where replies are not JSON."""
-        ...
-
-    def check_problem(self, problem: Problem) -> None:
-        """Refuse a problem that could not be scored (InputError), before anything is paid for."""
-        ...
-
-    def prompt_values(self, problem: Problem) -> dict[str, Any]:
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The values of ``prompt_variables`` for a problem."""
-        ...
+        return {}
+
+    # Replies
+
+    def re_ask_reason(self, candidate: Candidate[ContentT]) -> str | None:
+        """Why the model should send an unreadable reply again; None if it should not."""
+        return None
+
+    def thinking(self, completion: Completion) -> str | None:
+        """The reasoning of a completion: its ``reasoning`` field, or the text before ``</think>``."""
+        if completion.reasoning and completion.reasoning.strip():
+            return completion.reasoning.strip()
+        before, closing, _ = completion.text.rpartition("</think>")
+        return before.partition("<think>")[2].strip() or before.strip() or None if closing else None
+
+    def to_record(self, candidate: Candidate[ContentT]) -> str | None:
+        """The candidate as the ``scaffold`` text of a cache line; None if nothing could be read."""
+        return candidate.text or None
+
+    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate[ContentT]:
+        """Read a candidate back from a cache line, which another program may have written."""
+        text = scaffold if isinstance(scaffold, str) else answer or ""
+        return self.parse(Completion(text=text), problem)
+
+    def show(self, candidate: Candidate[ContentT]) -> str:
+        """The candidate as text for another prompt (critic, judge)."""
+        return candidate.text[-_SHOWN:] or "(unreadable)"
+
+    # Critic and judge
+
+    def merge(self, candidates: Sequence[Candidate[ContentT]], problem: Problem) -> TaskMerge[ContentT]:
+        """Merge candidates without a model. By default candidates that all state the same answer are merged."""
+        answers = Counter(candidate.stated_answer for candidate in candidates)
+        if len(answers) == 1 and None not in answers:
+            return TaskMerge(candidates[0])
+        return TaskMerge(None)
+
+    def wants_opinion(self, candidate: Candidate[ContentT]) -> bool:
+        """Whether the opinion of a configured judge is part of ``r_logic``."""
+        return False
+
+    # Analyst and experiences
 
     def truth(self, problem: Problem) -> str:
-        """What a right answer is, as text for the analyst."""
-        ...
+        """The right answer as text for the analyst."""
+        return problem.answer
 
-    def parse(self, text: str, problem: Problem, reasoning: str | None = None) -> Candidate:
-        """Read a reply, and what the endpoint gave as its reasoning.
+    def record_remarks(
+        self, answer: str | None, answer_source: AnswerSource | None, stated_answer: str | None
+    ) -> Sequence[str]:
+        """Remarks for the analyst that follow from a stored rollout, beside those of its measurement."""
+        return ()
 
-        An unreadable one is a candidate with outcome ``model_fault``.
-        """
-        ...
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away the answer of its problem. The default is made for short answers."""
+        return leaks_short_answer(content, problem)
 
-    def re_ask_reason(self, candidate: Candidate) -> str | None:
-        """Why the model should send a reply again that could not be read; None where that would not help."""
-        ...
 
-    def to_record(self, candidate: Candidate) -> str | None:
-        """The candidate as the ``scaffold`` text of a cache line; None where nothing could be read."""
-        ...
-
-    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate:
-        """Read a candidate back from a line of a cache, also one that another program wrote."""
-        ...
-
-    def measure(self, candidate: Candidate, problem: Problem) -> Measurement:
-        """Score a candidate."""
-        ...
-
-    def wants_opinion(self, candidate: Candidate) -> bool:
-        """Whether a judge's opinion, where one is configured, joins ``r_logic``; not where execution decides."""
-        ...
-
-    def show(self, candidate: Candidate) -> str:
-        """The candidate as text for another prompt (critic, analyst)."""
-        ...
-
-    def merge(self, candidates: Sequence[Candidate], problem: Problem) -> TaskMerge:
-        """Join candidates without a model where they do not conflict."""
-        ...
+def _prompt_folders(task_class: type) -> tuple[Path, ...]:
+    folders = []
+    for base in task_class.__mro__:
+        if issubclass(base, Task) and base is not Task:
+            folder = Path(inspect.getfile(base)).resolve().parent / "prompts"
+            if folder.is_dir() and folder not in folders:
+                folders.append(folder)
+    return tuple(folders)
 
 
 def known_tasks() -> list[Task]:
-    """Every kind of task."""
+    """All tasks of the project."""
     return [task_named(name) for name in _TASKS]
 
 
 def task_named(name: str) -> Task:
-    """The task of that name.
+    """The task with a name; the default task for an empty name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such task.
     """
-    if name not in _TASKS:
+    place = _TASKS.get(name or DEFAULT_TASK)
+    if place is None:
         raise InputError(f"Unknown task {name!r}", fix=f"Known tasks: {', '.join(_TASKS)}.")
-    module, _, attribute = _TASKS[name].partition(":")
+    module, _, attribute = place.partition(":")
     task: Task = getattr(importlib.import_module(module), attribute)
     return task

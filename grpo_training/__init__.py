@@ -1,1 +1,42 @@
-"""What a person runs: ``python -m grpo_training.<command>``."""
+"""Commands of Scaffold-GRPO: ``python -m grpo_training.COMMAND``, or ``scaffold-grpo COMMAND``."""
+
+import importlib.util
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_training.COMMAND` imports this package
+    if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be started with any Python
+        sys.exit("Scaffold-GRPO needs Python 3.11 or newer. This is Python %d.%d." % sys.version_info[:2])  # noqa: UP031
+    if importlib.util.find_spec("pydantic") is None:
+        sys.exit(
+            "Scaffold-GRPO's dependencies are not installed in this Python environment (" + sys.prefix + ").\n"
+            "Run `make install`, then `source .venv/bin/activate`."
+        )
+
+if TYPE_CHECKING:
+    from grpo_training.evaluation.sampling import evaluate_problems
+    from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.train import train_grpo
+else:
+    _MODULES = {
+        "GRPOTrainingConfig": "grpo_training.finetune.config",
+        "evaluate_problems": "grpo_training.evaluation.sampling",
+        "train_grpo": "grpo_training.finetune.train",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used, so that importing the package stays cheap."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+
+__all__ = [
+    "GRPOTrainingConfig",
+    "__version__",
+    "evaluate_problems",
+    "train_grpo",
+]

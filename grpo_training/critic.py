@@ -1,9 +1,23 @@
 """Run the critic. Options: ``python -m grpo_training.critic --help``."""
 
-from grpo_training.cli.entry import run_command
-from grpo_training.learning.critic import main
+from __future__ import annotations
 
-__all__ = ["main"]
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import run_command
+from grpo_training.learning.settings import parse_critic_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    settings = parse_critic_settings(argv)
+    from grpo_training.learning.critic import run_critic
+
+    return run_critic(settings)
+
 
 if __name__ == "__main__":
     run_command(main)

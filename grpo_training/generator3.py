@@ -1,13 +1,22 @@
-"""Generator 3: ``python -m grpo_training.generator3``."""
+"""Run generator 3. Options: ``python -m grpo_training.generator3 --help``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from grpo_training.cli.entry import run_command
+from grpo_training.learning.settings import parse_generator_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def main(argv: list[str] | None = None) -> int:
-    """The command. Returns the exit code."""
-    from grpo_training.learning import generator as generator_process
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    settings = parse_generator_settings(3, argv)
+    from grpo_training.learning.generator import run_generator
 
-    return generator_process.main(3, argv)
+    return run_generator(3, settings)
 
 
 if __name__ == "__main__":

@@ -1,65 +1,67 @@
-"""Prompt templates (``*.j2``) and their one loader. No logic: what is said stands in the templates."""
+"""Prompt templates (``*.j2``) that tasks share, and the loader, which looks in a task's own folders first."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    DictLoader,
+    Environment,
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    meta,
+)
 
 from engine.errors import TemplateError
 from engine.records import Experience, Message
+from engine.task import Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from jinja2 import Environment
-
-_HERE = Path(__file__).resolve().parent
+_SHARED = Path(__file__).resolve().parent
 
 
 class PromptTemplate:
-    """A pair ``NAME_system.j2`` and ``NAME_user.j2``, checked when it is loaded.
+    """A pair of templates, ``NAME_system.j2`` and ``NAME_user.j2``, checked when it is loaded.
 
     Args:
-        name: such as ``generator``, ``critic``, ``analyst``, ``judge``.
-        variables: what the caller will give to :meth:`render`. A template that needs more, or that leaves one
-            unused, is refused here and not when a group is ready to learn.
-        style: ``full``, or a sub-folder of ``prompts`` such as ``compact``.
+        name: such as ``generator``, ``critic``, ``judge``.
+        variables: what the caller passes to :meth:`render`. The templates must use exactly these variables.
+        style: ``full``, or the name of a sub-folder such as ``compact``. A template that the style lacks is taken from
+            ``full``.
+        task: the task whose own templates take precedence; None: the shared templates only.
 
     Raises:
-        TemplateError: a file is missing or empty, does not parse, or asks for other variables.
+        TemplateError: files are missing, empty or invalid, or use other variables; names all of them at once.
     """
 
-    def __init__(self, name: str, variables: Iterable[str], style: str = "full") -> None:
+    def __init__(self, name: str, variables: Iterable[str], style: str = "full", task: Task | None = None) -> None:
         self.name = name
         self.variables = frozenset(variables)
-        folder = _HERE if style == "full" else _HERE / style
-        self._environment = _environment(folder)
-        needed: set[str] = set()
-        digest = hashlib.sha256()
+        self._environment = _environment(style, task)
+        sources, problems = _Sources(), []
         for part in ("system", "user"):
-            for source, undeclared in _sources(self._environment, folder, f"{name}_{part}.j2"):
-                needed |= undeclared
-                digest.update(source.encode())
-        if needed != self.variables:
-            missing, unused = sorted(needed - self.variables), sorted(self.variables - needed)
+            problems += sources.read(self._environment, f"{name}_{part}.j2")
+        if not problems:
+            missing, unused = sorted(sources.variables - self.variables), sorted(self.variables - sources.variables)
+            problems += [f"it uses {', '.join(missing)}, which the caller does not pass"] if missing else []
+            problems += [f"it does not use {', '.join(unused)}"] if unused else []
+        if problems:
+            of_task = f" of the task {task.name!r}" if task is not None else ""
             raise TemplateError(
-                f"Prompt template {name!r} does not fit its caller",
-                why="; ".join(
-                    text
-                    for text in (
-                        f"it needs {', '.join(missing)}, which nobody gives" if missing else "",
-                        f"it leaves {', '.join(unused)} unused" if unused else "",
-                    )
-                    if text
-                ),
-                fix=f"Mend {folder}/{name}_system.j2 or {name}_user.j2.",
+                f"Invalid prompt template {name!r}{of_task}, style {style!r}: {'; '.join(problems)}",
+                fix=f"Templates are looked up in {', '.join(map(str, _folders(style, task)))}.",
             )
-        self.hash = digest.hexdigest()[:12]
+        self.hash = sources.digest.hexdigest()[:12]
 
     def render(self, **values: Any) -> tuple[Message, ...]:
-        """The conversation, a system and a user message. ``values`` are exactly the declared variables."""
+        """The conversation: a system and a user message. ``values`` are exactly the declared variables."""
         if values.keys() != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
         system = self._environment.get_template(f"{self.name}_system.j2").render(**values)
@@ -68,58 +70,84 @@ class PromptTemplate:
 
 
 @cache
-def task_template(role: str, prefix: str, variables: frozenset[str], style: str = "full") -> PromptTemplate:
-    """A role's prompt for a kind of task, loaded once in a process.
+def task_template(name: str, task: Task, variables: frozenset[str], style: str = "full") -> PromptTemplate:
+    """A prompt template of a task, loaded once per process. The arguments are those of :class:`PromptTemplate`."""
+    return PromptTemplate(name, variables, style, task)
 
-    Args:
-        role: such as ``generator``, ``critic``, ``analyst``.
-        prefix: whose it is: ``code`` for ``code_generator_system.j2``, empty for the prompt that tasks share.
-        variables: what the caller will give to it.
-        style: ``full``, or a sub-folder; what is not there is taken from ``full``.
+
+def check_templates(loads: Iterable[Callable[[], PromptTemplate]]) -> None:
+    """Load templates.
+
+    Raises:
+        TemplateError: some of them are invalid; one error that names all of them.
     """
-    return PromptTemplate(f"{prefix}_{role}" if prefix else role, variables, style)
+    errors: dict[str, TemplateError] = {}
+    for load in loads:
+        try:
+            load()
+        except TemplateError as error:
+            errors.setdefault(error.what, error)
+    if errors:
+        raise TemplateError("\n".join(errors), fix="\n".join(dict.fromkeys(error.fix for error in errors.values())))
 
 
 def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:
-    """The experiences as they stand in every prompt; empty text where there are none."""
-    folder = _HERE if style == "full" else _HERE / style
-    template = _environment(folder).get_template("experience_block.j2")
+    """The experiences as they appear in every prompt; empty text if there are none."""
+    template = _environment(style, None).get_template("experience_block.j2")
     return template.render(experiences=list(experiences)).strip("\n")
 
 
-def _environment(folder: Path) -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def prompt_styles() -> list[str]:
+    """The prompt styles of the project."""
+    return ["full", *sorted(path.name for path in _SHARED.iterdir() if path.is_dir() and any(path.glob("*.j2")))]
 
-    if not folder.is_dir():
-        styles = sorted(path.name for path in _HERE.iterdir() if path.is_dir() and any(path.glob("*.j2")))
-        raise TemplateError(f"No prompts in {folder}", fix=f"Choose one of: {', '.join(['full', *styles])}.")
+
+def _folders(style: str, task: Task | None) -> list[Path]:
+    """Where templates are looked up, in order of precedence."""
+    homes = [*(task.prompt_folders if task is not None else ()), _SHARED]
+    if style == "full":
+        return homes
+    return [folder for home in homes for folder in (home / style, home)]
+
+
+def _environment(style: str, task: Task | None) -> Environment:
+    folders = _folders(style, task)
+    if style != "full" and not any(folder.is_dir() for folder in folders if folder.name == style):
+        raise TemplateError(f"Unknown prompt style {style!r}", fix=f"Choose one of: {', '.join(prompt_styles())}.")
+    given: Mapping[str, str] = task.templates if task is not None else {}
+    loaders: list[BaseLoader] = [DictLoader(given), FileSystemLoader(folders)]
     return Environment(  # noqa: S701 - the text goes to a model, not to a browser
-        loader=FileSystemLoader([folder, _HERE]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=ChoiceLoader(loaders), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
 
 
-def _sources(environment: Environment, folder: Path, file: str) -> list[tuple[str, set[str]]]:
-    """The template and all that it includes: (source, undeclared variables) each."""
-    from jinja2 import TemplateNotFound, TemplateSyntaxError, meta
+class _Sources:
+    """The sources of templates with all that they include: their variables and a digest."""
 
-    loader = environment.loader
-    if loader is None:
-        raise TemplateError("a template environment without a loader")
-    try:
-        source, _, _ = loader.get_source(environment, file)
-        tree = environment.parse(source)
-    except TemplateNotFound as error:
-        raise TemplateError(f"Prompt template not found: {folder / file}") from error
-    except TemplateSyntaxError as error:
-        raise TemplateError(f"Prompt template {folder / file} does not parse: {error}") from error
-    if not source.strip():
-        raise TemplateError(f"Prompt template is empty: {folder / file}")
-    found = [(source, set(meta.find_undeclared_variables(tree)))]
-    for included in meta.find_referenced_templates(tree):
-        if included is None:
-            raise TemplateError(f"{file} includes a template by a computed name")
-        found += _sources(environment, folder, included)
-    return found
+    def __init__(self) -> None:
+        self.variables: set[str] = set()
+        self.digest = hashlib.sha256()
+
+    def read(self, environment: Environment, file: str) -> list[str]:
+        """Add a template; returns what is wrong with it."""
+        if environment.loader is None:
+            raise TemplateError("a template environment without a loader")
+        try:
+            source, _, _ = environment.loader.get_source(environment, file)
+            tree = environment.parse(source)
+        except TemplateNotFound:
+            return [f"{file} not found"]
+        except TemplateSyntaxError as error:
+            return [f"{file} does not parse: {error}"]
+        if not source.strip():
+            return [f"{file} is empty"]
+        self.variables |= set(meta.find_undeclared_variables(tree))
+        self.digest.update(source.encode())
+        problems = []
+        for included in meta.find_referenced_templates(tree):
+            problems += (
+                [f"{file} includes a template by a computed name"]
+                if included is None
+                else (self.read(environment, included))
+            )
+        return problems

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from engine.records import Scaffold
-from engine.reward_evaluator import CRITIC_WEIGHTS, GENERATOR_WEIGHTS, RewardEvaluator
+from engine.records import Completion, Scaffold
+from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.groups import DeadRewardWatch, combine_rewards
 from engine.task import task_named
 from tests.conftest import ROOT
@@ -68,13 +68,13 @@ def test_04_and_06_logic_and_fusion_rewards_vary(finished):
 
 
 def test_05_a_perfect_scaffold_with_lists_of_causes_earns_the_whole_graph_reward():
-    scored = RewardEvaluator().score(MATH, APPLES, MATH.parse(json.dumps(scaffold()), APPLES))
+    scored = RewardEvaluator().score(MATH, APPLES, MATH.parse(Completion(text=json.dumps(scaffold())), APPLES))
     assert scored.rewards.r_graph == 1.0
 
 
 def test_07_the_graph_is_what_computes_the_answer():
     changed = scaffold(knowns={"crates": 5, "each": 4}, final_answer="12")
-    assert MATH.parse(json.dumps(changed), APPLES).answer == "20"
+    assert MATH.evaluate(MATH.parse(Completion(text=json.dumps(changed)), APPLES), APPLES).answer == "20"
 
 
 def test_08_scaffolds_are_stored_as_json_and_read_back_by_the_critic(finished):
@@ -84,15 +84,16 @@ def test_08_scaffolds_are_stored_as_json_and_read_back_by_the_critic(finished):
                 Scaffold.model_validate_json(rollout["scaffold"])
     raw = scaffold()
     forms = [raw, json.dumps(raw), repr(raw)]
-    assert {MATH.candidate_from_record(form, "12", APPLES).answer_source for form in forms} == {"executed"}
-    assert MATH.candidate_from_record("no scaffold at all", "12", APPLES).answer == "12"
+    candidates = [MATH.candidate_from_record(form, "12", APPLES) for form in forms]
+    assert {MATH.evaluate(candidate, APPLES).answer_source for candidate in candidates} == {"executed"}
+    assert MATH.candidate_from_record("no scaffold at all", "12", APPLES).stated_answer == "12"
 
 
 def test_09_one_set_of_weights_gives_the_documented_figures():
     generator = {"r_ans": 0.0, "r_logic": 0.75, "r_graph": 0.80}
     critic = {"r_ans": 1.0, "r_logic": 0.85, "r_graph": 0.90, "r_fusion": 0.75}
-    assert combine_rewards(generator, GENERATOR_WEIGHTS) == pytest.approx(0.3875)
-    assert combine_rewards(critic, CRITIC_WEIGHTS) == pytest.approx(0.875)
+    assert combine_rewards(generator, MATH.reward_weights) == pytest.approx(0.3875)
+    assert combine_rewards(critic, dict.fromkeys(critic, 0.25)) == pytest.approx(0.875)
 
 
 def test_10_a_failed_call_never_becomes_a_reward(recorded, aime2024, tmp_path):

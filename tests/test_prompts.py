@@ -39,7 +39,7 @@ def test_a_template_and_its_caller_must_agree_when_it_is_loaded(variables):
 
 @pytest.mark.parametrize(("text", "message"), [("", "empty"), ("{% if x %}", "does not parse"), (None, "not found")])
 def test_broken_templates_are_refused(tmp_path, monkeypatch, text, message):
-    monkeypatch.setattr(prompts, "_HERE", tmp_path)
+    monkeypatch.setattr(prompts, "_SHARED", tmp_path)
     (tmp_path / "probe_user.j2").write_text("hello")
     if text is not None:
         (tmp_path / "probe_system.j2").write_text(text)
@@ -48,7 +48,7 @@ def test_broken_templates_are_refused(tmp_path, monkeypatch, text, message):
 
 
 def test_the_hash_covers_included_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(prompts, "_HERE", tmp_path)
+    monkeypatch.setattr(prompts, "_SHARED", tmp_path)
     (tmp_path / "probe_system.j2").write_text("{% include 'part.j2' %}")
     (tmp_path / "probe_user.j2").write_text("hello")
     (tmp_path / "part.j2").write_text("one")

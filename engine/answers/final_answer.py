@@ -6,55 +6,13 @@ Pure text work in linear time; no text from a model reaches a formatter, a path 
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from engine.mathematics.notation import clean
 
 MAX_ANSWER_CHARS = 1000
 _MAX_TEXT_CHARS = 50_000
 _MAX_BOXES = 16
 
-_GREEK = "αβγδεζηθικλμνξρστυφχψωΓΔΘΛΞΣΦΨΩ"
-_GREEK_NAMES = """
-alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega
-Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega
-"""
-_SYMBOLS = {
-    "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "÷": "/", "−": "-", "–": "-", "—": "-",
-    "‐": "-", "π": r"\pi ", "√": r"\sqrt ", "∛": r"\cbrt ", "∞": r"\infty ", "°": r"^\circ ", "º": r"^\circ ",
-    "℃": r"^\circ C", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "±": r"\pm ", "∓": r"\mp ",
-    "∪": r"\cup ", "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "\N{OHM SIGN}": r"\Omega ",
-    "\N{MICRO SIGN}": r"\mu ", "Å": r"\AA ", "\N{ANGSTROM SIGN}": r"\AA ", "⟨": r"\langle ", "⟩": r"\rangle ",
-    "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
-    "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
-    **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
-}  # fmt: skip
-_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
-_SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
-_SUPERSCRIPT_RUN = re.compile(f"[{''.join(_SUPERSCRIPTS)}]+")
-_SUBSCRIPT_RUN = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
-_VULGAR_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
-_UNICODE = re.compile("|".join(map(re.escape, _SYMBOLS)))
-
-_REWRITES = tuple(
-    (re.compile(pattern), new)
-    for pattern, new in (
-        (r"(?<=\d)(?:\{,\}|\\[,!;: ]|~)(?=\d{3}(?!\d))", ""),  # 1{,}024 and 1\,024 are one number
-        (r"\\(?:d|t|c)(frac|binom)(?![A-Za-z])", r"\\\1"),
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
-        (r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
-        (r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
-        (r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
-        (r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
-        (r"\\neq(?![A-Za-z])", r"\\ne "),
-        (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
-        (r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
-        (r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
-        (r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*(sin|cos|tan|ln|log|e|i|pi|or|and)\s*\}",
-         r" \1 "),
-        (r"\\%", "%"),
-        (r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),
-    )
-)  # fmt: skip
-_PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\s*\{\s*)?per\s?cent\b(?:\s*\})?")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = "<answer>"
 _ANNOUNCED = re.compile(r"(?:final\s+answer|\banswer)\b[\s*_:=$`]*(?:(?:is|are)\b[\s*_:=$`]*)?", re.IGNORECASE)
@@ -74,27 +32,6 @@ def answer_text(text: str) -> str:
     "####", then for prose: the end of its last sentence ("... is 4."), its last bold or math part.
     """
     return clean(_marked(text[-_MAX_TEXT_CHARS:]))
-
-
-def clean(text: str) -> str:
-    """One spelling for the many that mean the same: Unicode signs, LaTeX spacing, delimiters, final stops."""
-    if text.isalnum() and text.isascii():
-        return text
-    if not text.isascii():
-        text = _SUPERSCRIPT_RUN.sub(lambda run: "^{" + "".join(map(_SUPERSCRIPTS.__getitem__, run[0])) + "}", text)
-        text = _SUBSCRIPT_RUN.sub(lambda run: "_{" + "".join(map(_SUBSCRIPTS.__getitem__, run[0])) + "}", text)
-        text = _VULGAR_FRACTION.sub(" ", text)
-        text = _UNICODE.sub(lambda sign: _SYMBOLS[sign[0]], text)
-        text = unicodedata.normalize("NFKC", text).replace("\u2044", "/")
-    if any(mark in text for mark in "\\$~{"):
-        for pattern, new in _REWRITES:
-            text = pattern.sub(new, text)
-    if "cent" in text:
-        text = _PER_CENT.sub("%", text)
-    text = " ".join(text.replace("`", " ").replace("\u200b", "").split())
-    if "**" in text and not re.search(r"[\w)}]\s*\*\*\s*[\w({-]", text):
-        text = text.replace("**", " ")
-    return text.strip(" \"*_").rstrip(".,;: \"*_").strip()  # fmt: skip
 
 
 def _marked(text: str) -> str:

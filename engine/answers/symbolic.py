@@ -12,9 +12,9 @@ from typing import Any
 
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tails, written_alike
 from engine.answers.shapes import Judge, Shape, read_shape, same_shape
-from engine.mathematics.equivalence import constant_value, same_formula, same_zeros
-from engine.mathematics.formulas import Node, TooComplexError, UnreadableError, read_formula
+from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros
 from engine.mathematics.numerals import Numeral, read_numeral, rounds_to, same_number, shows
+from engine.mathematics.tree import FormulaSyntaxError, Node, apply
 from engine.mathematics.unit_text import read_unit
 from engine.mathematics.units import Quantity, dimension_of, read_quantity, same_quantity
 
@@ -43,12 +43,12 @@ def judge(payload: dict[str, Any]) -> dict[str, Any]:
     """Decide on one answer.
 
     Args:
-        payload: ``answer`` and ``truth`` (cleaned texts), ``kind`` (math or physics), ``rel_tol``.
+        payload: ``answer`` and ``truth`` (cleaned texts), ``comparison`` (exact or measured), ``rel_tol``.
 
     Returns:
         ``{"correct": bool, "method": str}`` or ``{"needs": library}``.
     """
-    court = _Court(payload["kind"], payload["rel_tol"])
+    court = _Court(payload["comparison"], payload["rel_tol"])
     try:
         correct = same_shape(read_shape(payload["answer"]), read_shape(payload["truth"]), court.judge)
     except _NeedsLibrary as need:
@@ -60,35 +60,35 @@ def equivalent(payload: dict[str, str]) -> bool | None:
     """Whether two formulas (``left``, ``right``: cleaned texts) are the same; None where one is unreadable."""
     try:
         return same_formula(read_formula(payload["left"]), read_formula(payload["right"]))
-    except UnreadableError:
+    except FormulaSyntaxError:
         return None
 
 
 class _Court:
     """Compares values with everything there is, and remembers which layer decided last."""
 
-    def __init__(self, kind: str, rel_tol: float | None) -> None:
-        self.kind, self.rel_tol = kind, rel_tol
+    def __init__(self, comparison: str, rel_tol: float | None) -> None:
+        self.comparison, self.rel_tol = comparison, rel_tol
         self.method = "text"
         self.judge = Judge(self.value, self.relation)
 
     def value(self, answer: str, truth: str) -> bool:
-        plain = same_plain_quantity if self.kind == "physics" else same_plain_value
+        plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
         decision = plain(answer, truth, self.rel_tol)
         if decision is not None:
             self.method = decision.method
             return decision.correct
-        return self.physics(answer, truth) if self.kind == "physics" else self.math(answer, truth)
+        return self.measured(answer, truth) if self.comparison == "measured" else self.exact(answer, truth)
 
     def relation(self, answer: Shape, truth: Shape) -> bool:
         self.method = "symbolic"
         try:
             sign = same_zeros(_difference(answer), _difference(truth))
-        except UnreadableError:
+        except FormulaSyntaxError:
             return False
         return sign != 0 if truth.text in ("=", "!=") else sign > 0
 
-    def physics(self, answer: str, truth: str) -> bool:
+    def measured(self, answer: str, truth: str) -> bool:
         left, right = read_quantity(answer), read_quantity(truth)
         if right is not None:
             right = _with_number(right)
@@ -99,15 +99,15 @@ class _Court:
         self.method = "symbolic" if right is None else "units"
         try:  # "2 m g" may be metres and grams or a weight
             return same_formula(read_formula(answer), read_formula(truth))
-        except UnreadableError:
+        except FormulaSyntaxError:
             return written_alike(answer, truth)
 
     def same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
         if answer.unit != truth.unit and "pint" not in sys.modules:
             raise _NeedsLibrary("pint")
-        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "physics")
+        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
 
-    def math(self, answer: str, truth: str) -> bool:
+    def exact(self, answer: str, truth: str) -> bool:
         (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
         if answer_unit and truth_unit and answer_unit != truth_unit:
             self.method = "units"
@@ -131,8 +131,8 @@ class _Court:
     def formulas(self, answer: str, truth: str) -> bool:
         try:
             left, right = read_formula(answer), read_formula(truth)
-        except UnreadableError as error:
-            if isinstance(error, TooComplexError):
+        except FormulaSyntaxError as error:
+            if error.kind == "too_large":
                 return False
             if written_alike(answer, truth):
                 self.method = "text"
@@ -192,7 +192,7 @@ class _Court:
 
 def _difference(relation: Shape) -> Node:
     left, right = (read_formula(side.text) for side in relation.parts)
-    return Node("add", (left, Node("neg", (right,))))
+    return apply("add", left, apply("neg", right))
 
 
 def _with_number(quantity: Quantity) -> Quantity | None:
@@ -201,7 +201,7 @@ def _with_number(quantity: Quantity) -> Quantity | None:
         return quantity
     try:
         value = constant_value(read_formula(quantity.formula))
-    except UnreadableError:
+    except FormulaSyntaxError:
         return None
     return None if value is None else Quantity(quantity.unit, Numeral(value), prose=quantity.prose)
 

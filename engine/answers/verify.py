@@ -24,13 +24,16 @@ from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.shapes import Judge, Shape, read_shape, same_shape
 from engine.errors import InputError
-from engine.mathematics.formulas import UnreadableError, read_formula
 from engine.mathematics.numerals import numeral_prefix
+from engine.mathematics.parser import parse_expression
+from engine.mathematics.tokens import Dialect
+from engine.mathematics.tree import FormulaSyntaxError
 from engine.mathematics.units import read_quantity, without_side_remarks
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-Kind = Literal["math", "physics"]
+Comparison = Literal["exact", "measured"]
+"""How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
 _JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load"
 _LOAD_LIMIT_S = 30.0
@@ -62,7 +65,7 @@ def verify_answer(
     answer: str | None,
     ground_truth: str,
     *,
-    kind: Kind = "math",
+    comparison: Comparison = "exact",
     pool: WorkerPool | None = None,
     timeout_s: float = 3.0,
     rel_tol: float | None = None,
@@ -72,7 +75,7 @@ def verify_answer(
     Args:
         answer: any text of a model, or None.
         ground_truth: the true answer, as ``check_ground_truth`` accepts it.
-        kind: ``math``: exact values; a unit on one side only is ignored. ``physics``: a quantity within the
+        comparison: ``exact``: exact values; a unit on one side only is ignored. ``measured``: a quantity within the
             truth's tolerance, with its unit: a bare number answers only a truth without dimension.
         pool: where algebra runs; the shared pool by default.
         timeout_s: seconds for one job of the worker (imports not counted).
@@ -81,24 +84,24 @@ def verify_answer(
     Raises:
         InputError: the ground truth is unusable.
     """
-    if kind == "math" and rel_tol is None and answer and _are_integers(answer, ground_truth):
+    if comparison == "exact" and rel_tol is None and answer and _are_integers(answer, ground_truth):
         return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
-    truth = _prepared(ground_truth, kind)
+    truth = _prepared(ground_truth, comparison)
     if not truth or len(truth) > MAX_ANSWER_CHARS:  # as ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
-    said = _prepared(answer, kind) if answer else ""
+    said = _prepared(answer, comparison) if answer else ""
     if not said:
         return Verdict(False, Outcome.OK, "text", "no answer")
     if len(said) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
     shape = read_shape(truth)
-    desk = _Desk(kind, rel_tol)
+    desk = _Desk(comparison, rel_tol)
     correct = same_shape(read_shape(said), shape, desk.judge)
     if said == truth:  # whatever it may mean
         correct = True
     if correct is not None:
         return _verdict(correct, _COLLECTIONS.get(shape.kind, desk.method), said, truth)
-    return _ask_worker(said, truth, shape, kind, pool or shared_pool(), timeout_s, rel_tol)
+    return _ask_worker(said, truth, shape, comparison, pool or shared_pool(), timeout_s, rel_tol)
 
 
 def _are_integers(answer: str, truth: str) -> bool:
@@ -107,25 +110,25 @@ def _are_integers(answer: str, truth: str) -> bool:
     return both.isdecimal() and both.isascii() and len(both) <= 2 * _SHOWN and bool(truth)
 
 
-def is_value(text: str, kind: Kind = "math") -> bool:
+def is_value(text: str, comparison: Comparison = "exact") -> bool:
     """Whether a text can stand as the truth in ``verify_answer``; "**" and "<answer></answer>" say nothing."""
-    return 0 < len(_prepared(text, kind)) <= MAX_ANSWER_CHARS
+    return 0 < len(_prepared(text, comparison)) <= MAX_ANSWER_CHARS
 
 
-def check_ground_truth(text: str | None, kind: Kind = "math") -> None:
+def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> None:
     """Refuse a ground truth that no answer could be compared with, before anything is paid for.
 
     Raises:
-        InputError: none, empty, a placeholder such as "N/A", too long, or (physics) with an unknown unit.
+        InputError: none, empty, a placeholder such as "N/A", too long, or (``measured``) with an unknown unit.
     """
     if not isinstance(text, str):
         raise _unusable(text, "it is missing")
-    truth = _prepared(text, kind)
+    truth = _prepared(text, comparison)
     if not any(char.isalnum() for char in truth) or text.strip().lower() in _MISSING:
         raise _unusable(text, "no value can be read in it")
     if len(truth) > MAX_ANSWER_CHARS:
         raise _unusable(text, f"it is longer than {MAX_ANSWER_CHARS} characters")
-    if kind == "physics":
+    if comparison == "measured":
         _check_parts(read_shape(truth), text)
 
 
@@ -135,8 +138,8 @@ def _check_parts(shape: Shape, text: str) -> None:
     if shape.kind != "value" or not numeral_prefix(shape.text) or read_quantity(shape.text):
         return
     try:
-        read_formula(shape.text)
-    except UnreadableError:
+        parse_expression(shape.text, Dialect.ANSWER)
+    except FormulaSyntaxError:
         raise _unusable(text, "its unit is not known") from None
 
 
@@ -148,16 +151,16 @@ def _unusable(text: object, why: str) -> InputError:
     )
 
 
-def _prepared(text: str, kind: Kind) -> str:
+def _prepared(text: str, comparison: Comparison) -> str:
     text = answer_text(text)
-    return without_side_remarks(text) if kind == "physics" else text
+    return without_side_remarks(text) if comparison == "measured" else text
 
 
 class _Desk:
     """Compares values with what needs no worker, and remembers which layer decided last."""
 
-    def __init__(self, kind: Kind, rel_tol: float | None) -> None:
-        self._compare = same_plain_quantity if kind == "physics" else same_plain_value
+    def __init__(self, comparison: Comparison, rel_tol: float | None) -> None:
+        self._compare = same_plain_quantity if comparison == "measured" else same_plain_value
         self._rel_tol = rel_tol
         self.method = "text"
         self.judge = Judge(self.value, lambda answer, truth: True if answer == truth else None)
@@ -171,9 +174,15 @@ class _Desk:
 
 
 def _ask_worker(
-    said: str, truth: str, shape: Shape, kind: Kind, pool: WorkerPool, timeout_s: float, rel_tol: float | None
+    said: str,
+    truth: str,
+    shape: Shape,
+    comparison: Comparison,
+    pool: WorkerPool,
+    timeout_s: float,
+    rel_tol: float | None,
 ) -> Verdict:
-    payload = {"answer": said, "truth": truth, "kind": kind, "rel_tol": rel_tol}
+    payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
     for _ in range(_MAX_LOADS):  # every worker of the pool may have to import a library once
         result = pool.run(_JOB, payload, timeout_s)
         needs = result.value.get("needs") if result.outcome is Outcome.OK else None

@@ -1,4 +1,4 @@
-"""The JSON file of a library: written for people and other programs, read back also when they changed it."""
+"""The JSON file of a library: written for people and other programs, and read back after manual edits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from engine.records import Experience, Operation
 _ARRAY: TypeAdapter[tuple[Experience, ...]] = TypeAdapter(tuple[Experience, ...])
 _MAX_BYTES = 16 << 20
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
-_FIX = "Mend the entry, or delete it from the file."
+_FIX = "Correct the entry, or delete it from the file."
 
 
 def render_library(state: LibraryState) -> bytes:
-    """The file's bytes: an array of the live experiences, oldest first; the same state gives the same bytes."""
+    """The content of the file: an array of the experiences, oldest first. Equal states give equal bytes."""
     return _ARRAY.dump_json(state.experiences, indent=2) + b"\n"
 
 
 @dataclass(frozen=True)
 class EditedFile:
-    """What a library file says that is not the log's own. An entry without a usable id has the id ``""``."""
+    """The entries of a library file that differs from the log. An entry without a valid id has the id ``""``."""
 
     entries: list[Experience]
 
     def as_import(self, prefix: str, at: str) -> list[Experience]:
-        """The entries as a library of its own: their ids are kept where they are good and not said twice."""
+        """The entries as a new library. Valid ids are kept; missing and repeated ones are assigned."""
         taken = {entry.id for entry in self.entries}
         numbers = [int(entry_id.rpartition("-")[2]) for entry_id in taken if entry_id]
         number = max(numbers, default=0)
@@ -50,10 +50,10 @@ class EditedFile:
         return imported
 
     def as_edits(self, state: LibraryState) -> list[Operation]:
-        """The operations that lead from a state to these entries.
+        """The operations that turn a state into these entries.
 
-        An entry belongs to the live experience of its id, else to the one of just its content; an entry that
-        belongs to none is new and gets a new id; a live experience without an entry is deleted.
+        An entry is matched to the experience with its id, else to the one with its content. An entry without a match
+        is added with a new id; an experience without an entry is deleted.
         """
         by_content = {one.content: one for one in state.experiences}
         matched: dict[str, Experience] = {}
@@ -82,47 +82,47 @@ def _edits_of(known: Experience, entry: Experience) -> Iterator[Operation]:
 
 
 def parse_library(content: bytes, path: Path) -> EditedFile:
-    """Read a library file that a person or another program wrote.
+    """Parse a library file that a person or another program wrote.
 
     Args:
-        content: its bytes: an array of objects of which ``content`` is needed, the rest optional.
-        path: for the error.
+        content: an array of objects; ``content`` is required in each, all other keys are optional.
+        path: named in errors.
 
     Raises:
-        InputError: names the place, what is wrong and how to mend it.
+        InputError: with the place, the reason and a fix.
     """
     if len(content) > _MAX_BYTES:
-        raise InputError(f"{path} is too large for a library: {len(content)} bytes")
+        raise InputError(f"{path} has {len(content)} bytes; a library file has at most {_MAX_BYTES}")
     try:
         raw = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise InputError(
             f"{path} is not JSON",
             why=str(error),
-            fix="Mend it; or, where an .ops.jsonl log is beside it, delete it: the log holds the library.",
+            fix="Correct it. If an .ops.jsonl log is next to it, you may delete it: the log contains the library.",
         ) from None
     if not isinstance(raw, list):
-        raise InputError(f"{path} must hold an array of experiences, not {type(raw).__name__}")
+        raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
     return EditedFile([entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))])
 
 
 def _entry(raw: Any, place: int, path: Path) -> Experience | None:
-    """One entry, checked as far as it can be without its problem; None where it is marked as deleted."""
+    """One entry, checked except for leaks of its problem's answer; None if it is marked as deleted."""
     where = f"{path}, entry {place}"
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), str):
-        raise InputError(f"{where}: an object with a text as content is needed", fix=_FIX)
-    told = {key: value for key, value in raw.items() if value is not None}
-    entry_id = str(told.get("id", ""))
-    told |= {
+        raise InputError(f"{where}: expected an object with the text 'content'", fix=_FIX)
+    fields = {key: value for key, value in raw.items() if value is not None}
+    entry_id = str(fields.get("id", ""))
+    fields |= {
         "id": entry_id if _ID.fullmatch(entry_id) else "",
-        "content": told["content"].strip(),
-        "category": category_slug(str(told.get("category", ""))),
-        "source_problem": str(told.get("source_problem", "")),
+        "content": fields["content"].strip(),
+        "category": category_slug(str(fields.get("category", ""))),
+        "source_problem": str(fields.get("source_problem", "")),
     }
-    if reason := check_text(told["content"]):
+    if reason := check_text(fields["content"]):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     try:
-        entry = Experience.model_validate(told)
+        entry = Experience.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])

@@ -1,9 +1,8 @@
-"""An agent's library on disk: a log of events, and beside it the JSON file that the log reduces to.
+"""An agent's experience library on disk: a log of events, and the JSON file that the log reduces to.
 
-The log (``generator_1_experiences.ops.jsonl``) is the truth. Each change is one line of it, on the disk before
-the JSON file is replaced, under a lock that every writer takes; so processes may share a library, and a crash
-at any byte leaves a whole one. The JSON file is what people and other programs read; what a person edits in it
-is taken into the log as an edit.
+The log (``generator_1_experiences.ops.jsonl``) is authoritative. Each change is one line, synced to disk before the
+JSON file is replaced. Every writer takes a lock, so processes may share a library, and a crash at any point leaves a
+consistent one. People and other programs read the JSON file; manual edits of it are recorded in the log.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, parse_library, render_library
+from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
     EVENT,
@@ -31,29 +30,30 @@ from engine.experience.state import (
     LibraryState,
     RollbackEvent,
     StepEvent,
-    dispose,
     reduce,
+    review_proposals,
 )
 from engine.records import GroupStats, Operation, Problem, Refusal
 from engine.storage.append_log import AppendLog, Line, LineReader, encode_line, replace_file
 
 _LOCK_WAIT_S = 30.0
-"""A commit takes milliseconds; who waits longer waits for a process that hangs."""
+"""A commit takes milliseconds; a longer wait means that the other process hangs."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """A scored group, as far as a library wants to know it.
+    """The facts about a scored group that a library records.
 
     Args:
-        run: the id of the run; with ``step`` it makes the commit unique.
-        step: the number of the group in its run, in problem order.
-        problem: the problem that was asked.
-        epoch: how often the data set was gone through before.
-        used: ids of the experiences that stood in the group's prompts.
-        rollouts: the number of scored rollouts.
-        correct: how many of them were right.
-        stats: the statistics of the group.
+        run: id of the run; (run, step) identifies the commit.
+        step: number of the group in its run, in problem order.
+        problem: the problem of the group.
+        epoch: number of completed passes over the dataset.
+        used: ids of the experiences in the group's prompts.
+        rollouts: number of scored rollouts.
+        correct: number of correct rollouts.
+        stats: statistics of the group.
+        leaks_answer: whether a text gives away the answer of the problem.
     """
 
     run: str
@@ -64,11 +64,12 @@ class StepOutcome:
     rollouts: int
     correct: int
     stats: GroupStats | None = None
+    leaks_answer: LeakCheck = leaks_short_answer
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """The library right after a step, and what became of the step's proposals."""
+    """The library after a step, and the applied and refused proposals of the step."""
 
     problem_id: str
     epoch: int
@@ -79,7 +80,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One event with the states around it; ``number`` is its line in the log, from 1."""
+    """One event with the states before and after it; ``number`` is its line in the log, from 1."""
 
     number: int
     event: LibraryEvent
@@ -91,15 +92,15 @@ class ExperienceLibrary:
     """The library of one agent.
 
     Args:
-        json_path: for example ``data/grpo_experiences/generator_1_experiences.json``; need not be there.
-        prefix: of its ids: ``G1`` gives ``G1-001``.
-        capacity: the most experiences that the analyst can fill it to.
-        clock: gives the time for the records.
-        read_only: look only: nothing is mended, imported or written, and no lock is taken.
+        json_path: for example ``data/grpo_experiences/generator_1_experiences.json``; need not exist.
+        prefix: prefix of ids: ``G1`` gives ``G1-001``.
+        capacity: maximum number of experiences that the analyst can add up to.
+        clock: time of the records.
+        read_only: nothing is repaired, imported or written, and no lock is taken.
 
     Raises:
-        InputError: the JSON file or the log cannot be used; says where and why.
-        LockHeldError: another process has held the library for half a minute.
+        InputError: the JSON file or the log is invalid; the message gives place and reason.
+        LockHeldError: another process has held the library for 30 s.
     """
 
     def __init__(
@@ -120,44 +121,35 @@ class ExperienceLibrary:
         self._guard = threading.RLock()
         self._history: list[HistoryEntry] = []
         self._results: dict[tuple[str, int], StepResult] = {}
-        self._states: dict[str, dict[int, LibraryState]] = {}
+        self._run_starts: dict[str, LibraryState] = {}
         if read_only:
-            self._catch_up()
-            self._look_at_json()
+            self._read_log()
+            self._read_json_only()
         elif self.json_path.exists() or self.log_path.exists():
             with self._transaction(at_open=True):
                 pass
 
-    # -------------------------------------------------------------- reading
-
     @property
     def state(self) -> LibraryState:
-        """The library as this object last saw it; the next commit takes in what others wrote."""
+        """The library as last read by this object; the next commit reads what other processes wrote."""
         return self._history[-1].after if self._history else EMPTY
 
     def history(self) -> list[HistoryEntry]:
         """All events so far, oldest first."""
         return list(self._history)
 
-    def states_by_step(self, run: str) -> Mapping[int, LibraryState]:
-        """The library right after each step of a run (-1: where it began), as a view that grows with it.
-
-        Events of other runs and of people are in it as they came.
-        """
-        return MappingProxyType(self._states.setdefault(run, {}))
-
     def recorded(self, run: str, step: int) -> StepResult | None:
-        """What a step of a run came to; None where it is not recorded yet."""
+        """The result of a step of a run; None if it is not recorded."""
         return self._results.get((run, step))
 
     def at_version(self, version: str) -> LibraryState:
-        """The last state of that version.
+        """The latest state with this version.
 
         Args:
-            version: its 12 hex digits, or at least the first 4 where they are clear.
+            version: the 12 hex digits of the version, or at least the first 4 if they are unambiguous.
 
         Raises:
-            InputError: there is none, or more than one.
+            InputError: no version matches, or several do.
         """
         found = {}
         for state in (EMPTY, *(entry.after for entry in self._history)):
@@ -166,26 +158,24 @@ class ExperienceLibrary:
         if len(found) == 1:
             return next(iter(found.values()))
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
-        raise InputError(what, why=" ".join(found), fix="`history` lists the versions.")
-
-    # -------------------------------------------------------------- writing
+        raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
     def begin_run(self, run: str) -> LibraryState:
-        """Mark where a run begins, once; also after a restart this is the state its first prompts may know."""
+        """Record the start of a run, once. Returns the state at the start, also after a restart."""
         with self._transaction():
-            if -1 not in self._states.get(run, {}):
+            if run not in self._run_starts:
                 self._commit(BeginEvent(at=self._now(), run=run))
-            return self._states[run][-1]
+            return self._run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
-        """Record a step and apply what holds of its proposals, against the newest state of all writers.
+        """Record a step and apply its valid proposals to the newest state.
 
-        A step of a run is recorded once; the same (run, step) again gives what was recorded and changes
-        nothing. When this returns, the step is on the disk.
+        A step is recorded once; calling again with the same (run, step) returns the recorded result and changes
+        nothing. When this returns, the step is on disk.
 
         Raises:
-            LockHeldError: another process has held the library for half a minute.
-            OSError: the disk is full or broken; the same call is safe to make again.
+            LockHeldError: another process has held the library for 30 s.
+            OSError: the disk is full or broken; the call may be repeated.
         """
         with self._transaction():
             key = (step.run, step.step)
@@ -194,52 +184,50 @@ class ExperienceLibrary:
             return self._results[key]
 
     def edit(self, operations: Sequence[Operation], note: str = "") -> LibraryState:
-        """Apply a person's operations (``add``, ``modify``, ``delete``, ``pin``, ``unpin``), all or none.
+        """Apply manual operations (``add``, ``modify``, ``delete``, ``pin``, ``unpin``), all or none.
 
         Raises:
-            InputError: one of them cannot be applied; says why.
+            InputError: one of them cannot be applied; the message says why.
         """
         with self._transaction():
-            disposal = dispose(
+            review = review_proposals(
                 self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
             )
-            if disposal.refused:
-                refusal = disposal.refused[0]
+            if review.refused:
+                refusal = review.refused[0]
                 name = refusal.operation.id or "a new experience"
                 raise InputError(f"Cannot {refusal.operation.op} {name}: {refusal.message}")
-            return self._commit(EditEvent(at=self._now(), operations=list(disposal.applied), note=note)).after
+            return self._commit(EditEvent(at=self._now(), operations=list(review.applied), note=note)).after
 
     def pin(self, experience_id: str) -> LibraryState:
-        """Keep an experience from being changed or deleted by the analyst."""
+        """Protect an experience from changes by the analyst."""
         return self.edit([Operation(op="pin", id=experience_id)])
 
     def unpin(self, experience_id: str) -> LibraryState:
-        """Take a pin away."""
+        """Allow changes by the analyst again."""
         return self.edit([Operation(op="unpin", id=experience_id)])
 
     def rollback(self, version: str) -> LibraryState:
-        """Make the library what it was in a version. The events since then stay in the log, their ids used."""
+        """Restore the library of a version. Later events stay in the log, and their ids are not reused."""
         with self._transaction():
             target = self.at_version(version)
             event = RollbackEvent(at=self._now(), version=target.version, experiences=list(target.experiences))
             return self._commit(event).after
 
-    # -------------------------------------------------------------- the log and the file
-
     @contextlib.contextmanager
     def _transaction(self, *, at_open: bool = False) -> Iterator[None]:
-        """Alone with the files, and up to date with them."""
+        """Hold the lock, with the newest log and JSON file read."""
         if self._read_only:
-            raise RuntimeError("the library was opened to look only")
+            raise RuntimeError("the library was opened read-only")
         with self._guard, self._log.hold():
-            self._catch_up()
-            self._take_in_json(at_open=at_open)
+            self._read_log()
+            self._import_json(at_open=at_open)
             yield
 
-    def _catch_up(self) -> None:
-        """Reduce the lines that were written since the last look, by whomever."""
+    def _read_log(self) -> None:
+        """Apply the lines that were written since the last call, by any process."""
         if self._reader.replaced():
-            raise InputError(f"{self.log_path} was moved away or cut short while it was in use")
+            raise InputError(f"{self.log_path} was replaced or truncated while it was in use")
         for line in self._reader.read():
             self._remember(_event(line, self.log_path))
 
@@ -252,21 +240,27 @@ class ExperienceLibrary:
                 event.problem_id, event.epoch, entry.after, tuple(event.operations), tuple(event.refused)
             )
             self._results.setdefault((event.run, event.step), result)
-            self._states.setdefault(event.run, {}).setdefault(event.step, entry.after)
         elif isinstance(event, BeginEvent):
-            self._states.setdefault(event.run, {}).setdefault(-1, entry.after)
+            self._run_starts.setdefault(event.run, entry.after)
         return entry
 
     def _commit(self, event: LibraryEvent) -> HistoryEntry:
         self._log.append(encode_line(event))
-        self._catch_up()
+        self._read_log()
         entry = self._history[-1]
         if entry.after is not entry.before or not self.json_path.exists():
             replace_file(self.json_path, render_library(entry.after))
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        disposal = dispose(self.state, proposals, prefix=self._prefix, capacity=self._capacity, problem=step.problem)
+        review = review_proposals(
+            self.state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self._capacity,
+            problem=step.problem,
+            leaks_answer=step.leaks_answer,
+        )
         return StepEvent(
             at=self._now(),
             run=step.run,
@@ -278,20 +272,20 @@ class ExperienceLibrary:
             correct=step.correct,
             mean=step.stats.mean if step.stats else None,
             std=step.stats.std if step.stats else None,
-            operations=list(disposal.applied),
-            refused=list(disposal.refused),
+            operations=list(review.applied),
+            refused=list(review.refused),
         )
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")
 
-    def _take_in_json(self, *, at_open: bool) -> None:
-        """Settle a JSON file that is not what the log says: a crash, a file without log, or a person's edit."""
+    def _import_json(self, *, at_open: bool) -> None:
+        """Handle a JSON file that differs from the log: after a crash, without a log, or after a manual edit."""
         content = self._json_content()
         if content == render_library(self.state):
             return
         is_behind = bool(self._history) and content == render_library(self._history[-1].before)
-        if content is None or is_behind:  # a crash came between the log and the file: the log wins
+        if content is None or is_behind:  # a crash happened after writing the log: the log is authoritative
             if self._history:
                 replace_file(self.json_path, render_library(self.state))
             return
@@ -304,11 +298,11 @@ class ExperienceLibrary:
                 raise
             aside = self.json_path.with_name(f"{self.json_path.name}.rejected-{self._clock():%Y%m%dT%H%M%S}")
             self.json_path.replace(aside)
-            self.notices.append(f"{error.what}; it was moved to {aside.name}, and the log's library stands")
+            self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again from the log")
             event = None
         if event is not None:
             self._log.append(encode_line(event))
-            self._catch_up()
+            self._read_log()
             self.notices.append(_notice(event, self.json_path))
         replace_file(self.json_path, render_library(self.state))
 
@@ -319,27 +313,27 @@ class ExperienceLibrary:
         operations = file.as_edits(self.state)
         if not operations:
             return None
-        disposal = dispose(
+        review = review_proposals(
             self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
         )
-        if disposal.refused:
-            refusal = disposal.refused[0]
+        if review.refused:
+            refusal = review.refused[0]
             raise InputError(
-                f"The edits in {self.json_path} cannot be taken in",
+                f"Cannot import the edits in {self.json_path}",
                 why=f"{refusal.operation.id or 'A new experience'}: {refusal.message}",
-                fix="Mend the entry, or delete the JSON file: the log beside it holds the library.",
+                fix="Correct the entry, or delete the JSON file: the log next to it contains the library.",
             )
-        return EditEvent(at=self._now(), operations=list(disposal.applied), note=f"edited in {self.json_path.name}")
+        return EditEvent(at=self._now(), operations=list(review.applied), note=f"edited in {self.json_path.name}")
 
-    def _look_at_json(self) -> None:
-        """For who only looks: what the file without log holds, or a word about edits that wait."""
+    def _read_json_only(self) -> None:
+        """Read-only: use a JSON file without a log, or add a notice about edits that are not imported yet."""
         content = self._json_content()
         if content is None or content == render_library(self.state):
             return
         if not self._history:
             self._remember(self._import_event(parse_library(content, self.json_path)))
         elif content != render_library(self._history[-1].before):
-            self.notices.append(f"{self.json_path} was changed by hand; the next run takes that in")
+            self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:
         try:
@@ -350,16 +344,16 @@ class ExperienceLibrary:
 
 
 def library_prefix(name: str) -> str:
-    """The prefix of the ids of a library: ``generator_1`` -> ``G1``, ``critic`` -> ``C``.
+    """The id prefix of a library: ``generator_1`` -> ``G1``, ``critic`` -> ``C``.
 
     Raises:
-        InputError: no library is called so.
+        InputError: the name is not valid.
     """
     if name == "critic":
         return "C"
     if found := re.fullmatch(r"generator_(\d{1,4})", name):
         return f"G{found.group(1)}"
-    raise InputError(f"No library is called {name}", fix="It is generator_<number> or critic.")
+    raise InputError(f"Unknown library {name!r}", fix="Use generator_<number> or critic.")
 
 
 def _event(line: Line, path: Path) -> LibraryEvent:
@@ -371,13 +365,13 @@ def _event(line: Line, path: Path) -> LibraryEvent:
             first = error.errors(include_url=False, include_input=False)[0]
             why = f"{'.'.join(str(part) for part in first['loc'])} {first['msg']}".strip()
     raise InputError(
-        f"The log of a library is damaged: {path}, line {line.number}",
+        f"Invalid line in a library log: {path}, line {line.number}",
         why=why,
-        fix="Mend the line, or move the log away: then the JSON file beside it is imported as it stands.",
+        fix="Correct the line, or move the log away: the JSON file next to it is then imported.",
     )
 
 
 def _notice(event: ImportEvent | EditEvent, path: Path) -> str:
     if isinstance(event, ImportEvent):
         return f"{path}: {len(event.experiences)} experiences were imported"
-    return f"{path}: {len(event.operations)} edits by hand were taken in"
+    return f"{path}: {len(event.operations)} manual edits were imported"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,7 +34,18 @@ class Reason:
     message: str
 
 
-def check_text(content: str, problem: Problem | None = None) -> Reason | None:
+def leaks_short_answer(content: str, problem: Problem) -> bool:
+    """Whether a text gives away the answer of a problem, for answers that are a number, a formula or a few words."""
+    return holds_answer(content, problem.answer)
+
+
+LeakCheck = Callable[[str, Problem], bool]
+"""Whether a text gives away the answer of a problem; see ``Task.leaks_answer``."""
+
+
+def check_text(
+    content: str, problem: Problem | None = None, leaks_answer: LeakCheck = leaks_short_answer
+) -> Reason | None:
     """Check the text of an experience by itself and against the problem that it comes from.
 
     Args:
@@ -48,8 +59,23 @@ def check_text(content: str, problem: Problem | None = None) -> Reason | None:
     """
     reason = _check_form(content)
     if reason is None and problem is not None:
-        reason = _check_answer(content, problem.answer) or _check_problem_text(content, problem.text)
+        if leaks_answer(content, problem):
+            return Reason("answer", "The text holds the answer of its problem.")
+        reason = _check_problem_text(content, problem.text)
     return reason
+
+
+def holds_answer(content: str, answer: str) -> bool:
+    """Whether a text gives away a short answer.
+
+    A number, also with a unit, is searched as a number: 7 is not found in 17, but 025 is found as 25 and 1/2 as 0.5;
+    the sign is ignored. An answer with one significant digit is common in prose, so it counts only where the text
+    calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain word, or up to two
+    characters, count again only where the text calls them the answer.
+    """
+    answer = _plain(answer.strip()[:_ANSWER_CHARACTERS])
+    number = _leading_number(answer)
+    return _holds_text(content, answer) if number is None else _holds_number(content, *number)
 
 
 def find_duplicate(content: str, others: Iterable[Experience]) -> Experience | None:
@@ -173,20 +199,6 @@ _SAYS_ANSWER = re.compile(
 )
 _DRESSING = re.compile(r"\\boxed|\\left|\\right|\\text|\\math\w+|\\[,;!: ]|[\s${}]")
 _ANSWER_CHARACTERS = 200
-
-
-def _check_answer(content: str, answer: str) -> Reason | None:
-    """The ground truth must not be given away.
-
-    A numeric answer (also with a unit behind it) is looked for as a number: 7 is not found in 17, but 025 is
-    found as 25 and 1/2 as 0.5; the sign does not count. An answer of one significant digit is too common in
-    prose, so it is refused only where the text calls it the answer. Any other answer is looked for as text
-    without its LaTeX dressing; a single plain word, or two characters, again only where it is called the answer.
-    """
-    answer = _plain(answer.strip()[:_ANSWER_CHARACTERS])
-    number = _leading_number(answer)
-    found = _holds_text(content, answer) if number is None else _holds_number(content, *number)
-    return Reason("answer", "The text holds the answer of its problem.") if found else None
 
 
 def _holds_number(content: str, value: Fraction, digits: int) -> bool:

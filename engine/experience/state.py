@@ -1,4 +1,4 @@
-"""What a library is: a state, the events that change it, and the pure functions between the two."""
+"""The state of an experience library and the events that change it. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,30 +11,34 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from engine.experience.review import Reason, category_slug, check_text, find_duplicate
+from engine.experience.review import (
+    LeakCheck,
+    Reason,
+    category_slug,
+    check_text,
+    find_duplicate,
+    leaks_short_answer,
+)
 from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
 
 MAX_PROPOSALS = 32
-"""An analyst's reply is not read further than this many operations."""
+"""Maximum number of operations read from an analyst's reply."""
 
 _KEPT_EVIDENCE = 16
 _SHOWN_CHARACTERS = 400
 
-# ------------------------------------------------------------------ state
-
 
 @dataclass(frozen=True)
 class LibraryState:
-    """A library at one moment. Deleted experiences are no part of it; the log remembers them.
+    """A library at one point in the log, without deleted experiences.
 
-    Every step makes a state, and most steps only count uses; so the counts stand apart from the texts, and are
-    put together when someone looks.
+    Most steps change only the use counts, so these are stored separately and merged on access.
 
     Args:
-        texts: the live experiences, oldest first, without their uses.
-        counts: id -> (rollouts, correct ones) of those that were used.
-        next_number: the number of the next id; it only grows, so ids are never used again.
-        version: a hash of ids, contents, categories and pins; times and uses do not change it.
+        texts: the experiences, oldest first, without uses.
+        counts: id -> (rollouts, correct rollouts) of the experiences that were used.
+        next_number: number of the next id; it never decreases, so ids are not reused.
+        version: hash of ids, contents, categories and pins; times and uses do not change it.
     """
 
     texts: tuple[Experience, ...]
@@ -44,11 +48,11 @@ class LibraryState:
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
-        """The live experiences, oldest first."""
+        """The experiences, oldest first."""
         return tuple(map(self._with_uses, self.texts))
 
     def get(self, experience_id: str) -> Experience | None:
-        """The live experience of that id."""
+        """The experience with this id."""
         return next((self._with_uses(one) for one in self.texts if one.id == experience_id), None)
 
     def _with_uses(self, one: Experience) -> Experience:
@@ -60,8 +64,8 @@ class LibraryState:
 
 def version_of(experiences: Iterable[Experience]) -> str:
     """The first 12 hex digits of the SHA-256 over id, content, category and status of each experience."""
-    told = [[one.id, one.content, one.category, one.status] for one in experiences]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+    fields = [[one.id, one.content, one.category, one.status] for one in experiences]
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
 
 EMPTY = LibraryState((), {}, 1, version_of(()))
@@ -69,21 +73,21 @@ EMPTY = LibraryState((), {}, 1, version_of(()))
 
 @dataclass(frozen=True)
 class Change:
-    """How an experience differs between two states: None where it is not there."""
+    """The difference of one experience between two states; None if it is absent."""
 
     before: Experience | None
     after: Experience | None
 
     @property
     def kind(self) -> Literal["added", "deleted", "modified"]:
-        """What happened on the way."""
+        """The kind of change."""
         if self.before is None:
             return "added"
         return "deleted" if self.after is None else "modified"
 
 
 def diff(before: LibraryState, after: LibraryState) -> list[Change]:
-    """What changed in ids, contents, categories and pins from one state to another, in order of id."""
+    """The changes of ids, contents, categories and pins between two states, in order of id."""
     old, new = ({one.id: one for one in state.texts} for state in (before, after))
     pairs = [Change(old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys(), key=_by_number)]
     return [pair for pair in pairs if _content_key(pair.before) != _content_key(pair.after)]
@@ -98,12 +102,9 @@ def _by_number(experience_id: str) -> tuple[int, str]:
 
 
 def _number(experience_id: str) -> int:
-    """The number in an id such as ``G1-007``; 0 where there is none."""
+    """The number in an id such as ``G1-007``; 0 if there is none."""
     found = re.search(r"-(\d{1,9})$", experience_id)
     return int(found.group(1)) if found else 0
-
-
-# ------------------------------------------------------------------ events
 
 
 class Event(Record):
@@ -114,14 +115,14 @@ class Event(Record):
 
 
 class BeginEvent(Event):
-    """A run begins here: what its first prompts may know is the library at this line."""
+    """The start of a run. Its first prompts use the library at this line."""
 
     event: Literal["begin"] = "begin"
     run: str
 
 
 class StepEvent(Event):
-    """A scored group: who stood in its prompts, how it went, and what was learned from it."""
+    """A scored group: the experiences in its prompts, its results and the operations learned from it."""
 
     event: Literal["step"] = "step"
     run: str
@@ -138,7 +139,7 @@ class StepEvent(Event):
 
 
 class EditEvent(Event):
-    """A person's change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``."""
+    """A manual change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``."""
 
     event: Literal["edit"] = "edit"
     operations: list[Operation]
@@ -146,7 +147,7 @@ class EditEvent(Event):
 
 
 class RollbackEvent(Event):
-    """The library is again as it was in ``version``; ids given out since then stay used."""
+    """The library of ``version`` is restored; ids assigned since then are not reused."""
 
     event: Literal["rollback"] = "rollback"
     version: str
@@ -154,7 +155,7 @@ class RollbackEvent(Event):
 
 
 class ImportEvent(Event):
-    """A library file that was there before its log."""
+    """The import of a library file that has no log."""
 
     event: Literal["import"] = "import"
     experiences: list[Experience]
@@ -165,7 +166,7 @@ EVENT: TypeAdapter[LibraryEvent] = TypeAdapter(Annotated[LibraryEvent, Field(dis
 
 
 def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
-    """The state after an event. Pure; applied operations were checked before they became an event."""
+    """The state after an event. The operations of an event have already been checked."""
     match event:
         case BeginEvent():
             return state
@@ -231,7 +232,7 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
 
 
 def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
-    """Those experiences; the counts of the ones that are live now are kept, as uses are never undone."""
+    """A state with these experiences. Use counts of current experiences are kept: uses are never undone."""
     restored = [one for one in experiences if one.status != "deleted"]
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in {one.id for one in restored}}
@@ -244,40 +245,40 @@ def _state(texts: Iterable[Experience], counts: Mapping[str, tuple[int, int]], n
     return LibraryState(kept, counts, next_number, version_of(kept))
 
 
-# ------------------------------------------------------------------ proposals
-
-
 @dataclass(frozen=True)
-class Disposal:
-    """What became of proposals: the operations to apply, ids assigned, and the refused ones with the reason."""
+class Review:
+    """The result of a review: the operations to apply, with ids, and the refused ones with reasons."""
 
     applied: tuple[Operation, ...]
     refused: tuple[Refusal, ...]
 
 
-def dispose(
+def review_proposals(
     state: LibraryState,
     proposals: Sequence[Operation],
     *,
     prefix: str,
     capacity: int,
     problem: Problem | None,
+    leaks_answer: LeakCheck = leaks_short_answer,
     by_person: bool = False,
-) -> Disposal:
-    """Check proposals one after another, each against the state that those before it leave. Pure.
+) -> Review:
+    """Check proposals in order, each against the state after the ones before it.
 
     Args:
         state: the newest state of the library.
-        proposals: ``add`` (content, category), ``modify`` (id, content), ``delete`` (id); of a person also
-            ``pin`` and ``unpin`` (id). The id of an ``add`` is assigned here, whatever it says.
-        prefix: of new ids: ``G1`` gives ``G1-001``.
-        capacity: the most live experiences. A full library refuses an ``add``: what must go for it is the
-            analyst's to say, by a ``delete`` before it.
+        proposals: ``add`` (content, category), ``modify`` (id, content), ``delete`` (id); for manual operations also
+            ``pin`` and ``unpin`` (id). The id of an ``add`` is always assigned here.
+        prefix: prefix of new ids: ``G1`` gives ``G1-001``.
+        capacity: maximum number of experiences. A full library refuses an ``add`` unless the analyst proposes a
+            ``delete`` before it.
         problem: the group's problem, for the checks of the text.
-        by_person: pinned experiences may be changed too; likeness, capacity and number are the person's affair.
+        leaks_answer: whether a text gives away the answer of the problem.
+        by_person: manual operations: pinned experiences may be changed, and the checks for duplicates, capacity and
+            number of operations are skipped.
 
     Returns:
-        the disposal; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
+        the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
         ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``duplicate``, ``library_full``.
     """
     applied: list[Operation] = []
@@ -286,7 +287,7 @@ def dispose(
     limit = len(proposals) if by_person else MAX_PROPOSALS
     for proposal in proposals[:limit]:
         operation = _tidied(proposal, prefix, state.next_number)
-        reason = _objection(state, operation, capacity, problem, by_person)
+        reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
         if reason is None and operation.id in touched and not by_person:
             reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
         if reason is not None:
@@ -298,7 +299,7 @@ def dispose(
     if extra := proposals[limit:]:
         message = f"Only the first {limit} operations are read; {len(extra)} more were left out."
         refused.append(_refusal(extra[0], Reason("too_many_operations", message)))
-    return Disposal(tuple(applied), tuple(refused))
+    return Review(tuple(applied), tuple(refused))
 
 
 def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
@@ -313,7 +314,12 @@ def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
 
 
 def _objection(
-    state: LibraryState, operation: Operation, capacity: int, problem: Problem | None, by_person: bool
+    state: LibraryState,
+    operation: Operation,
+    capacity: int,
+    problem: Problem | None,
+    leaks_answer: LeakCheck,
+    by_person: bool,
 ) -> Reason | None:
     allowed = ("add", "modify", "delete", "pin", "unpin") if by_person else ("add", "modify", "delete")
     if operation.op not in allowed:
@@ -329,7 +335,7 @@ def _objection(
     content = operation.content or ""
     if known is not None and (known.content, known.category) == (content, operation.category or known.category):
         return Reason("unchanged", f"{known.id} says this already.")
-    if reason := check_text(content, problem):
+    if reason := check_text(content, problem, leaks_answer):
         return reason
     if by_person:
         return None
@@ -342,7 +348,7 @@ def _objection(
 
 
 def _refusal(proposal: Operation, reason: Reason) -> Refusal:
-    """The record of a refusal; what was proposed is cut to what a person can look at."""
+    """The record of a refusal, with the proposal shortened for display."""
     cut = proposal.model_copy(
         update={
             "op": proposal.op[:32],

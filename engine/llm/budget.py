@@ -1,4 +1,4 @@
-"""A ceiling on money and tokens: what an attempt may cost is set aside before it is sent."""
+"""Limits on tokens and money: the highest possible cost of an attempt is reserved before it is sent."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from engine.errors import BudgetExceededError, ConfigurationError
 
 @dataclass(frozen=True)
 class Hold:
-    """What one attempt has set aside."""
+    """The amounts that one attempt has reserved."""
 
     tokens: int
     usd: float
 
 
 class Budget:
-    """Counts what is spent and what is set aside; refuses what could pass a limit. For one event loop.
+    """Tracks spent and reserved amounts and refuses requests that could exceed a limit. For one event loop.
 
     Args:
-        usd: the most money, or None.
-        tokens: the most prompt and completion tokens together, or None.
+        usd: limit in USD; None: unlimited.
+        tokens: limit on prompt and completion tokens together; None: unlimited.
     """
 
     def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
@@ -35,37 +35,37 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether there is any limit to keep."""
+        """Whether there is a limit."""
         return self.usd is not None or self.tokens is not None
 
     async def hold(self, tokens: int, usd: float | None) -> Hold:
-        """Set aside the most that an attempt may cost; waits while others in flight hold what is left.
+        """Reserve the highest possible cost of an attempt. Waits while attempts in flight hold the remaining budget.
 
         Args:
-            tokens: prompt and completion tokens at most.
-            usd: their price at most; None where the endpoint has no prices.
+            tokens: upper bound of prompt and completion tokens.
+            usd: upper bound of their price; None if the endpoint has no prices.
 
         Raises:
-            BudgetExceededError: it could pass a limit even if all others in flight cost nothing.
-            ConfigurationError: money is limited and the endpoint has no prices.
+            BudgetExceededError: the attempt could exceed a limit even if all attempts in flight cost nothing.
+            ConfigurationError: ``usd`` is limited and the endpoint has no prices.
         """
         if self.usd is not None and usd is None:
             raise ConfigurationError(
-                "--budget-usd needs prices",
-                why="The endpoint has no price_in and price_out, so its cost cannot be known.",
+                "--budget-usd requires prices",
+                why="The endpoint has no price_in and price_out, so the cost is unknown.",
                 fix="Add both to its entry in the API configuration, or use --budget-tokens.",
             )
         hold = Hold(tokens, usd or 0.0)
         try:
             await self._until_it_fits(hold)
         finally:
-            self._wake_next()  # also when this one gave up: the next may be smaller
+            self._wake_next()  # also after an error: the next request may be smaller
         self._held_tokens += hold.tokens
         self._held_usd += hold.usd
         return hold
 
     def settle(self, hold: Hold, tokens: int, usd: float | None) -> None:
-        """Give the hold back and book what the attempt really cost."""
+        """Release the reservation and record what the attempt actually cost."""
         self._held_tokens -= hold.tokens
         self._held_usd -= hold.usd
         self.spent_tokens += tokens
@@ -83,12 +83,12 @@ class Budget:
             waiter = asyncio.get_running_loop().create_future()
             if first_time:
                 self._waiters.append(waiter)
-            else:  # it was the first in the line and stays so
+            else:  # it was first in the queue and keeps its place
                 self._waiters.appendleft(waiter)
             await waiter
 
     def _wake_next(self) -> None:
-        """Wake the first that still waits; it wakes the next when it is through."""
+        """Wake the first waiter; it wakes the next one when it has finished."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -102,10 +102,10 @@ class Budget:
 
     def _exceeded(self, hold: Hold) -> BudgetExceededError:
         return BudgetExceededError(
-            "The budget is used up: the next request could pass it",
+            "Budget exhausted: the next request could exceed it",
             why=f"spent: {self.spent_tokens} tokens, {self.spent_usd:.4f} USD; "
-            f"the next request may take {hold.tokens} tokens, {hold.usd:.4f} USD; "
+            f"the next request may use {hold.tokens} tokens, {hold.usd:.4f} USD; "
             f"limits: {'no' if self.tokens is None else self.tokens} tokens, "
             f"{'no' if self.usd is None else self.usd} USD",
-            fix="Raise --budget-usd or --budget-tokens, or lower max_tokens; the same command goes on from here.",
+            fix="Raise --budget-usd or --budget-tokens, or lower max_tokens. The same command resumes from here.",
         )

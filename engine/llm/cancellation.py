@@ -1,4 +1,4 @@
-"""One fatal fault ends every call of a client: the later ones at their start, the waiting ones at once."""
+"""Cancels all calls of a client after a fatal error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from engine.errors import FatalEndpointError
 
 
-class StopSwitch:
-    """Knows the calls under way and can end them all. For one event loop."""
+class CancelScope:
+    """Tracks the calls in progress and can cancel them all. For one event loop."""
 
     def __init__(self) -> None:
         self._fatal: FatalEndpointError | None = None
         self._closed = False
-        self._scopes: set[asyncio.Timeout] = set()
+        self._calls: set[asyncio.Timeout] = set()
 
     def check(self) -> None:
-        """Raise if the switch was pulled (FatalEndpointError) or closed (RuntimeError)."""
+        """Raise FatalEndpointError if the scope was cancelled, RuntimeError if it was closed."""
         if self._fatal is not None:
             raise FatalEndpointError(self._fatal.what, why=self._fatal.why, fix=self._fatal.fix)
         if self._closed:
@@ -26,30 +26,30 @@ class StopSwitch:
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """What runs inside ends with the fatal error as soon as the switch is pulled, whatever it waits for."""
+        """Run a call inside the scope. :meth:`cancel` ends the call with the fatal error at its next suspension."""
         self.check()
-        scope = asyncio.timeout(None)  # a deadline that is never set, but by pulling the switch
+        timeout = asyncio.timeout(None)  # no deadline; cancel() sets one
         try:
-            async with scope:
-                self._scopes.add(scope)
+            async with timeout:
+                self._calls.add(timeout)
                 try:
                     yield
                 finally:
-                    self._scopes.discard(scope)
+                    self._calls.discard(timeout)
         except TimeoutError:
-            if scope.expired():
+            if timeout.expired():
                 self.check()
             raise
 
-    def pull(self, error: FatalEndpointError) -> FatalEndpointError:
-        """End all calls with ``error``; a second one changes nothing. Returns the one that holds."""
+    def cancel(self, error: FatalEndpointError) -> FatalEndpointError:
+        """End all calls with ``error``. Only the first error counts; it is returned."""
         if self._fatal is None:
             self._fatal = error
             now = asyncio.get_running_loop().time()
-            for scope in self._scopes:
-                scope.reschedule(now)
+            for timeout in self._calls:
+                timeout.reschedule(now)
         return self._fatal
 
     def close(self) -> None:
-        """Later calls are refused; those under way go on."""
+        """Refuse new calls. Calls in progress continue."""
         self._closed = True

@@ -1,4 +1,4 @@
-"""What the rest of the house asks: a request and its sample indices become replies."""
+"""Client: samples chat requests from OpenAI-compatible endpoints."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget
-from engine.llm.cancellation import StopSwitch
+from engine.llm.cancellation import CancelScope
 from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.connection import EndpointLane
-from engine.llm.journal import RequestJournal, request_keys
+from engine.llm.connection import EndpointConnection
+from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender, Sample, reply_of
+from engine.llm.sender import PendingCall, RequestSender, Sample, reply_of
 from engine.records import ChatRequest, Reply
 
 
 @dataclass(frozen=True)
 class Counters:
-    """A snapshot for the progress panel. Tokens and money cover every attempt that reported them.
+    """A snapshot for progress displays. Tokens and cost include failed attempts that reported them.
 
-    ``cost_usd`` is None where no endpoint that was used has prices; ``waiting`` counts requests that queue for
-    a slot, a pause or a back-off.
+    ``cost_usd`` is None if no endpoint in use has prices; ``waiting`` counts requests that wait for a slot, a pause
+    or a back-off.
     """
 
     in_flight: int = 0
@@ -44,17 +44,25 @@ class Counters:
     concurrency_limit: int = 0
 
 
+@dataclass(frozen=True)
+class _Server:
+    """One endpoint of a role, and the connection to it."""
+
+    endpoint: Endpoint
+    connection: EndpointConnection
+
+
 class LLMClient:
-    """Asks models. An async context manager, for one event loop.
+    """Samples chat requests. An async context manager, for one event loop.
 
     Args:
         manager: role -> endpoint.
-        journal: stores every reply before it is used; None: nothing is stored (tests, throw-away calls).
-        ledger: shares limits and pauses with other processes; None: this process is alone.
-        retry: how often and how long a request is tried.
-        budget: the ceiling; no limits by default.
+        journal: stores every reply before it is used; None: nothing is stored.
+        ledger: shares limits and pauses with other processes; None: limits hold for this process only.
+        retry: how often and for how long a request is retried.
+        budget: limits on tokens and money; unlimited by default.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
-        probe_patience_s: how long others wait for the first request that shows what an endpoint can do.
+        probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         clock: seconds since the epoch.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -64,7 +72,7 @@ class LLMClient:
         self,
         manager: ApiManager,
         *,
-        journal: RequestJournal | None = None,
+        journal: ResponseJournal | None = None,
         ledger: RateLedger | None = None,
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
@@ -78,18 +86,18 @@ class LLMClient:
         self._rule = concurrency or ConcurrencyRule()
         self._clock, self._sleep = clock, sleep
         self._salt = os.urandom(16)
-        self._lanes: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointLane] = {}
-        self._by_role: dict[str, list[tuple[Endpoint, EndpointLane]]] = {}
-        self._asked: Counter[EndpointLane] = Counter()
-        self._flying: dict[str, asyncio.Future[Reply | None]] = {}
-        self._switch = StopSwitch()
+        self._connections: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointConnection] = {}
+        self._servers_of: dict[str, list[_Server]] = {}
+        self._load: Counter[EndpointConnection] = Counter()
+        self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
+        self._cancel_scope = CancelScope()
         self._sender = RequestSender(
             config_path=manager.path,
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
             probe_patience_s=probe_patience_s,
-            switch=self._switch,
+            cancel_scope=self._cancel_scope,
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
@@ -104,19 +112,19 @@ class LLMClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close connections, give leases back, book what was spent. The journal and the ledger stay open."""
-        self._switch.close()
-        for lane in self._lanes.values():
-            await lane.close()
+        """Close the connections, return leases and record the usage. The journal and the ledger stay open."""
+        self._cancel_scope.close()
+        for connection in self._connections.values():
+            await connection.close()
 
     @property
     def counters(self) -> Counters:
-        """What was done so far, and what is under way."""
+        """The totals so far and the current state."""
         tally = self._sender.tally
-        in_flight = sum(lane.in_flight for lane in self._lanes.values())
+        in_flight = sum(connection.in_flight for connection in self._connections.values())
         return Counters(
             in_flight=in_flight,
-            waiting=max(0, tally.asking - in_flight),
+            waiting=max(0, tally.pending - in_flight),
             retries=tally.retries,
             rate_limited=tally.rate_limited,
             requests_sent=tally.requests_sent,
@@ -124,106 +132,104 @@ class LLMClient:
             prompt_tokens=tally.prompt_tokens,
             completion_tokens=tally.completion_tokens,
             cost_usd=tally.cost_usd,
-            concurrency_limit=sum(lane.controller.limit for lane in self._lanes.values()),
+            concurrency_limit=sum(connection.controller.limit for connection in self._connections.values()),
         )
 
-    # -------------------------------------------------------------- one call
-
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
-        """Draw some samples of a request; those that the journal holds cost nothing.
+        """Draw samples of a request. Samples that are in the journal are not requested again.
 
         Args:
-            request: what is asked.
-            sample_indices: which samples; part of their journal keys.
+            request: the chat request.
+            sample_indices: which samples to draw; an index is part of the journal key.
 
         Returns:
-            one reply an index, in the order asked. A call that failed for good is a reply of outcome
-            ``infra_fault``; what the server refuses for its content is a ``model_fault``. Neither raises.
+            one reply per index, in the order given. A call that failed permanently is a reply with outcome
+            ``infra_fault``; a request that the server refuses for its content is a ``model_fault``. Neither raises.
 
         Raises:
             FatalEndpointError: the endpoint refuses every call; all other calls of this client raise it too.
-            BudgetExceededError: the next request could pass the budget.
+            BudgetExceededError: the next request could exceed the budget.
             ConfigurationError: the role is not configured.
             JournalError: replies cannot be stored.
         """
-        async with self._switch.call():
-            return await self._sample(request, sample_indices)
+        async with self._cancel_scope.call():
+            servers = self._servers(request.role)
+            keys = request_keys(request, servers[0].endpoint.model, servers[0].endpoint.extra_body, sample_indices)
+            index_of = dict(zip(keys, sample_indices, strict=True))
+            replies: dict[str, Reply] = {}
+            while missing := {key: index for key, index in index_of.items() if key not in replies}:
+                replies |= self._stored_replies(missing)
+                wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
+                pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
+                if own := [sample for sample in wanted if sample.key not in pending]:
+                    replies |= await self._send_all(servers, request, own)
+                for key, future in pending.items():
+                    reply = await asyncio.shield(future)
+                    if reply is not None:  # None: the other call was cancelled or failed, so request it again
+                        replies[key] = reply
+            return [replies[key] for key in keys]
 
-    async def _sample(self, request: ChatRequest, indices: Sequence[int]) -> list[Reply]:
-        servers = self._servers(request.role)
-        keys = request_keys(request, servers[0][0].model, servers[0][0].extra_body, indices)
-        wanted = dict(zip(keys, indices, strict=True))
+    def _stored_replies(self, index_of: Mapping[str, int]) -> dict[str, Reply]:
+        """The replies that the journal holds, by key."""
+        if self._journal is None:
+            return {}
+        found = self._journal.get_many(list(index_of))
+        self._sender.tally.journal_hits += len(found)
+        return {key: reply_of(index_of[key], completion) for key, completion in found.items()}
+
+    async def _send_all(
+        self, servers: Sequence[_Server], request: ChatRequest, samples: Sequence[Sample]
+    ) -> dict[str, Reply]:
+        """Request samples from the least busy server. Meanwhile other calls wait for these samples."""
+        loop = asyncio.get_running_loop()
+        futures: dict[str, asyncio.Future[Reply | None]] = {sample.key: loop.create_future() for sample in samples}
+        self._in_flight.update(futures)
+        server = min(servers, key=lambda server: self._load[server.connection])
+        self._load[server.connection] += len(samples)
         replies: dict[str, Reply] = {}
-        if self._journal is not None:
-            for key, completion in self._journal.get_many(list(wanted)).items():
-                replies[key] = reply_of(wanted[key], completion)
-            self._sender.tally.journal_hits += len(replies)
-        while len(replies) < len(wanted):
-            open_keys = [key for key in wanted if key not in replies]
-            others = {key: self._flying[key] for key in open_keys if key in self._flying}
-            mine = [
-                Sample(wanted[key], key, asyncio.get_running_loop().create_future())
-                for key in open_keys
-                if key not in others
-            ]
-            endpoint, lane = min(servers, key=lambda server: self._asked[server[1]])
-            await self._draw_all(lane, endpoint, request, mine)
-            flights = {**others, **{sample.key: sample.reply for sample in mine}}
-            for key, flight in flights.items():
-                reply = flight.result() if flight.done() else await asyncio.shield(flight)
-                if reply is not None:  # None: whoever asked was cancelled, so it is asked again
-                    replies[key] = reply
-        return [replies[key] for key in keys]
-
-    async def _draw_all(
-        self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]
-    ) -> None:
-        """Draw samples of one call, neighbours together; others that want them meanwhile share the flight."""
-        if not samples:
-            return
-        self._flying.update((sample.key, sample.reply) for sample in samples)
-        self._asked[lane] += len(samples)
         try:
-            runs = _neighbours(samples)
-            await _all_of([self._draw(lane, endpoint, request, run) for run in runs])
+            for part in await _gather([self._send_run(server, request, run) for run in _consecutive(samples)]):
+                replies |= part
         finally:
-            self._asked[lane] -= len(samples)
-            for sample in samples:
-                del self._flying[sample.key]
-                if not sample.reply.done():
-                    sample.reply.set_result(None)
+            self._load[server.connection] -= len(samples)
+            for key, future in futures.items():
+                del self._in_flight[key]
+                future.set_result(replies.get(key))
+        return replies
 
-    async def _draw(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
-        """Draw neighbouring samples: in one request where the endpoint can, what is left one by one."""
-        if len(samples) > 1 and "n" not in lane.abilities.dropped:
-            await self._sender.ask(lane, endpoint, request, samples)
-            samples = [sample for sample in samples if not sample.reply.done()]
-        while samples:
-            await _all_of([self._sender.ask(lane, endpoint, request, [sample]) for sample in samples])
-            samples = [sample for sample in samples if not sample.reply.done()]
+    async def _send_run(self, server: _Server, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+        """Request samples with consecutive indices: together if the endpoint supports ``n``, the rest separately."""
+        replies: dict[str, Reply] = {}
+        together = "n" not in server.connection.capabilities.dropped
+        batches = [samples] if together else [[sample] for sample in samples]
+        while batches:
+            calls = [PendingCall(server.connection, server.endpoint, request, batch) for batch in batches]
+            for part in await _gather([self._sender.send(call) for call in calls]):
+                replies |= part
+            batches = [[sample] for sample in samples if sample.key not in replies]
+        return replies
 
-    # -------------------------------------------------------------- the whole client
+    def _servers(self, role: str) -> list[_Server]:
+        """The endpoints of a role and the connections to them."""
+        if role not in self._servers_of:
+            endpoints = self._manager.endpoints(role)
+            self._servers_of[role] = [_Server(endpoint, self._connection(endpoint)) for endpoint in endpoints]
+        return self._servers_of[role]
 
-    def _servers(self, role: str) -> list[tuple[Endpoint, EndpointLane]]:
-        """A role's endpoints and the lanes to them."""
-        if role not in self._by_role:
-            self._by_role[role] = [(endpoint, self._lane(endpoint)) for endpoint in self._manager.endpoints(role)]
-        return self._by_role[role]
-
-    def _lane(self, endpoint: Endpoint) -> EndpointLane:
-        """The lane to an endpoint; roles with the same address, model, key and limits share one."""
+    def _connection(self, endpoint: Endpoint) -> EndpointConnection:
+        """The connection to an endpoint; roles with the same address, model, key and limits share one."""
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
-        if name not in self._lanes:
+        if name not in self._connections:
             rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
-            self._lanes[name] = EndpointLane(
+            self._connections[name] = EndpointConnection(
                 endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep
             )
-        return self._lanes[name]
+        return self._connections[name]
 
 
-def _neighbours(samples: list[Sample]) -> list[list[Sample]]:
-    """Runs of consecutive indices: what one request with ``n`` and one seed can draw."""
+def _consecutive(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Split samples into runs of consecutive indices, which one request with ``n`` and one seed can draw."""
     runs: list[list[Sample]] = []
     for sample in sorted(samples, key=lambda sample: sample.index):
         if runs and sample.index == runs[-1][-1].index + 1:
@@ -233,11 +239,14 @@ def _neighbours(samples: list[Sample]) -> list[list[Sample]]:
     return runs
 
 
-async def _all_of(parts: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run all to their end, then raise the first error: what the others were paid for is not thrown away."""
-    if len(parts) == 1:
-        await parts[0]
-        return
-    for result in await asyncio.gather(*parts, return_exceptions=True):
+async def _gather(calls: Sequence[Coroutine[Any, Any, dict[str, Reply]]]) -> list[dict[str, Reply]]:
+    """Run all calls to completion, then raise the first error: replies of the other calls are stored first."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    parts = []
+    for result in results:
         if isinstance(result, BaseException):
             raise result
+        parts.append(result)
+    return parts

@@ -1,4 +1,4 @@
-"""How many requests may be in flight: grows while the server keeps up, shrinks when it says 429."""
+"""Adaptive concurrency: the limit grows while the server keeps up and shrinks on HTTP 429."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ConcurrencyRule:
-    """The figures of the controller.
+    """Parameters of the controller.
 
     Args:
-        start: the first limit.
-        maximum: the highest limit; the endpoint's ``max_concurrency`` where it has one.
-        growth: the share added after a clean round, once a 429 has been seen; before, the limit doubles.
-        cut: the factor on a 429.
-        saturation: the share of the limit that must have been in flight in a round for it to count.
-        cooldown_s: seconds after a cut in which there is neither another cut nor growth.
+        start: initial limit.
+        maximum: highest limit; the endpoint's ``max_concurrency`` if it has one.
+        growth: relative increase after a clean round once a 429 has occurred; before that the limit doubles.
+        cut: factor applied to the limit on a 429.
+        saturation: share of the limit that must have been in flight during a round for the limit to grow.
+        cooldown_s: seconds after a cut without another cut and without growth.
     """
 
     start: int = 20
@@ -28,11 +28,11 @@ class ConcurrencyRule:
 
 
 class AdaptiveConcurrency:
-    """The controller: told what happened, it answers with ``limit``. No clock, no waiting, no IO.
+    """Computes ``limit`` from reported events. No clock, no waiting, no IO.
 
-    A round is ``max(limit, 4)`` successes. It is clean when no 429 and no 5xx fell into it. Only a 429 cuts;
-    a 5xx says nothing about how much is too much, so it merely begins the round anew. Replies from the
-    journal are not reported here at all.
+    A round is ``max(limit, 4)`` successes; it is clean if no 429 and no 5xx occurred in it. Only a 429 reduces the
+    limit. A 5xx does not show that the load is too high, so it only restarts the round. Replies from the journal
+    are not reported.
     """
 
     def __init__(self, rule: ConcurrencyRule | None = None) -> None:
@@ -45,12 +45,12 @@ class AdaptiveConcurrency:
         self._frozen_until = -math.inf
 
     def sent(self, in_flight: int) -> None:
-        """A request went out; ``in_flight`` counts it. Sampled here, where the peak is."""
+        """Report a sent request; ``in_flight`` includes it."""
         if in_flight > self._peak:
             self._peak = in_flight
 
     def succeeded(self, now: float) -> None:
-        """A reply came. Successes of a cooldown were admitted under the old limit and prove nothing."""
+        """Report a reply. Replies during a cooldown are ignored: their requests were sent under the old limit."""
         if now < self._frozen_until:
             return
         self._successes += 1
@@ -61,9 +61,9 @@ class AdaptiveConcurrency:
         self._new_round()
 
     def rate_limited(self, now: float, sent_at: float, wait_s: float | None) -> None:
-        """A 429 came for a request sent at ``sent_at``; ``wait_s`` is what the server asked for.
+        """Report a 429 for a request sent at ``sent_at``; ``wait_s`` is the wait that the server asked for.
 
-        Requests that were in flight when the limit was cut belong to the same episode: they do not cut again.
+        A 429 for a request that was in flight during the last cut does not cut again.
         """
         self._slow_start = False
         self._new_round()
@@ -74,7 +74,7 @@ class AdaptiveConcurrency:
         self._frozen_until = now + max(self._rule.cooldown_s, wait_s or 0.0)
 
     def server_failed(self) -> None:
-        """A 5xx, a reset or a timeout came: the round is not clean."""
+        """Report a 5xx, a reset or a timeout: the round is not clean."""
         self._new_round()
 
     def _grow(self) -> None:

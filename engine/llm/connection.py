@@ -1,38 +1,38 @@
-"""The way to one endpoint: its connection pool, its slots, its pauses, and what it has shown it can do."""
+"""The connection to one endpoint: HTTP pool, concurrency slots, pauses and known capabilities."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx2
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from engine.api_manager import Endpoint
 from engine.llm.concurrency import AdaptiveConcurrency, ConcurrencyRule
-from engine.llm.journal import RequestJournal
-from engine.llm.protocol import Abilities
-from engine.llm.rate_lease import RateShare, Ticket
+from engine.llm.journal import ResponseJournal
+from engine.llm.protocol import Capabilities
+from engine.llm.rate_lease import Permit, RateLease
 from engine.llm.rate_limits import Limits, RateLedger
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-_ABILITIES_AGE_S = 7 * 86400.0
-_LEDGER_LOOK_S = 1.0
+_CAPABILITIES_AGE_S = 7 * 86400.0
+_LEDGER_POLL_S = 1.0
 _CONNECT_S = 10.0
-# Servers commonly drop idle connections after 5 s; a request on a connection that is just being dropped fails.
+# Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
 _KEEPALIVE_S = 4.0
-_FIRST_GUESS_TOKENS = 2048
+_DEFAULT_COMPLETION_TOKENS = 2048
 
 
-class EndpointLane:
-    """All that one client knows of one endpoint. For one event loop.
+class EndpointConnection:
+    """The state that one client keeps for one endpoint. For one event loop.
 
     Args:
-        endpoint: whose limits, address and key these are; roles that share them share the lane.
+        endpoint: gives address, key and limits; roles that share these share the connection.
         scope: the endpoint's id in the ledger.
-        rule: how concurrency adapts.
-        journal: remembers what the endpoint can do; may be None.
+        rule: parameters of the adaptive concurrency.
+        journal: stores the endpoint's capabilities; may be None.
         ledger: shares limits and pauses with other processes; may be None.
         clock: seconds since the epoch.
         sleep: as ``asyncio.sleep``.
@@ -43,7 +43,7 @@ class EndpointLane:
         endpoint: Endpoint,
         scope: str,
         rule: ConcurrencyRule,
-        journal: RequestJournal | None,
+        journal: ResponseJournal | None,
         ledger: RateLedger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
@@ -57,71 +57,69 @@ class EndpointLane:
         self._clock, self._sleep = clock, sleep
         self._queue: deque[asyncio.Future[None]] = deque()
         self._not_before = 0.0
-        self._looked_at = 0.0
+        self._ledger_read_at = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
         self._completion_count = 0
-        self._unbooked = (0, 0.0)
+        self._unrecorded = (0, 0.0)
         limits = Limits.of(endpoint)
-        self._share = RateShare(ledger, scope, limits, sleep) if ledger and limits.any else None
-        facts = journal.abilities(endpoint.base_url, endpoint.model, _ABILITIES_AGE_S) if journal else {}
-        self.abilities = Abilities.from_facts(facts)
+        self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
+        facts = journal.capabilities(endpoint.base_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
+        self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
-            self.abilities = self.abilities.without(parameter)
+            self.capabilities = self.capabilities.without(parameter)
         self._sdk = _open_sdk(endpoint, rule.maximum)
-        # In full: the SDK takes a relative address apart and joins it to its base anew for every request.
+        # Absolute: the SDK would parse and join a relative address for every request.
         self._url = f"{endpoint.base_url}/chat/completions"
 
-    # -------------------------------------------------------------- slots and pauses
-
-    async def enter(self, tokens: int) -> Ticket | None:
-        """Wait for a slot, for the end of a pause, and for the ledger's leave, in this process and in others.
+    async def acquire(self, tokens: int) -> Permit | None:
+        """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
 
         Args:
-            tokens: what the request is likely to take; counts towards ``tpm``.
+            tokens: estimated tokens of the request; they count towards ``tpm``.
 
         Returns:
-            what :meth:`leave` wants back.
+            the permit to pass to :meth:`release`; None without shared limits.
         """
         while True:
-            await self._until_pause_ends()
-            await self._take_slot()
-            if self._clock() >= self._not_before:  # a pause may have begun while this one queued
+            await self._wait_for_pause()
+            await self._acquire_slot()
+            if self._clock() >= self._not_before:  # a pause may have started while this call queued
                 break
-            self._free_slot()
-        if self._share is None:
+            self._release_slot()
+        if self._lease is None:
             return None
         try:
-            return await self._share.take(tokens)
+            return await self._lease.acquire(tokens)
         except BaseException:
-            self._free_slot()
+            self._release_slot()
             raise
 
-    def leave(self, ticket: Ticket | None, tokens_used: int) -> None:
-        """The request has ended, one way or another."""
-        self._free_slot()
-        if self._share is not None and ticket is not None:
-            self._share.give_back(ticket, tokens_used)
+    def release(self, permit: Permit | None, tokens_used: int) -> None:
+        """Return the slot and the permit of a finished request."""
+        self._release_slot()
+        if self._lease is not None and permit is not None:
+            self._lease.release(permit, tokens_used)
 
     async def pause(self, seconds: float) -> None:
-        """The server asked to wait: nobody asks this endpoint before, in no process that shares the ledger."""
+        """Send nothing to this endpoint for ``seconds``, in all processes that share the ledger."""
         until = self._clock() + seconds
         if until <= self._not_before:
             return
         self._not_before = until
         if self._ledger is not None:
-            await asyncio.to_thread(self._ledger.push_back, self._scope, until)
+            await asyncio.to_thread(self._ledger.set_not_before, self._scope, until)
 
-    async def _until_pause_ends(self) -> None:
+    async def _wait_for_pause(self) -> None:
         now = self._clock()
-        if self._ledger is not None and now - self._looked_at >= _LEDGER_LOOK_S:
-            self._looked_at = now
+        if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
+            self._ledger_read_at = now
             shared = await asyncio.to_thread(self._ledger.not_before, self._scope)
             self._not_before = max(self._not_before, shared)
         while (left := self._not_before - self._clock()) > 0:
             await self._sleep(left)
 
-    async def _take_slot(self) -> None:
+    async def _acquire_slot(self) -> None:
         if self.in_flight < self.controller.limit and not self._queue:
             self.in_flight += 1
         else:
@@ -130,12 +128,12 @@ class EndpointLane:
             try:
                 await waiter
             except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():  # the slot was handed over just before
-                    self._free_slot()
+                if waiter.done() and not waiter.cancelled():  # the slot was assigned before the cancellation
+                    self._release_slot()
                 raise
         self.controller.sent(self.in_flight)
 
-    def _free_slot(self) -> None:
+    def _release_slot(self) -> None:
         self.in_flight -= 1
         while self._queue and self.in_flight < self.controller.limit:
             waiter = self._queue.popleft()
@@ -143,77 +141,68 @@ class EndpointLane:
                 self.in_flight += 1
                 waiter.set_result(None)
 
-    # -------------------------------------------------------------- what is learnt on the way
-
-    def proved(self, names: Iterable[str]) -> None:
-        """These parameters stood in a request that was answered."""
+    def mark_proven(self, names: Iterable[str]) -> None:
+        """Record that a request with these parameters was answered."""
         self.answered = True
-        if not self.abilities.proven.issuperset(names):
-            self._remember(self.abilities.with_proven(names))
+        if not self.capabilities.proven.issuperset(names):
+            self._set_capabilities(self.capabilities.with_proven(names))
 
-    def drop(self, name: str) -> None:
-        """The endpoint refuses or ignores this parameter."""
-        self._remember(self.abilities.without(name))
+    def drop_parameter(self, name: str) -> None:
+        """Record that the endpoint refuses or ignores this parameter."""
+        self._set_capabilities(self.capabilities.without(name))
 
-    def _remember(self, abilities: Abilities) -> None:
-        self.abilities = abilities
+    def _set_capabilities(self, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
         if self._journal is not None:
-            self._journal.remember_abilities(self.endpoint.base_url, self.endpoint.model, abilities.facts())
+            self._journal.remember_capabilities(self.endpoint.base_url, self.endpoint.model, capabilities.facts())
 
-    def measured(self, completion_tokens: int, samples: int) -> None:
-        """So many tokens came for so many samples."""
+    def record_lengths(self, completion_tokens: int, samples: int) -> None:
+        """Update the statistics behind the token estimates."""
         self._completion_sum += completion_tokens
         self._completion_count += samples
         self._longest_completion = max(self._longest_completion, -(-completion_tokens // samples))
 
-    def likely_completion(self, max_tokens: int | None) -> int:
-        """Tokens that a sample will take, on the average of those so far."""
+    def expected_completion_tokens(self, max_tokens: int | None) -> int:
+        """Expected tokens of one sample: the mean so far, at most ``max_tokens``."""
         if not self._completion_count:
-            return max_tokens or _FIRST_GUESS_TOKENS
+            return max_tokens or _DEFAULT_COMPLETION_TOKENS
         mean = -(-self._completion_sum // self._completion_count)
         return mean if max_tokens is None else min(mean, max_tokens)
 
-    def greatest_completion(self, max_tokens: int | None) -> int:
-        """Tokens that a sample may take: ``max_tokens``, or without it the most that was seen so far."""
-        return max_tokens or self._longest_completion or _FIRST_GUESS_TOKENS
+    def largest_completion_tokens(self, max_tokens: int | None) -> int:
+        """Upper bound for one sample: ``max_tokens``; without it the largest completion so far."""
+        return max_tokens or self._longest_completion or _DEFAULT_COMPLETION_TOKENS
 
-    def add_spent(self, tokens: int, usd: float) -> None:
-        """Count what an attempt took; it goes to the ledger's totals when the lane is closed."""
-        self._unbooked = (self._unbooked[0] + tokens, self._unbooked[1] + usd)
-
-    # -------------------------------------------------------------- the wire
+    def record_usage(self, tokens: int, usd: float) -> None:
+        """Count what an attempt used. The ledger's totals are updated when the connection is closed."""
+        self._unrecorded = (self._unrecorded[0] + tokens, self._unrecorded[1] + usd)
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Send one request; the reply's body as it came, or the SDK's exception.
+        """Send one request and return the raw body of the reply. Raises the SDK's exceptions.
 
-        The reply is taken as it is: the SDK's typed path costs as much again as all the rest of a request.
+        The body is not parsed by the SDK: building its typed objects doubles the CPU time of a request.
         """
-        import httpx2
-
         response = await self._sdk.post(self._url, cast_to=httpx2.Response, body=body, options={"headers": headers})
         return response.content
 
     async def close(self) -> None:
-        """Give the leases back, book what was spent, close the connections."""
-        if self._share is not None:
-            await self._share.close()
-        if self._ledger is not None and self._unbooked != (0, 0.0):
-            await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unbooked)
-            self._unbooked = (0, 0.0)
+        """Return the lease, record the usage in the ledger and close the HTTP connections."""
+        if self._lease is not None:
+            await self._lease.close()
+        if self._ledger is not None and self._unrecorded != (0, 0.0):
+            await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unrecorded)
+            self._unrecorded = (0, 0.0)
         await self._sdk.close()
 
 
-def _open_sdk(endpoint: Endpoint, most: int) -> AsyncOpenAI:
-    """The SDK on its aiohttp transport, without retries of its own.
+def _open_sdk(endpoint: Endpoint, concurrency: int) -> AsyncOpenAI:
+    """Open the SDK on its aiohttp transport, without its own retries.
 
-    The pool's size is given: without a figure that transport falls back to 100 connections. It is larger than
-    the highest concurrency, so that nobody ever queues in the pool, where no clock of ours runs.
+    Without an explicit limit the transport allows 100 connections. The limit exceeds the highest concurrency, so
+    requests never wait for a pooled connection, which would count towards their timeout.
     """
-    import httpx2
-    from openai import AsyncOpenAI, DefaultAioHttpClient
-
     timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S)
-    limits = httpx2.Limits(max_connections=most + 16, keepalive_expiry=_KEEPALIVE_S)
+    limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
     return AsyncOpenAI(
         api_key=endpoint.api_key.get_secret_value(),
         base_url=endpoint.base_url,

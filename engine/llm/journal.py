@@ -1,7 +1,7 @@
-"""Nothing that was paid for is paid for twice: every reply is stored before anyone uses it.
+"""Stores every reply before it is used, so that no reply is requested twice.
 
-One SQLite file in WAL mode, shared by any number of processes. One writer thread a process commits what has
-gathered while its last commit ran, so that many replies share one transaction.
+One SQLite file in WAL mode, shared by any number of processes. One writer thread per process commits the replies
+that arrived during its last commit in one transaction.
 """
 
 from __future__ import annotations
@@ -31,27 +31,24 @@ CREATE TABLE IF NOT EXISTS abilities (
 );
 """
 _LINGER_S = 0.002
-_ROWS_A_STATEMENT = 500
+_MAX_ROWS = 500
+"""Maximum number of rows in one statement."""
 
 
 class JournalError(ScaffoldError, OSError):
-    """The journal cannot be read or written. What was not acknowledged is not stored."""
+    """The journal cannot be read or written. Replies that were not acknowledged are not stored."""
 
     exit_code = 2
-
-    def __str__(self) -> str:  # OSError would print its errno fields instead
-        return "\n".join(part for part in (self.what, self.why, self.fix) if part)
 
 
 def request_keys(
     request: ChatRequest, model: str, extra_body: dict[str, Any], sample_indices: Iterable[int]
 ) -> list[str]:
-    """The journal's keys of some samples of a request: sha256 in hex, one for each index.
+    """The journal keys of samples of a request: one SHA-256 in hex per index.
 
-    The key covers model, messages, sampling, json_schema, extra_body and the sample index: what decides the
-    reply. It leaves out the role and the purpose (the same question is the same question), the address (a
-    local server on another port must not be paid again) and the API key. Fields that stand at their default
-    are left out too, so that a field that is added to ``Sampling`` one day does not change old keys.
+    The key covers everything that determines the reply: model, messages, sampling, json_schema, extra_body and the
+    sample index. Role, purpose, address (a local server may move to another port) and API key are not part of it.
+    Sampling fields with their default value are left out, so that new fields of ``Sampling`` do not change old keys.
     """
     asked = {
         "extra_body": extra_body,
@@ -71,7 +68,7 @@ def request_keys(
 
 
 class _Entry:
-    """One reply on its way to the disk, and who waits for it."""
+    """One reply to be written, and the future of its caller."""
 
     __slots__ = ("completion", "future", "key", "loop", "text")
 
@@ -83,16 +80,14 @@ class _Entry:
         self.future: asyncio.Future[Completion] = self.loop.create_future()
 
 
-class RequestJournal:
-    """The journal of one file.
-
-    What was acknowledged survives the death of the process at any moment.
+class ResponseJournal:
+    """A journal in one SQLite file. Acknowledged replies survive a crash of the process.
 
     Args:
-        path: the SQLite file; its folder is made.
+        path: the SQLite file; its folder is created.
 
     Raises:
-        JournalError: the file cannot be opened or is no journal.
+        JournalError: the file cannot be opened or is not a journal.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,28 +100,28 @@ class RequestJournal:
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
         except (sqlite3.Error, OSError) as error:
-            raise self._error("cannot be opened", error) from error
-        self._thread = threading.Thread(target=self._write_forever, name="request-journal", daemon=True)
+            raise self._error("Cannot open the response journal", error) from error
+        self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
         self._thread.start()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """The stored completions among ``keys``. A row that cannot be read counts as absent.
+        """The stored completions for ``keys``. A row that cannot be parsed counts as absent.
 
-        Reading never waits for a writer (WAL), so it is done right here, on the caller's thread.
+        In WAL mode readers do not wait for writers, so this reads on the caller's thread.
 
         Raises:
             JournalError: the file cannot be read.
         """
         found: dict[str, Completion] = {}
-        for start in range(0, len(keys), _ROWS_A_STATEMENT):
-            part = keys[start : start + _ROWS_A_STATEMENT]
+        for start in range(0, len(keys), _MAX_ROWS):
+            part = keys[start : start + _MAX_ROWS]
             marks = ",".join("?" * len(part))
             sql = f"SELECT key, completion FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
             try:
                 with self._guard:
                     rows = self._reader.execute(sql, part).fetchall()
             except sqlite3.Error as error:
-                raise self._error("cannot be read", error) from error
+                raise self._error("Cannot read the response journal", error) from error
             for key, text in rows:
                 completion = _decode(text)
                 if completion is not None:
@@ -134,44 +129,42 @@ class RequestJournal:
         return found
 
     def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
-        """Store a completion. The future is done when it is stored.
-
-        The entry is on its way when this returns: a caller that is cancelled while it waits loses nothing.
+        """Queue a completion for writing; it is stored even if the caller is cancelled while waiting.
 
         Returns:
-            what the journal holds now: this completion, or the one that another process stored first.
-            The future raises JournalError where it could not be stored.
+            a future that is done when the completion is stored. Its result is the stored completion: this one, or
+            the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
         entry = _Entry(key, completion)
         with self._guard:
             if self._closed:
-                raise JournalError(f"The request journal is closed: {self.path}")
+                raise JournalError(f"The response journal is closed: {self.path}")
             self._queue.append(entry)
         self._wake.set()
         return entry.future
 
-    def abilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """What was learnt about an endpoint in the last ``max_age_s`` seconds; empty where nothing was."""
+    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
+        """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if there are none."""
         sql = "SELECT facts FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
         try:
             with self._guard:
                 row = self._reader.execute(sql, (base_url, model, time.time() - max_age_s)).fetchone()
         except sqlite3.Error as error:
-            raise self._error("cannot be read", error) from error
+            raise self._error("Cannot read the response journal", error) from error
         facts = json.loads(row[0]) if row else {}
         return facts if isinstance(facts, dict) else {}
 
-    def remember_abilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
-        """Store what an endpoint can do (a JSON object). Rare, so it commits at once."""
+    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
+        """Store the capabilities of an endpoint (a JSON object). Rare, so it commits immediately."""
         sql = "INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)"
         try:
             with self._guard:
                 self._reader.execute(sql, (base_url, model, json.dumps(facts, sort_keys=True), time.time()))
         except sqlite3.Error as error:
-            raise self._error("cannot be written", error) from error
+            raise self._error("Cannot write the response journal", error) from error
 
     def close(self) -> None:
-        """Write what is queued, then close the file. May be called twice."""
+        """Write the queued replies, then close the file. May be called twice."""
         with self._guard:
             if self._closed:
                 return
@@ -181,25 +174,22 @@ class RequestJournal:
         self._reader.close()
         self._writing.close()
 
-    # -------------------------------------------------------------- the writer
-
     def _write_forever(self) -> None:
         while True:
             self._wake.wait()
-            # A moment for others to join the commit. They would wait for the next one otherwise, and each
-            # statement costs this thread a turn at the interpreter's lock.
+            # Collect more replies for this commit: each statement costs a turn at the interpreter lock.
             time.sleep(_LINGER_S)
             with self._guard:
                 self._wake.clear()
                 batch, self._queue = self._queue, []
                 closed = self._closed
-            for start in range(0, len(batch), _ROWS_A_STATEMENT):
-                self._write(batch[start : start + _ROWS_A_STATEMENT])
+            for start in range(0, len(batch), _MAX_ROWS):
+                self._write(batch[start : start + _MAX_ROWS])
             if closed:
                 return
 
     def _write(self, batch: list[_Entry]) -> None:
-        """Store a batch by one statement, which is one transaction, and tell those who wait."""
+        """Store a batch in one statement, which is one transaction, and resolve its futures."""
         now = time.time()
         values = [value for entry in batch for value in (entry.key, entry.text, now)]
         marks = ",".join(["(?,?,?)"] * len(batch))
@@ -208,14 +198,15 @@ class RequestJournal:
                 f"INSERT OR IGNORE INTO replies VALUES {marks}",  # noqa: S608 - marks only
                 values,
             )
-            if cursor.rowcount < len(batch):  # another process asked the same: its reply came first and stays
-                self._take_over(batch)
+            if cursor.rowcount < len(batch):  # another process stored a reply for the same key first
+                self._use_stored(batch)
         except (sqlite3.Error, MemoryError) as error:
-            _tell(batch, self._error("cannot be written; the last replies are not stored", error))
+            _notify(batch, self._error("Cannot write the response journal; the last replies are not stored", error))
         else:
-            _tell(batch, None)
+            _notify(batch, None)
 
-    def _take_over(self, batch: list[_Entry]) -> None:
+    def _use_stored(self, batch: list[_Entry]) -> None:
+        """Replace the completions of a batch by those that are already stored."""
         marks = ",".join("?" * len(batch))
         sql = f"SELECT key, completion FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
         stored = dict(self._writing.execute(sql, [entry.key for entry in batch]).fetchall())
@@ -223,16 +214,16 @@ class RequestJournal:
             first = _decode(stored.get(entry.key, ""))
             if first is not None:
                 entry.completion = first
-            else:  # a row that nobody can read any more would hide every later reply
-                mend = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
-                self._writing.execute(mend, (entry.key, entry.text, time.time()))
+            else:  # an unreadable row would make every later reply unreadable too
+                sql = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
+                self._writing.execute(sql, (entry.key, entry.text, time.time()))
 
     def _error(self, what: str, error: Exception) -> JournalError:
         return JournalError(
-            f"The request journal {what}: {self.path}",
+            f"{what}: {self.path}",
             why=str(error),
-            fix="Free disk space or mend the folder's permissions, then give the same command again. "
-            "A damaged file may be moved away: its replies are then paid for again.",
+            fix="Check permissions and free disk space, then run the same command again. "
+            "A damaged file may be moved away; its replies are then requested again.",
         )
 
 
@@ -243,24 +234,24 @@ def _decode(text: str) -> Completion | None:
         return None
 
 
-def _tell(batch: list[_Entry], error: JournalError | None) -> None:
-    """Wake the waiting, once per event loop."""
+def _notify(batch: list[_Entry], error: JournalError | None) -> None:
+    """Resolve the futures of a batch, with one callback per event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[_Entry]] = {}
     for entry in batch:
         loops.setdefault(entry.loop, []).append(entry)
     for loop, entries in loops.items():
         try:
             loop.call_soon_threadsafe(_resolve, entries, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more, and the reply is stored
+        except RuntimeError:  # the loop is closed, so there is no waiting caller
             continue
 
 
 def _resolve(entries: list[_Entry], error: JournalError | None) -> None:
     for entry in entries:
-        if entry.future.done():  # its caller was cancelled
+        if entry.future.done():  # the caller was cancelled
             continue
         if error is None:
             entry.future.set_result(entry.completion)
         else:
             entry.future.set_exception(error)
-            entry.future.exception()  # whoever waits raises it; nobody else need hear of it
+            entry.future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it

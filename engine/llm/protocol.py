@@ -1,4 +1,4 @@
-"""The chat-completions protocol on the wire: a request becomes a body, a body becomes completions."""
+"""The chat-completions protocol: builds request bodies and parses replies."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import OPTIONAL_PARAMETERS, Asked, RetryDecision, Verdict, classify_status
+from engine.llm.retry import OPTIONAL_PARAMETERS, RequestContext, RetryAction, RetryDecision, classify_status
 from engine.records import ChatRequest, Completion, Usage
 
 CHAT = "chat"
-"""The name of the plain request among what an endpoint has shown that it can do."""
+"""The name in ``Capabilities.proven`` of a request without optional parameters."""
 
 
 @dataclass(frozen=True)
-class Abilities:
-    """What an endpoint has shown.
+class Capabilities:
+    """Which parameters an endpoint supports, as far as known.
 
     Args:
-        proven: ``chat`` and the optional parameters that stood in a request which it answered.
+        proven: ``chat`` and the optional parameters of requests that the endpoint answered.
         dropped: optional parameters that it refused or ignored; they are not sent again.
     """
 
@@ -29,8 +29,8 @@ class Abilities:
     dropped: frozenset[str] = frozenset()
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Abilities:
-        """Read what ``facts()`` wrote; names of other versions are left out."""
+    def from_facts(cls, facts: Mapping[str, Any]) -> Capabilities:
+        """Read what ``facts()`` wrote; unknown names are ignored."""
         known = OPTIONAL_PARAMETERS | {CHAT}
         return cls(
             frozenset(facts.get("proven", ())) & known,
@@ -38,20 +38,20 @@ class Abilities:
         )
 
     def facts(self) -> dict[str, list[str]]:
-        """As a JSON object."""
+        """Return the capabilities as a JSON object."""
         return {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
 
-    def with_proven(self, names: Iterable[str]) -> Abilities:
-        """These names stood in a request that was answered."""
-        return Abilities(self.proven | set(names), self.dropped)
+    def with_proven(self, names: Iterable[str]) -> Capabilities:
+        """Return a copy in which these parameters are proven."""
+        return Capabilities(self.proven | set(names), self.dropped)
 
-    def without(self, name: str) -> Abilities:
-        """This parameter is not to be sent again."""
-        return Abilities(self.proven - {name}, self.dropped | {name})
+    def without(self, name: str) -> Capabilities:
+        """Return a copy in which this parameter is dropped."""
+        return Capabilities(self.proven - {name}, self.dropped | {name})
 
 
-def optional_names(request: ChatRequest, count: int, abilities: Abilities) -> frozenset[str]:
-    """The optional parameters that a request for ``count`` samples sends to such an endpoint."""
+def optional_names(request: ChatRequest, count: int, capabilities: Capabilities) -> frozenset[str]:
+    """The optional parameters to send in a request for ``count`` samples."""
     sampling = request.sampling
     wanted = set()
     if count > 1:
@@ -64,19 +64,23 @@ def optional_names(request: ChatRequest, count: int, abilities: Abilities) -> fr
         wanted |= {"logprobs", "return_token_ids"}
     if sampling.max_tokens is not None:
         wanted.add("max_tokens")
-    return frozenset(wanted - abilities.dropped)
+    return frozenset(wanted - capabilities.dropped)
 
 
 def request_body(
     request: ChatRequest, endpoint: Endpoint, names: frozenset[str], first_index: int, count: int
 ) -> dict[str, Any]:
-    """The body that asks for ``count`` samples from ``first_index`` on.
+    """Build the body of a request for ``count`` samples, starting at ``first_index``.
 
-    The seed is ``seed + first_index``; servers that draw ``n`` samples count it up from there, so that a
-    sample is the same whether it was asked for alone or among others.
+    The seed is ``seed + first_index``. Servers increment it for each of ``n`` samples, so a sample does not
+    depend on whether it is requested alone or together with others.
 
     Args:
+        request: the chat request.
+        endpoint: gives the model and the extra body fields.
         names: the optional parameters to send, from :func:`optional_names`.
+        first_index: index of the first sample.
+        count: number of samples.
     """
     sampling = request.sampling
     body: dict[str, Any] = {
@@ -106,28 +110,21 @@ def request_body(
     return body
 
 
-# ------------------------------------------------------------------ the reply
-
-
 class BadReplyError(Exception):
-    """A reply of status 200 that is no reply.
+    """A reply with status 200 that cannot be used.
 
     Args:
-        decision: what to do about it.
-        prompt_tokens: what it says to have taken; it may be paid for all the same.
-        completion_tokens: likewise.
+        decision: what to do about it, and the tokens that it reported.
     """
 
-    def __init__(self, decision: RetryDecision, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+    def __init__(self, decision: RetryDecision) -> None:
         super().__init__(decision.message)
         self.decision = decision
-        self.prompt_tokens = prompt_tokens
-        self.completion_tokens = completion_tokens
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One sample as it came."""
+    """One sample of a reply."""
 
     text: str
     reasoning: str | None = None
@@ -137,13 +134,13 @@ class Choice:
 
     @property
     def size(self) -> int:
-        """How long it is, at least 1: in tokens where they came, else in characters."""
+        """Length, at least 1: in tokens if the server sent token ids, else in characters."""
         return max(1, len(self.token_ids) if self.token_ids else len(self.text) + len(self.reasoning or ""))
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What one request brought: its choices in order (None: not readable), and the tokens of all."""
+class ChatResponse:
+    """One reply: its choices in order (None: unreadable) and the token counts of all choices together."""
 
     choices: tuple[Choice | None, ...]
     model: str
@@ -152,22 +149,22 @@ class Drawn:
     cached_tokens: int
 
 
-def read_reply(content: bytes) -> Drawn:
-    """Read the body of a reply of status 200.
+def read_reply(content: bytes) -> ChatResponse:
+    """Parse the body of a reply with status 200.
 
     Raises:
-        BadReplyError: it is cut off, of another shape, empty at no cost, or an error in disguise.
+        BadReplyError: the body is truncated, has another schema, has no text and no tokens, or is an error object.
     """
     try:
         payload = json.loads(content)
     except (ValueError, RecursionError):
-        raise _bad("cut_off", f"the body is no JSON ({len(content)} bytes)") from None
+        raise _bad("cut_off", f"the body is not JSON ({len(content)} bytes)") from None
     if not isinstance(payload, dict):
-        raise _bad("wrong_schema", "the body is no JSON object")
-    if isinstance(payload.get("error"), dict):  # some gateways report a failure behind a status of 200
+        raise _bad("wrong_schema", "the body is not a JSON object")
+    if isinstance(payload.get("error"), dict):  # some gateways report errors with status 200
         code = payload["error"].get("code")
         status = code if isinstance(code, int) and code in (408, 429, *range(500, 600)) else 502
-        raise BadReplyError(classify_status(status, {}, payload, Asked()))
+        raise BadReplyError(classify_status(status, {}, payload, RequestContext()))
     usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
@@ -178,13 +175,13 @@ def read_reply(content: bytes) -> Drawn:
     if not any(choices):
         raise _bad("wrong_schema", "no choice has a message", prompt_tokens, completion_tokens)
     if completion_tokens == 0:
-        choices = [None if choice is None or _is_nothing(choice) else choice for choice in choices]
+        choices = [None if choice is None or _is_empty(choice) else choice for choice in choices]
         if not any(choices):
             raise _bad("empty_reply", "no text and no tokens", prompt_tokens, 0)
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
     model = payload.get("model")
-    return Drawn(
+    return ChatResponse(
         tuple(choices),
         clean(model) if isinstance(model, str) else "",
         prompt_tokens,
@@ -194,27 +191,31 @@ def read_reply(content: bytes) -> Drawn:
 
 
 def completions(
-    drawn: Drawn, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Usage
+    response: ChatResponse, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Usage
 ) -> list[Completion | None]:
-    """One completion for each key whose choice came; their usages sum to what was spent.
+    """Make a completion of each choice; None for a sample without a choice.
 
-    Prompt tokens stand on the first that came. Completion tokens are divided by length, since the protocol
-    gives their sum only.
+    The usages of all completions sum to the tokens of the reply and of the failed attempts before it. The first
+    completion carries the prompt tokens. Completion tokens are divided by length, since the protocol reports only
+    their sum.
 
     Args:
-        keys: the journal's keys of the samples that these choices are.
-        attempts: sends that it took.
-        wasted: what failed attempts before this one reported to have spent.
+        response: the reply.
+        endpoint: gives the prices.
+        keys: journal keys of the requested samples, in the order of the choices.
+        attempts: number of attempts, this one included.
+        latency_s: seconds from sending to the parsed reply.
+        wasted: tokens that the failed attempts before this one reported.
     """
-    choices = (*drawn.choices[: len(keys)], *[None] * (len(keys) - len(drawn.choices)))
-    shares = split_by_size(drawn.completion_tokens, [choice.size if choice else 0 for choice in choices])
+    choices = (*response.choices[: len(keys)], *[None] * (len(keys) - len(response.choices)))
+    shares = split_by_size(response.completion_tokens, [choice.size if choice else 0 for choice in choices])
     result: list[Completion | None] = []
     for key, choice, tokens in zip(keys, choices, shares, strict=True):
         if choice is None:
             result.append(None)
             continue
         first = not any(result)
-        prompt = drawn.prompt_tokens + wasted.prompt_tokens if first else 0
+        prompt = response.prompt_tokens + wasted.prompt_tokens if first else 0
         spent = tokens + wasted.completion_tokens if first else tokens
         result.append(
             Completion(
@@ -224,11 +225,11 @@ def completions(
                 usage=Usage(
                     prompt_tokens=prompt,
                     completion_tokens=spent,
-                    cached_tokens=drawn.cached_tokens if first else 0,
+                    cached_tokens=response.cached_tokens if first else 0,
                     attempts=attempts,
                     cost_usd=endpoint.cost_usd(prompt, spent),
                 ),
-                model=drawn.model or endpoint.model,
+                model=response.model or endpoint.model,
                 latency_s=latency_s,
                 request_key=key,
                 token_ids=choice.token_ids,
@@ -240,7 +241,7 @@ def completions(
 
 
 def split_by_size(total: int, sizes: list[int]) -> list[int]:
-    """Divide ``total`` in proportion to ``sizes`` (not all 0) into whole parts that sum to it."""
+    """Divide ``total`` in proportion to ``sizes`` (not all 0) into integers that sum to it."""
     whole = sum(sizes)
     parts, before, seen = [], 0, 0
     for size in sizes:
@@ -252,28 +253,31 @@ def split_by_size(total: int, sizes: list[int]) -> list[int]:
 
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:
-    """An upper guess: a token for three bytes of UTF-8, and a few for each message's frame."""
+    """Estimate the prompt tokens, on the high side: one token per three bytes of UTF-8, plus 8 per message."""
     return sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
 
 
 def most_prompt_tokens(request: ChatRequest) -> int:
-    """A bound: no tokenizer gives a text more tokens than it has bytes; a few more for each message's frame."""
+    """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message."""
     return sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
 
 
 def clean(text: str) -> str:
-    """The text with halves of surrogate pairs replaced: no file and no record could hold them."""
+    """Replace lone surrogates, which cannot be encoded as UTF-8."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _bad(code: str, message: str, prompt_tokens: int = 0, completion_tokens: int = 0) -> BadReplyError:
-    return BadReplyError(RetryDecision(Verdict.TRANSIENT, code, message), prompt_tokens, completion_tokens)
+    decision = RetryDecision(
+        RetryAction.RETRY, code, message, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
+    )
+    return BadReplyError(decision)
 
 
 def _in_order(raw: list[Any]) -> list[Any]:
-    """By ``index`` where the indices are those of a list; some servers number every choice 0."""
+    """Sort choices by ``index`` if the indices are 0..n-1; some servers give every choice index 0."""
     indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
     if sorted(index for index in indices if isinstance(index, int)) != list(range(len(raw))):
         return raw
@@ -285,7 +289,7 @@ def _read_choice(raw: Any) -> Choice | None:
     if not isinstance(message, dict):
         return None
     content = message.get("content")
-    if isinstance(content, list):  # parts
+    if isinstance(content, list):  # content parts
         content = "".join(
             part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
@@ -300,7 +304,7 @@ def _read_choice(raw: Any) -> Choice | None:
         token_ids = None
     logprobs = _logprobs(raw.get("logprobs"))
     if token_ids is not None and logprobs is not None and len(token_ids) != len(logprobs):
-        logprobs = None  # they do not belong together, and ids are the surer of the two
+        logprobs = None  # they do not match; the ids are more reliable
     return Choice(
         clean(content),
         clean(reasoning) if isinstance(reasoning, str) else None,
@@ -320,7 +324,7 @@ def _logprobs(raw: Any) -> list[float] | None:
     return [float(value) for value in values if value is not None]
 
 
-def _is_nothing(choice: Choice) -> bool:
+def _is_empty(choice: Choice) -> bool:
     return not choice.text and not choice.reasoning and choice.finish_reason != "content_filter"
 
 

@@ -1,4 +1,4 @@
-"""This process's part of an endpoint's limits: taken without a transaction, refilled in the background."""
+"""This process's share of an endpoint's rate limits: permits are granted locally and renewed in the background."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from engine.llm.rate_limits import Grant, LedgerError, Limits, Need, RateLedger
+from engine.llm.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
-_BEAT_S = 1.0
+_RENEW_S = 1.0
 _POLL_S = 0.25
-_LEAST_NAP_S = 0.02
+_MIN_WAIT_S = 0.02
 
 
 @dataclass(frozen=True)
-class Ticket:
-    """Leave to send one request: so many tokens set aside, counted from ``granted_at``."""
+class Permit:
+    """Permission to send one request. Its tokens are reserved and counted from ``granted_at``."""
 
     tokens: int
     granted_at: float
 
 
-@dataclass
-class _Waiter:
-    tokens: int
-    future: asyncio.Future[Ticket] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+class RateLease:
+    """Issues permits within the grant that the ledger gave to this process. For one event loop.
 
-
-class RateShare:
-    """Hands out tickets within what the ledger has leased to this process. For one event loop.
+    A background task renews the grant about once a second while permits are in use or requested.
 
     Args:
-        ledger: the ledger of all processes.
-        scope: the endpoint's id in it.
+        ledger: the ledger shared by all processes.
+        scope: the endpoint's id in the ledger.
         limits: the endpoint's limits.
         sleep: as ``asyncio.sleep``.
     """
@@ -44,156 +40,142 @@ class RateShare:
     ) -> None:
         self._ledger, self._scope, self._limits, self._sleep = ledger, scope, limits, sleep
         self._holder = uuid.uuid4().hex
-        self._waiters: deque[_Waiter] = deque()
-        self._slots = 0
+        self._waiters: deque[tuple[int, asyncio.Future[Permit]]] = deque()
         self._in_use = 0
-        self._requests = 0
-        self._tokens = 0
-        self._granted_at = 0.0
-        self._taken_requests = 0
-        self._taken_tokens = 0
-        self._corrections: list[tuple[float, int, int]] = []
-        self._keeper: asyncio.Task[None] | None = None
-        self._nap: asyncio.Future[None] | None = None
-        self._newcomers = False
+        self._remaining = Grant()
+        """What is left of the last grant."""
+        self._issued = (0, 0)
+        """Requests and tokens issued since the last renewal."""
+        self._corrections: list[Correction] = []
+        self._wake = asyncio.Event()
+        self._renewal: asyncio.Task[None] | None = None
         self._closing = False
-        self._grant = Grant(slots=0, requests=0, tokens=0, granted_at=0.0, retry_in_s=0.0)
 
-    async def take(self, tokens: int) -> Ticket:
-        """Wait for leave to send one request.
+    async def acquire(self, tokens: int) -> Permit:
+        """Wait for a permit to send one request.
 
         Args:
-            tokens: what it may take, prompt and completion; more than ``tpm`` is counted as ``tpm``.
+            tokens: estimated prompt and completion tokens; counted as ``tpm`` if they exceed it.
 
         Raises:
             LedgerError: the ledger's file cannot be used.
         """
         if self._limits.tpm is not None:
             tokens = min(tokens, self._limits.tpm)
-        if not self._waiters and self._can_take(tokens):
-            return self._hand_out(tokens)
-        waiter = _Waiter(tokens)
+        if not self._waiters and self._available(tokens):
+            return self._issue(tokens)
+        future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        waiter = (tokens, future)
         self._waiters.append(waiter)
-        self._newcomers = True
-        self._wake_keeper()
+        self._wake_renewal()
         try:
-            return await waiter.future
+            return await future
         except asyncio.CancelledError:
-            if waiter.future.done() and not waiter.future.cancelled() and not waiter.future.exception():
-                self.give_back(waiter.future.result(), 0)
-            elif waiter in self._waiters:
+            if waiter in self._waiters:
                 self._waiters.remove(waiter)
+            elif not future.cancelled() and not future.exception():  # issued just before the cancellation
+                self.release(future.result(), 0)
             raise
 
-    def give_back(self, ticket: Ticket, tokens_used: int) -> None:
-        """The request has ended; its slot is free, and what it really took is booked."""
+    def release(self, permit: Permit, tokens_used: int) -> None:
+        """Return the slot of a finished request and correct its token count."""
         self._in_use -= 1
-        if self._limits.tpm is not None and tokens_used != ticket.tokens:
-            # Booked at the ticket's own time, so that both leave the minute together.
-            self._corrections.append((ticket.granted_at, 0, tokens_used - ticket.tokens))
-        self._serve()
+        if self._limits.tpm is not None and tokens_used != permit.tokens:
+            self._corrections.append(Correction(permit.granted_at, 0, tokens_used - permit.tokens))
+        self._issue_to_waiters()
         if self._waiters:
-            self._wake_keeper()
+            self._wake_renewal()
 
     async def close(self) -> None:
-        """Give all back. Whoever still waits is cancelled."""
+        """Cancel the waiters and return the grant to the ledger."""
         self._closing = True
         while self._waiters:
-            self._waiters.popleft().future.cancel()
-        if self._keeper is not None:
-            if self._nap is not None:
-                self._nap.cancel()
-            await asyncio.wait({self._keeper})
+            self._waiters.popleft()[1].cancel()
+        if self._renewal is not None:
+            self._wake.set()
+            await asyncio.wait({self._renewal})
 
-    def _can_take(self, tokens: int) -> bool:
-        limits = self._limits
+    def _available(self, tokens: int) -> bool:
+        limits, left = self._limits, self._remaining
         return (
-            (limits.max_concurrency is None or self._in_use < self._slots)
-            and (limits.rpm is None or self._requests >= 1)
-            and (limits.tpm is None or self._tokens >= tokens)
+            (limits.max_concurrency is None or self._in_use < left.slots)
+            and (limits.rpm is None or left.requests >= 1)
+            and (limits.tpm is None or left.tokens >= tokens)
         )
 
-    def _hand_out(self, tokens: int) -> Ticket:
+    def _issue(self, tokens: int) -> Permit:
         self._in_use += 1
-        self._taken_requests += 1
-        self._taken_tokens += tokens
-        self._requests -= 1 if self._limits.rpm is not None else 0
-        self._tokens -= tokens if self._limits.tpm is not None else 0
-        return Ticket(tokens, self._granted_at)
+        self._issued = (self._issued[0] + 1, self._issued[1] + tokens)
+        self._remaining.requests -= 1
+        self._remaining.tokens -= tokens
+        return Permit(tokens, self._remaining.granted_at)
 
-    def _serve(self) -> None:
-        while self._waiters and self._can_take(self._waiters[0].tokens):
-            waiter = self._waiters.popleft()
-            if not waiter.future.done():
-                waiter.future.set_result(self._hand_out(waiter.tokens))
+    def _issue_to_waiters(self) -> None:
+        while self._waiters and self._available(self._waiters[0][0]):
+            tokens, future = self._waiters.popleft()
+            if not future.done():
+                future.set_result(self._issue(tokens))
 
-    # -------------------------------------------------------------- the keeper
+    def _wake_renewal(self) -> None:
+        self._wake.set()
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
 
-    def _wake_keeper(self) -> None:
-        if self._keeper is None or self._keeper.done():
-            self._keeper = asyncio.get_running_loop().create_task(self._keep())
-        elif self._nap is not None:
-            self._nap.cancel()
-
-    async def _keep(self) -> None:
-        """Exchange with the ledger while there is anything in flight or waiting, then leave it."""
+    async def _renew(self) -> None:
+        """Renew the grant while permits are in use or requested, then return it."""
         try:
-            while (self._in_use or self._waiters) and not self._closing:
-                await self._exchange()
-                if not (self._newcomers and self._waiters):  # they came too late to be asked for
-                    await self._rest()
-            self._slots = 0
-            await asyncio.to_thread(self._ledger.leave, self._scope, self._unused(), self._holder)
-            if self._waiters:  # they came while it left
-                self._keeper = asyncio.get_running_loop().create_task(self._keep())
+            while True:
+                active = bool(self._in_use or self._waiters) and not self._closing
+                self._wake.clear()
+                await self._exchange(active)
+                if active:
+                    await self._pause()
+                elif self._closing or not self._waiters:
+                    return
         except LedgerError as error:
-            self._slots = 0
+            self._remaining = Grant()
             while self._waiters:
-                waiter = self._waiters.popleft()
-                if not waiter.future.done():
-                    waiter.future.set_exception(error)
+                _, future = self._waiters.popleft()
+                if not future.done():
+                    future.set_exception(error)
 
-    async def _exchange(self) -> None:
-        unused = self._unused()
-        self._slots = min(self._slots, self._in_use)  # what is reported must hold until the answer is here
-        self._newcomers = False
-        waiting = len(self._waiters)
-        recent_requests, recent_tokens = self._taken_requests, self._taken_tokens
-        self._taken_requests = self._taken_tokens = 0
-        need = Need(
-            holder=self._holder,
-            in_use=self._in_use,
-            # Twice what is needed: a growing load then costs a logarithm of exchanges, not one a request.
-            demand=2 * (self._in_use + waiting),
-            requests=waiting + recent_requests,
-            tokens=sum(waiter.tokens for waiter in self._waiters) + recent_tokens,
-            least_tokens=self._waiters[0].tokens if self._waiters else 0,
-            corrections=unused,
+    async def _exchange(self, active: bool) -> None:
+        """Return the rest of the last grant and get a new one; none if this lease is not active."""
+        rest = self._remaining
+        unused = Correction(
+            rest.granted_at,
+            -rest.requests if self._limits.rpm is not None else 0,
+            -rest.tokens if self._limits.tpm is not None else 0,
         )
-        grant = await asyncio.to_thread(self._ledger.exchange, self._scope, self._limits, need)
-        self._slots, self._requests, self._tokens = grant.slots, grant.requests, grant.tokens
-        self._granted_at = grant.granted_at
-        self._grant = grant
-        self._serve()
+        if unused.requests or unused.tokens:
+            self._corrections.append(unused)
+        # No permit is issued during the exchange, so that the reported number of slots in use stays true.
+        self._remaining = Grant()
+        request = LeaseRequest(holder=self._holder, corrections=tuple(self._corrections))
+        self._corrections.clear()
+        if active:
+            waiting = len(self._waiters)
+            request = LeaseRequest(
+                holder=self._holder,
+                in_use=self._in_use,
+                # Twice the current need: a growing load then takes a logarithmic number of exchanges.
+                demand=2 * (self._in_use + waiting),
+                requests=waiting + self._issued[0],
+                tokens=sum(tokens for tokens, _ in self._waiters) + self._issued[1],
+                min_tokens=self._waiters[0][0] if self._waiters else 0,
+                corrections=request.corrections,
+            )
+            self._issued = (0, 0)
+        self._remaining = await asyncio.to_thread(self._ledger.exchange, self._scope, self._limits, request)
+        self._issue_to_waiters()
 
-    def _unused(self) -> tuple[tuple[float, int, int], ...]:
-        """What is to be corrected in the ledger, the rest of the last lease included; it is given up here."""
-        requests = self._requests if self._limits.rpm is not None else 0
-        tokens = self._tokens if self._limits.tpm is not None else 0
-        if requests or tokens:
-            self._corrections.append((self._granted_at, -requests, -tokens))
-        self._requests = self._tokens = 0
-        corrections, self._corrections = tuple(self._corrections), []
-        return corrections
-
-    async def _rest(self) -> None:
-        """Sleep until the next exchange may help; a new waiter ends it early."""
-        if self._closing:
-            return
-        seconds = _BEAT_S
+    async def _pause(self) -> None:
+        """Sleep until the next renewal is useful. A new waiter or :meth:`close` ends the pause."""
+        seconds = _RENEW_S
         if self._waiters:
-            starved = self._in_use < self._slots or self._limits.max_concurrency is None
-            seconds = min(_BEAT_S, max(_LEAST_NAP_S, self._grant.retry_in_s)) if starved else _POLL_S
-        self._nap = asyncio.ensure_future(self._sleep(seconds))
-        await asyncio.wait({self._nap})
-        self._nap = None
+            has_slots = self._in_use < self._remaining.slots or self._limits.max_concurrency is None
+            seconds = min(_RENEW_S, max(_MIN_WAIT_S, self._remaining.retry_in_s)) if has_slots else _POLL_S
+        pause = {asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(self._wake.wait())}
+        await asyncio.wait(pause, return_when=asyncio.FIRST_COMPLETED)
+        for part in pause:
+            part.cancel()

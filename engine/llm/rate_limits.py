@@ -1,7 +1,7 @@
-"""One ledger of an endpoint's limits for all processes: slots, requests and tokens per minute, money.
+"""A ledger of an endpoint's limits for all processes: slots, requests and tokens per minute, usage totals.
 
-Processes lease in blocks: a request costs no transaction, an exchange about once a second does. A lease of a
-process that died is taken back at the next exchange of any other.
+Processes lease in blocks: a request needs no transaction, only an exchange about once a second does. The lease of
+a process that died is reclaimed at the next exchange of another process.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
@@ -49,13 +49,10 @@ class LedgerError(ScaffoldError, OSError):
 
     exit_code = 2
 
-    def __str__(self) -> str:  # OSError would print its errno fields instead
-        return "\n".join(part for part in (self.what, self.why, self.fix) if part)
-
 
 @dataclass(frozen=True)
 class Limits:
-    """What an endpoint allows over all processes; None: no limit of ours."""
+    """The limits of an endpoint over all processes; None: unlimited."""
 
     max_concurrency: int | None = None
     rpm: int | None = None
@@ -68,22 +65,30 @@ class Limits:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to share."""
+        """Whether there is at least one limit."""
         return self != Limits()
 
 
+class Correction(NamedTuple):
+    """A change of an earlier grant. It takes the grant's time, so both leave the one-minute window together."""
+
+    granted_at: float
+    requests: int
+    tokens: int
+
+
 @dataclass(frozen=True)
-class Need:
-    """What a holder asks for at an exchange.
+class LeaseRequest:
+    """What a holder reports and asks for. Without demand, the holder's slots are returned.
 
     Args:
-        holder: tells the holders of one process apart.
+        holder: distinguishes the holders of one process.
         in_use: requests of this holder in flight.
-        demand: slots it could use now, those in flight included.
-        requests: sends that it wants to be granted.
-        tokens: tokens that it wants to be granted.
-        least_tokens: fewer than these are of no use, so none are granted then.
-        corrections: (granted_at, requests, tokens) to add to earlier grants; negative: not used.
+        demand: slots that it could use now, including those in flight.
+        requests: number of requests to grant.
+        tokens: number of tokens to grant.
+        min_tokens: grant no tokens if fewer than these are free.
+        corrections: changes of earlier grants.
     """
 
     holder: str = ""
@@ -91,34 +96,34 @@ class Need:
     demand: int = 0
     requests: int = 0
     tokens: int = 0
-    least_tokens: int = 0
-    corrections: tuple[tuple[float, int, int], ...] = ()
+    min_tokens: int = 0
+    corrections: tuple[Correction, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Grant:
-    """What a process may do until the next exchange.
+    """What a holder may use until its next exchange. The holder counts ``requests`` and ``tokens`` down.
 
     Args:
-        slots: requests in flight at most.
-        requests: sends granted now.
-        tokens: tokens granted now.
-        granted_at: the moment they count from; corrections name it.
-        retry_in_s: seconds after which a request that was not granted may fit into the minute.
+        slots: maximum number of requests in flight.
+        requests: granted requests.
+        tokens: granted tokens.
+        granted_at: the time they count from, in seconds since the epoch.
+        retry_in_s: seconds after which more requests may fit into the one-minute window.
     """
 
-    slots: int
-    requests: int
-    tokens: int
-    granted_at: float
-    retry_in_s: float
+    slots: int = 0
+    requests: int = 0
+    tokens: int = 0
+    granted_at: float = 0.0
+    retry_in_s: float = 0.0
 
 
 class RateLedger:
-    """The ledger's file. Every method is one short transaction and may be called from any thread.
+    """The ledger in one SQLite file. Every method is one short transaction and may be called from any thread.
 
     Args:
-        path: the SQLite file; its folder is made. It may be deleted when no process runs.
+        path: the SQLite file; its folder is created. The file may be deleted while no run is active.
         clock: seconds since the epoch, the same for all processes.
     """
 
@@ -126,157 +131,127 @@ class RateLedger:
         self.path = path
         self._clock = clock
         self._guard = threading.Lock()
-        self._identity = _Identity.of_this_process()
-        try:
+        self._process = _Process.current()
+        self._holder_prefix = uuid.uuid4().hex
+        with self._errors():
             self._connection = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
-            self._salt = self._make_salt()
-        except (sqlite3.Error, OSError) as error:
-            raise self._error(error) from error
+            self._run("INSERT INTO salt SELECT ? WHERE NOT EXISTS (SELECT 1 FROM salt)", os.urandom(16))
+            self._salt = bytes(self._run("SELECT value FROM salt")[0])
 
     def scope(self, endpoint: Endpoint) -> str:
-        """A short id of (address, model, key) that does not tell the key: a hash keyed by this file's salt."""
+        """The id of (address, model, key) in this ledger: a hash keyed by the file's salt, which hides the key."""
         return scope_id(endpoint, self._salt)
 
-    def exchange(self, scope: str, limits: Limits, need: Need) -> Grant:
-        """Report, and lease what is free.
+    def exchange(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+        """Report usage and lease what is free.
 
-        Slots are shared max-min fairly among the processes that want some; a process above its share keeps
-        what is in flight and shrinks as it ends. Requests and tokens are counted over the last minute exactly:
-        any window of 60 s holds at most ``rpm`` and ``tpm`` of what was granted.
+        Slots are shared max-min fairly among the holders with demand; a holder above its share keeps its requests
+        in flight and shrinks as they end. Any window of 60 s contains at most ``rpm`` granted requests and ``tpm``
+        granted tokens.
 
         Raises:
             LedgerError: the file cannot be used.
         """
-        try:
-            with self._guard, closing(self._connection.cursor()) as cursor:
-                cursor.execute("BEGIN IMMEDIATE")
-                try:
-                    grant = self._exchange(cursor, scope, limits, need)
-                    cursor.execute("COMMIT")
-                except BaseException:
-                    cursor.execute("ROLLBACK")
-                    raise
-        except sqlite3.Error as error:
-            raise self._error(error) from error
+        with self._errors(), self._guard:
+            self._run("BEGIN IMMEDIATE")
+            try:
+                grant = self._grant(scope, limits, request)
+                self._run("COMMIT")
+            except BaseException:
+                self._run("ROLLBACK")
+                raise
         return grant
 
-    def leave(self, scope: str, corrections: tuple[tuple[float, int, int], ...] = (), holder: str = "") -> None:
-        """Give back every slot of a holder of this process."""
-        name = self._identity.name_of(holder)
-        self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", (scope, name))
-        for granted_at, requests, tokens in corrections:
-            self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", (scope, granted_at, requests, tokens))
-
-    def push_back(self, scope: str, not_before: float) -> None:
-        """Let no process ask this endpoint before ``not_before`` (seconds since the epoch)."""
-        sql = (
-            "INSERT INTO scopes (scope, not_before) VALUES (?, ?) "
-            "ON CONFLICT (scope) DO UPDATE SET not_before = max(not_before, excluded.not_before)"
-        )
-        self._run(sql, (scope, not_before))
+    def set_not_before(self, scope: str, not_before: float) -> None:
+        """Pause the endpoint in all processes until ``not_before``. A longer pause in place is kept."""
+        self._update_scope(scope, "not_before = max(not_before, ?)", not_before)
 
     def not_before(self, scope: str) -> float:
-        """The moment before which nobody asks this endpoint; 0 where there is none."""
-        row = self._run("SELECT not_before FROM scopes WHERE scope = ?", (scope,))
-        return float(row[0]) if row else 0.0
+        """The end of the endpoint's pause in seconds since the epoch; 0 without a pause."""
+        return float(self._read_scope(scope)[0])
 
     def add_spent(self, scope: str, tokens: int, usd: float) -> None:
-        """Add to the endpoint's totals."""
-        sql = (
-            "INSERT INTO scopes (scope, tokens, usd) VALUES (?, ?, ?) "
-            "ON CONFLICT (scope) DO UPDATE SET tokens = tokens + excluded.tokens, usd = usd + excluded.usd"
-        )
-        self._run(sql, (scope, tokens, usd))
+        """Add to the endpoint's usage totals."""
+        self._update_scope(scope, "tokens = tokens + ?, usd = usd + ?", tokens, usd)
 
     def spent(self, scope: str) -> tuple[int, float]:
         """Tokens and USD of all processes so far."""
-        row = self._run("SELECT tokens, usd FROM scopes WHERE scope = ?", (scope,))
-        return (int(row[0]), float(row[1])) if row else (0, 0.0)
+        _, tokens, usd = self._read_scope(scope)
+        return int(tokens), float(usd)
 
     def close(self) -> None:
         """Close the file."""
         with self._guard:
             self._connection.close()
 
-    # -------------------------------------------------------------- inside a transaction
-
-    def _exchange(self, cursor: sqlite3.Cursor, scope: str, limits: Limits, need: Need) -> Grant:
+    def _grant(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
         now = self._clock()
-        cursor.executemany(
-            "INSERT INTO grants VALUES (?, ?, ?, ?)",
-            [(scope, at, requests, tokens) for at, requests, tokens in need.corrections],
-        )
-        slots = self._lease_slots(cursor, scope, limits.max_concurrency, need, now)
-        cursor.execute("DELETE FROM grants WHERE scope = ? AND granted_at <= ?", (scope, now - WINDOW_S))
-        row = cursor.execute(
-            "SELECT total(requests), total(tokens), min(granted_at) FROM grants WHERE scope = ?", (scope,)
-        ).fetchone()
-        oldest = now if row[2] is None else row[2]
-        requests = _granted(need.requests, limits.rpm, int(row[0]))
-        tokens = _granted(need.tokens, limits.tpm, int(row[1]))
-        if tokens < need.least_tokens:
+        for correction in request.corrections:
+            self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, *correction)
+        slots = self._lease_slots(scope, limits.max_concurrency, request, now)
+        self._run("DELETE FROM grants WHERE scope = ? AND granted_at <= ?", scope, now - WINDOW_S)
+        totals = "SELECT total(requests), total(tokens), min(granted_at) FROM grants WHERE scope = ?"
+        used_requests, used_tokens, oldest = self._run(totals, scope)
+        requests = _free(request.requests, limits.rpm, int(used_requests))
+        tokens = _free(request.tokens, limits.tpm, int(used_tokens))
+        if tokens < request.min_tokens:
             tokens = 0
         if requests or tokens:
-            cursor.execute("INSERT INTO grants VALUES (?, ?, ?, ?)", (scope, now, requests, tokens))
-        return Grant(slots, requests, tokens, now, max(0.0, oldest + WINDOW_S - now))
+            self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, now, requests, tokens)
+        retry_in_s = max(0.0, (now if oldest is None else oldest) + WINDOW_S - now)
+        return Grant(slots, requests, tokens, now, retry_in_s)
 
-    def _lease_slots(self, cursor: sqlite3.Cursor, scope: str, total: int | None, need: Need, now: float) -> int:
-        me = self._identity
-        name = me.name_of(need.holder)
-        others: dict[str, tuple[int, int]] = {}
-        rows = cursor.execute(
+    def _lease_slots(self, scope: str, total: int | None, request: LeaseRequest, now: float) -> int:
+        me, name = self._process, f"{self._holder_prefix}/{request.holder}"
+        held, demands = 0, {name: request.demand}
+        rows = self._connection.execute(
             "SELECT holder, machine, pid, started, beat, held, demand FROM holders WHERE scope = ?", (scope,)
         ).fetchall()
-        for holder, machine, pid, started, beat, held, demand in rows:
-            if holder == name:
-                continue
-            if beat < now - _STALE_S or (machine == me.machine and not _alive(pid, started)):
-                cursor.execute("DELETE FROM holders WHERE scope = ? AND holder = ?", (scope, holder))
+        for holder, machine, pid, started, beat, others, demand in rows:
+            dead = beat < now - _STALE_S or (machine == me.machine and not _Process(machine, pid, started).alive)
+            if holder == name or dead:
+                self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", scope, holder)
             else:
-                others[holder] = (held, demand)
+                held += others
+                demands[holder] = demand
         if total is None:
-            return need.demand
-        demands = {holder: demand for holder, (_, demand) in others.items()}
-        share = fair_shares(total, {**demands, name: need.demand})[name]
-        free = total - sum(held for held, _ in others.values())
-        slots = max(0, min(share, free))
-        cursor.execute(
-            "INSERT OR REPLACE INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (scope, name, me.machine, me.pid, me.started, now, max(slots, need.in_use), need.demand),
-        )
+            return request.demand
+        slots = max(0, min(fair_shares(total, demands)[name], total - held))
+        if request.in_use or request.demand:
+            row = (scope, name, *me, now, max(slots, request.in_use), request.demand)
+            self._run("INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         return slots
 
-    # -------------------------------------------------------------- the file
+    def _update_scope(self, scope: str, assignment: str, *values: float) -> None:
+        with self._errors(), self._guard:
+            self._run("INSERT OR IGNORE INTO scopes (scope) VALUES (?)", scope)
+            self._run(f"UPDATE scopes SET {assignment} WHERE scope = ?", *values, scope)  # noqa: S608 - constants
 
-    def _make_salt(self) -> bytes:
-        sql = "INSERT INTO salt SELECT ? WHERE NOT EXISTS (SELECT 1 FROM salt)"
-        self._connection.execute(sql, (os.urandom(16),))
-        row = self._connection.execute("SELECT value FROM salt").fetchone()
-        return bytes(row[0])
+    def _read_scope(self, scope: str) -> tuple[Any, ...]:
+        with self._errors(), self._guard:
+            return self._run("SELECT not_before, tokens, usd FROM scopes WHERE scope = ?", scope) or (0.0, 0, 0.0)
 
-    def _run(self, sql: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+    def _run(self, sql: str, *values: object) -> tuple[Any, ...]:
+        """Execute one statement and return its first row, empty if there is none."""
+        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        return row or ()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
         try:
-            with self._guard:
-                row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
-                return row
-        except sqlite3.Error as error:
-            raise self._error(error) from error
-
-    def _error(self, error: Exception) -> LedgerError:
-        return LedgerError(
-            f"The rate ledger cannot be used: {self.path}",
-            why=str(error),
-            fix="Free disk space or mend the folder's permissions; the file may be deleted when no run is on.",
-        )
-
-
-# ------------------------------------------------------------------ pure parts
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(
+                f"Cannot use the rate ledger {self.path}",
+                why=str(error),
+                fix="Check permissions and free disk space. The file may be deleted while no run is active.",
+            ) from error
 
 
 def fair_shares(total: int, demands: Mapping[str, int]) -> dict[str, int]:
-    """Max-min fair shares of ``total`` slots: nobody gets more than it asks, small demands are met in full.
+    """Max-min fair shares of ``total`` slots: no share exceeds its demand, small demands are met in full.
 
-    What is left over of an even division goes to the first by name, so that all processes compute the same.
+    The remainder of an even division goes to the first by name, so that all processes compute the same shares.
     """
     shares: dict[str, int] = {}
     left = total
@@ -289,54 +264,46 @@ def fair_shares(total: int, demands: Mapping[str, int]) -> dict[str, int]:
 
 
 def scope_id(endpoint: Endpoint, salt: bytes) -> str:
-    """16 hex digits for (address, model, key), by BLAKE2b keyed with ``salt``."""
+    """16 hex digits for (address, model, key): BLAKE2b keyed with ``salt``."""
     text = "\n".join((endpoint.base_url, endpoint.model, endpoint.api_key.get_secret_value()))
     return hashlib.blake2b(text.encode(), key=salt, digest_size=8).hexdigest()
 
 
-def _granted(wanted: int, limit: int | None, used: int) -> int:
+def _free(wanted: int, limit: int | None, used: int) -> int:
     return wanted if limit is None else max(0, min(wanted, limit - used))
 
 
-@dataclass(frozen=True)
-class _Identity:
-    """Who holds a lease; enough to see whether that process is still there."""
+class _Process(NamedTuple):
+    """A process, with enough detail to tell whether it is still running."""
 
-    ledger: str
     machine: str
     pid: int
     started: str
 
-    def name_of(self, holder: str) -> str:
-        """The name in the file of a holder of this process."""
-        return f"{self.ledger}/{holder}"
-
     @classmethod
-    def of_this_process(cls) -> _Identity:
-        pid = os.getpid()
-        try:  # process ids mean something only within one namespace of one machine
+    def current(cls) -> _Process:
+        try:  # process ids are unique only within one PID namespace
             namespace = os.readlink("/proc/self/ns/pid")
         except OSError:
             namespace = ""
-        machine = f"{socket.gethostname()}/{namespace}"
-        return cls(uuid.uuid4().hex, machine, pid, _start_time(pid))
+        return cls(f"{socket.gethostname()}/{namespace}", os.getpid(), _start_time(os.getpid()))
+
+    @property
+    def alive(self) -> bool:
+        """Whether this process runs on this machine. A reused process id has another start time."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return not self.started or _start_time(self.pid) in (self.started, "")
 
 
 def _start_time(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty where that cannot be read."""
+    """When a process started, in the kernel's clock ticks; empty if that cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
-
-
-def _alive(pid: int, started: str) -> bool:
-    """Whether that very process runs; a reused process id has another start time."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not started or _start_time(pid) in (started, "")

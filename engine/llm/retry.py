@@ -1,4 +1,4 @@
-"""What a failed attempt means and how long to wait: pure decisions, no network, no clock of their own."""
+"""Classifies failed attempts and computes back-off times. Pure functions: no network, no clock of their own."""
 
 from __future__ import annotations
 
@@ -12,54 +12,64 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import aiohttp
+import openai
 
-class Verdict(StrEnum):
+
+class RetryAction(StrEnum):
     """What to do after a failed attempt."""
 
-    TRANSIENT = "transient"
-    """Ask again after a back-off."""
-    RATE_LIMITED = "rate_limited"
-    """Ask again, slower; the only verdict that cuts concurrency."""
-    UNSUPPORTED = "unsupported_parameter"
-    """Ask again at once without ``parameter``."""
-    REJECTED = "rejected"
-    """The prompt's or the model's own fault: content filter, context too long. Do not ask again."""
-    NO_RETRY = "no_retry"
-    """This one call failed for good; other calls may go on."""
-    FATAL = "fatal"
+    RETRY = "retry"
+    """Send the request again after a back-off."""
+    SLOW_DOWN = "slow_down"
+    """Send again after a back-off and reduce concurrency (HTTP 429)."""
+    DROP_PARAMETER = "drop_parameter"
+    """Send again at once without ``parameter``, which the endpoint does not support."""
+    REJECT = "reject"
+    """The prompt or the model caused the failure: content filter, context too long. Do not send again."""
+    GIVE_UP = "give_up"
+    """This call failed permanently; other calls may continue."""
+    STOP = "stop"
     """The endpoint refuses every call. Stop the run."""
 
 
 @dataclass(frozen=True)
 class RetryDecision:
-    """A verdict, a short stable ``code`` for the record, the server's words, and what the verdict needs.
+    """The classification of one failed attempt.
 
     Args:
-        wait_s: seconds that the server asked for, if it did.
-        parameter: the parameter to drop, for ``UNSUPPORTED``.
+        action: what to do next.
+        code: short stable name of the failure; stored as the fault's kind.
+        message: the server's error message.
+        wait_s: seconds that the server asked to wait, if it did.
+        parameter: the parameter to drop, for ``DROP_PARAMETER``.
+        prompt_tokens: prompt tokens that the failed attempt reported; they may be billed.
+        completion_tokens: completion tokens that the failed attempt reported.
     """
 
-    verdict: Verdict
+    action: RetryAction
     code: str
     message: str = ""
     wait_s: float | None = None
     parameter: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
     @property
     def retry(self) -> bool:
-        """Whether the same question may be asked again."""
-        return self.verdict in (Verdict.TRANSIENT, Verdict.RATE_LIMITED, Verdict.UNSUPPORTED)
+        """Whether the request may be sent again."""
+        return self.action in (RetryAction.RETRY, RetryAction.SLOW_DOWN, RetryAction.DROP_PARAMETER)
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long one request is tried.
+    """How often and for how long one request is retried.
 
     Args:
-        attempts: sends at most. Sends that only learnt that a parameter is not supported do not count.
-        total_s: seconds from the first send after which no further wait begins.
-        first_wait_s: the back-off after the first failure; it doubles with each further one.
-        max_wait_s: the longest back-off of our own; what a server asks for may be longer.
+        attempts: maximum number of attempts. Attempts that only discovered an unsupported parameter do not count.
+        total_s: seconds after the first attempt beyond which no further wait starts.
+        first_wait_s: back-off after the first failure; it doubles with each further failure.
+        max_wait_s: upper bound of the exponential back-off; a server may ask for a longer wait.
     """
 
     attempts: int = 8
@@ -70,10 +80,10 @@ class RetryPolicy:
     def wait_s(self, decision: RetryDecision, failures: int, rng: random.Random) -> float:
         """Seconds to wait after the ``failures``-th failure (1, 2, ...).
 
-        A server's wish is never undercut: jitter is added to it. Our own back-off is exponential and drawn
-        from its upper half, so that calls that failed together do not come back together.
+        A wait that the server asked for is never shortened: jitter is added to it. The exponential back-off is
+        drawn from the upper half of its range, so that calls that failed together are not resent together.
         """
-        if decision.verdict is Verdict.UNSUPPORTED:
+        if decision.action is RetryAction.DROP_PARAMETER:
             return 0.0
         if decision.wait_s is not None:
             return decision.wait_s + rng.uniform(0.0, min(1.0, 0.1 * decision.wait_s))
@@ -81,19 +91,19 @@ class RetryPolicy:
         return rng.uniform(0.5, 1.0) * ceiling
 
     def exhausted(self, failures: int, elapsed_s: float, next_wait_s: float) -> bool:
-        """Whether to give up instead of waiting ``next_wait_s`` more."""
+        """Whether to give up instead of waiting for another ``next_wait_s`` seconds."""
         return failures >= self.attempts or elapsed_s + next_wait_s > self.total_s
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the classification must know of the request that failed.
+class RequestContext:
+    """The facts about a failed request that its classification depends on.
 
     Args:
-        optional: names of the parameters that were sent and that the request can do without.
+        optional: names of the optional parameters that were sent.
         max_tokens: the limit that was sent, if any.
-        answered: whether this endpoint has answered such a request before, so that its definition is right.
-        now: seconds since the epoch, to read dates in headers.
+        answered: whether the endpoint has answered a request before, which shows that its configuration works.
+        now: seconds since the epoch, to interpret dates in headers.
     """
 
     optional: Collection[str] = ()
@@ -102,79 +112,73 @@ class Asked:
     now: float = 0.0
 
 
-# ------------------------------------------------------------------ from an exception to a decision
-
-
-def classify_exception(error: Exception, asked: Asked) -> RetryDecision | None:
-    """Decide about an exception of the SDK or its transport; None: it is none of theirs, let it rise."""
-    import aiohttp
-    import openai
-
+def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
+    """Classify an exception of the SDK or its transport. None for unrelated exceptions; the caller re-raises."""
     if isinstance(error, openai.APIStatusError):
-        return classify_status(error.status_code, error.response.headers, error.body, asked)
+        return classify_status(error.status_code, error.response.headers, error.body, context)
     if isinstance(error, TimeoutError):
-        return RetryDecision(Verdict.TRANSIENT, "timeout", "no complete reply in time")
+        return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
-        # The transport reports resets and refusals as timeouts; the innermost cause tells them apart.
+        # The transport reports resets and refused connections as timeouts; the innermost cause distinguishes them.
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         code = "timeout" if isinstance(cause, TimeoutError) else "connection"
-        return RetryDecision(Verdict.TRANSIENT, code, f"{type(cause).__name__}: {cause}"[:300])
+        return RetryDecision(RetryAction.RETRY, code, f"{type(cause).__name__}: {cause}"[:300])
     return None
 
 
-def classify_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> RetryDecision:
-    """Decide about an HTTP status of 400 or more.
+def classify_status(status: int, headers: Mapping[str, str], body: object, context: RequestContext) -> RetryDecision:
+    """Classify a reply with an HTTP status of 400 or more.
 
     Args:
         status: the HTTP status.
         headers: the reply's headers, looked up by lower-case name.
         body: the decoded JSON body, or its ``error`` member, or text.
-        asked: what was asked.
+        context: the request that failed.
     """
-    said = _Said.of(body)
-    wait_s = wait_from_headers(headers, asked.now)
+    error = _ErrorBody.of(body)
+    wait_s = wait_from_headers(headers, context.now)
     code = f"http_{status}"
-    if status == 429 and "insufficient_quota" in said.codes:
-        return RetryDecision(Verdict.FATAL, "no_credit", said.text)
+    if status == 429 and "insufficient_quota" in error.codes:
+        return RetryDecision(RetryAction.STOP, "no_credit", error.text)
     override = headers.get("x-should-retry")
     if status == 429:
-        verdict = Verdict.NO_RETRY if override == "false" else Verdict.RATE_LIMITED
-        return RetryDecision(verdict, code, said.text, wait_s)
+        action = RetryAction.GIVE_UP if override == "false" else RetryAction.SLOW_DOWN
+        return RetryDecision(action, code, error.text, wait_s)
     if status >= 500 or status in (408, 409, 425):
-        verdict = Verdict.NO_RETRY if override == "false" else Verdict.TRANSIENT
-        return RetryDecision(verdict, code, said.text, wait_s)
+        action = RetryAction.GIVE_UP if override == "false" else RetryAction.RETRY
+        return RetryDecision(action, code, error.text, wait_s)
     if override == "true":
-        return RetryDecision(Verdict.TRANSIENT, code, said.text, wait_s)
-    if status in (400, 403, 422) and said.speaks_of(_FILTERED):
-        return RetryDecision(Verdict.REJECTED, "content_filter", said.text)
+        return RetryDecision(RetryAction.RETRY, code, error.text, wait_s)
+    if status in (400, 403, 422) and error.matches(_FILTERED):
+        return RetryDecision(RetryAction.REJECT, "content_filter", error.text)
     if status == 401 or status == 403:
-        # Servers quote parts of the key in these messages; none of it goes on.
-        return RetryDecision(Verdict.FATAL, "bad_key", f"HTTP {status}")
+        # Servers quote parts of the key in these messages, so the message is not kept.
+        return RetryDecision(RetryAction.STOP, "bad_key", f"HTTP {status}")
     if status == 402:
-        return RetryDecision(Verdict.FATAL, "no_credit", said.text)
+        return RetryDecision(RetryAction.STOP, "no_credit", error.text)
     if status == 413:
-        return RetryDecision(Verdict.REJECTED, "context_too_long", said.text)
+        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
     if status in (400, 422):
-        return _bad_request(code, said, asked)
-    return RetryDecision(Verdict.FATAL, "unknown_model" if status == 404 else code, said.text)
+        return _bad_request(code, error, context)
+    return RetryDecision(RetryAction.STOP, "unknown_model" if status == 404 else code, error.text)
 
 
-def _bad_request(code: str, said: _Said, asked: Asked) -> RetryDecision:
-    if said.speaks_of(_TOO_LONG):
-        window = _WINDOW.search(said.text)
-        if window and asked.max_tokens is not None and asked.max_tokens >= int(window[1]):
-            return RetryDecision(Verdict.FATAL, "max_tokens_too_large", said.text)
-        return RetryDecision(Verdict.REJECTED, "context_too_long", said.text)
-    for name in asked.optional:
-        if said.blames(name):
-            return RetryDecision(Verdict.UNSUPPORTED, code, said.text, parameter=name)
-    if said.speaks_of(_NO_MODEL):
-        return RetryDecision(Verdict.FATAL, "unknown_model", said.text)
-    # An endpoint that answers such requests and refuses this one dislikes this text, not our configuration.
-    verdict = Verdict.NO_RETRY if asked.answered else Verdict.FATAL
-    return RetryDecision(verdict, "rejected_request", said.text)
+def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
+    if error.matches(_TOO_LONG):
+        window = _WINDOW.search(error.text)
+        if window and context.max_tokens is not None and context.max_tokens >= int(window[1]):
+            return RetryDecision(RetryAction.STOP, "max_tokens_too_large", error.text)
+        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
+    for name in context.optional:
+        if error.rejects_parameter(name):
+            return RetryDecision(RetryAction.DROP_PARAMETER, code, error.text, parameter=name)
+    if error.matches(_NO_MODEL):
+        return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
+    # If the endpoint has answered other requests, the content of this one is the cause, not the configuration.
+    action = RetryAction.GIVE_UP if context.answered else RetryAction.STOP
+    return RetryDecision(action, "rejected_request", error.text)
 
 
 _FILTERED = re.compile(
@@ -200,23 +204,23 @@ _OPTIONAL = {
     "seed": re.compile(r"\bseed\b"),
     "return_token_ids": re.compile(r"return_token_ids"),
     "logprobs": re.compile(r"logprob", re.IGNORECASE),
-    # Only where the other name is asked for: "too large" is a matter of configuration.
+    # Only if the server asks for the newer name: "too large" is a configuration error.
     "max_tokens": re.compile(r"use ['\"`]?max_completion_tokens", re.IGNORECASE),
 }
 OPTIONAL_PARAMETERS = frozenset(_OPTIONAL)
-"""What a request can do without (``max_tokens`` is then sent by its newer name)."""
+"""Parameters that a request can be sent without (``max_tokens`` is then sent under its newer name)."""
 
 
 @dataclass(frozen=True)
-class _Said:
-    """A server's error body, whatever its shape: one text, the codes in it, the parameter it names."""
+class _ErrorBody:
+    """A server's error body, of any shape: its text, its error codes and the parameter it names."""
 
     text: str
     codes: frozenset[str]
     param: str | None
 
     @classmethod
-    def of(cls, body: object) -> _Said:
+    def of(cls, body: object) -> _ErrorBody:
         if not isinstance(body, Mapping):
             return cls(str(body or "")[:2000], frozenset(), None)
         inner: Mapping[str, Any] = body["error"] if isinstance(body.get("error"), Mapping) else body
@@ -225,35 +229,32 @@ class _Said:
         param = inner.get("param")
         return cls(str(message)[:2000], codes, param if isinstance(param, str) else None)
 
-    def blames(self, name: str) -> bool:
-        """Whether the optional parameter ``name`` is what the server does not take."""
+    def rejects_parameter(self, name: str) -> bool:
+        """Whether the error says that the optional parameter ``name`` is not supported."""
         if _OPTIONAL[name].search(self.text):
             return True
-        # A limit named as the faulty parameter is mostly too large, and dropping it would hide that.
+        # An error about max_tokens usually means that its value is too large; dropping it would hide that.
         return name != "max_tokens" and self.param is not None and self.param.split(".")[0] == name
 
-    def speaks_of(self, pattern: re.Pattern[str]) -> bool:
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the text or one of the codes matches."""
         return bool(pattern.search(self.text)) or any(pattern.search(code) for code in self.codes)
 
 
-# ------------------------------------------------------------------ from headers to seconds
-
-
 def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a reply asks to wait, or None.
+    """Seconds that a reply's headers ask to wait, or None.
 
-    ``retry-after-ms`` and ``retry-after`` are the server's explicit word and come first. Of the
-    ``x-ratelimit-reset*`` headers the largest counts: among the limits that are used up where
-    ``x-ratelimit-remaining*`` says which, else among all.
+    ``retry-after-ms`` and ``retry-after`` take precedence. Otherwise the largest ``x-ratelimit-reset*`` value is
+    used: among the limits whose ``x-ratelimit-remaining*`` is 0 if any is, else among all.
 
     Args:
-        headers: looked up by lower-case name; an httpx ``Headers`` does.
+        headers: looked up by lower-case name, as an httpx ``Headers`` does.
         now: seconds since the epoch.
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        asked = parse_wait(headers.get(name), now)
-        if asked is not None:
-            return asked * scale
+        wait = parse_wait(headers.get(name), now)
+        if wait is not None:
+            return wait * scale
     resets = {
         name: wait
         for name in headers
@@ -268,10 +269,11 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def parse_wait(value: str | None, now: float) -> float | None:
-    """Seconds from ``"30"``, ``"1m30s"``, ``"12ms"``, an HTTP date, an ISO date or an epoch; None if neither.
+    """Parse a duration (``"30"``, ``"1m30s"``, ``"12ms"``), an HTTP date, an ISO date or an epoch into seconds.
 
-    A time that has passed is 0. A number above 10^9 is a moment (seconds, above 10^12 milliseconds, since the
-    epoch), since no server asks to wait for thirty years.
+    Returns:
+        seconds from ``now``; 0 for a time in the past; None if the value has none of these forms. A number above
+        10^9 is read as seconds since the epoch, above 10^12 as milliseconds since the epoch.
     """
     if value is None:
         return None

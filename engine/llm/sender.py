@@ -1,25 +1,23 @@
-"""One request to one endpoint: limits, budget, the wire, the journal, and the only retry loop."""
+"""Sends one request until it is answered or given up: retry loop, limits, budget and journal."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm.budget import Budget
-from engine.llm.cancellation import StopSwitch
-from engine.llm.connection import EndpointLane
-from engine.llm.journal import RequestJournal
+from engine.llm.cancellation import CancelScope
+from engine.llm.connection import EndpointConnection
+from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
     CHAT,
     BadReplyError,
-    Drawn,
+    ChatResponse,
     completions,
     estimate_prompt_tokens,
     most_prompt_tokens,
@@ -27,47 +25,57 @@ from engine.llm.protocol import (
     read_reply,
     request_body,
 )
-from engine.llm.retry import Asked, RetryDecision, RetryPolicy, Verdict, classify_exception
+from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy, classify_exception
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
-_Stored = list[asyncio.Future[Completion] | None]
-"""For each sample of a request: what is done when its completion is stored; None where it did not come."""
 
-_Result = _Stored | RetryDecision
-"""How an attempt ended."""
-
-_UNREADABLE = RetryDecision(Verdict.TRANSIENT, "wrong_schema", "none of the choices can be read")
-
-
-@dataclass
+@dataclass(frozen=True)
 class Sample:
-    """One sample that is being asked for, and the future that everybody who wants it looks at."""
+    """One sample of a request: its index and its journal key."""
 
     index: int
     key: str
-    reply: asyncio.Future[Reply | None]
 
 
 @dataclass
-class Question:
-    """One request on its way: some neighbouring samples, and what its attempts came to so far."""
+class PendingCall:
+    """A request for samples with consecutive indices, and the totals of its attempts so far."""
 
-    lane: EndpointLane
+    connection: EndpointConnection
     endpoint: Endpoint
     request: ChatRequest
-    samples: list[Sample]
-    began: float
+    samples: Sequence[Sample]
+    attempts: int = 0
     failures: int = 0
-    sends: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    spent: tuple[int, int] = (0, 0)
-    """Prompt and completion tokens of the last attempt."""
+    wasted_prompt_tokens: int = 0
+    wasted_completion_tokens: int = 0
+    latency_s: float = 0.0
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The optional parameters that the next attempt sends."""
+        return optional_names(self.request, len(self.samples), self.connection.capabilities)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the endpoint has already answered a request with these parameters."""
+        return self.connection.capabilities.proven >= {CHAT, *self.parameters}
+
+    @property
+    def n_unsupported(self) -> bool:
+        """Whether the call needs ``n`` and the endpoint does not support it."""
+        return len(self.samples) > 1 and "n" in self.connection.capabilities.dropped
+
+    def failed(self, decision: RetryDecision) -> dict[str, Reply]:
+        """The replies of a call that failed permanently."""
+        outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
+        fault = Fault(kind=decision.code, message=decision.message)
+        return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
 
 
 @dataclass
 class Tally:
-    """What was done so far, over all requests of a client."""
+    """Totals over all requests of a client."""
 
     retries: int = 0
     rate_limited: int = 0
@@ -76,19 +84,19 @@ class Tally:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
-    asking: int = 0
+    pending: int = 0
 
 
 class RequestSender:
-    """Sends questions until they are answered or given up. For one event loop.
+    """Sends requests until they are answered or given up. For one event loop.
 
     Args:
-        config_path: the file that a fatal error points at.
-        journal: where replies go before they are used; may be None.
-        retry: how often and how long a request is tried.
-        budget: the ceiling.
-        probe_patience_s: how long others wait for the first request that shows what an endpoint can do.
-        switch: ends every call when an endpoint refuses for good.
+        config_path: API configuration file, named in fatal errors.
+        journal: stores replies before they are used; may be None.
+        retry: how often and for how long a request is retried.
+        budget: limits on tokens and money.
+        probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
+        cancel_scope: cancels every call after a fatal error.
         clock: seconds since the epoch.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -98,262 +106,220 @@ class RequestSender:
         self,
         *,
         config_path: Path,
-        journal: RequestJournal | None,
+        journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,
         probe_patience_s: float,
-        switch: StopSwitch,
+        cancel_scope: CancelScope,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
     ) -> None:
         self.tally = Tally()
         self._config_path, self._journal = config_path, journal
-        self._retry, self._budget, self._switch = retry, budget, switch
+        self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
         self._probe_patience_s = probe_patience_s
         self._clock, self._sleep, self._rng = clock, sleep, rng
 
-    async def ask(self, lane: EndpointLane, endpoint: Endpoint, request: ChatRequest, samples: list[Sample]) -> None:
-        """Send one request for neighbouring samples until it is answered or given up.
+    async def send(self, call: PendingCall) -> dict[str, Reply]:
+        """Send a request until it is answered or given up.
 
-        The samples that it settled have their replies; those that the endpoint left out are still open.
+        Returns:
+            replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
+            none: the caller requests it separately.
         """
-        question = Question(lane, endpoint, request, samples, self._clock())
-        self.tally.asking += 1
+        started = self._clock()
+        self.tally.pending += 1
         try:
-            result = await self._attempt(question)
-            if _to_be_repeated(result):
-                result = await self._repeat(question, result)
+            while True:
+                result = await self._attempt(call)
+                if isinstance(result, ChatResponse):
+                    return await self._store(call, result)
+                if result.parameter == "n":
+                    return {}
+                if not result.retry:
+                    return call.failed(result)
+                wait_s = self._retry.wait_s(result, call.failures, self._rng)
+                if self._retry.exhausted(call.failures, self._clock() - started, wait_s):
+                    return call.failed(result)
+                await self._sleep(wait_s)
         finally:
-            self.tally.asking -= 1
-        if isinstance(result, RetryDecision):
-            _give_up(question, result)
-            return
-        for sample, stored in zip(samples, result, strict=True):
-            if stored is not None:
-                sample.reply.set_result(reply_of(sample.index, await stored))
+            self.tally.pending -= 1
 
-    async def _repeat(self, question: Question, first: _Result) -> _Result:
-        """The retry loop, entered with a first attempt that failed.
-
-        It is built only then: for each request it would cost a tenth of all that a request costs.
-        """
-        known: list[_Result] = [first]
-
-        async def attempt() -> _Result:
-            return known.pop() if known else await self._attempt(question)
-
-        retrying = AsyncRetrying(
-            retry=retry_if_result(_to_be_repeated),
-            wait=lambda state: self._wait_s(question, _last_result(state)),
-            stop=lambda state: self._exhausted(question, state.upcoming_sleep),
-            sleep=self._sleep,
-            retry_error_callback=_last_result,
-        )
-        result: _Result = await retrying(attempt)
-        return result
-
-    def _wait_s(self, question: Question, failed: _Result) -> float:
-        if not isinstance(failed, RetryDecision):
-            raise TypeError("only a failed attempt is waited for")
-        return self._retry.wait_s(failed, question.failures, self._rng)
-
-    def _exhausted(self, question: Question, next_wait_s: float) -> bool:
-        elapsed = self._clock() - question.began
-        return self._retry.exhausted(question.failures, elapsed, next_wait_s)
-
-    async def _attempt(self, question: Question) -> _Result:
-        """One attempt. The first that shows something new about an endpoint goes alone, for a while."""
-        self._switch.check()
-        lane = question.lane
-        if self._is_proven(question):
-            return await self._send(question)
+    async def _attempt(self, call: PendingCall) -> ChatResponse | RetryDecision:
+        """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
+        if call.proven:
+            return await self._send_once(call)
         try:
             async with asyncio.timeout(self._probe_patience_s):
-                await lane.probing.acquire()
-        except TimeoutError:  # a slow model: going on unproven costs a refused request at worst
-            return await self._send(question)
+                await call.connection.probing.acquire()
+        except TimeoutError:  # the probe is slow; sending unproven parameters costs at most a refused request
+            return await self._send_once(call)
         try:
-            if not self._is_proven(question):
-                return await self._send(question)
+            if not call.proven:
+                return await self._send_once(call)
         finally:
-            lane.probing.release()
-        return await self._send(question)
+            call.connection.probing.release()
+        return await self._send_once(call)
 
-    def _is_proven(self, question: Question) -> bool:
-        names = optional_names(question.request, len(question.samples), question.lane.abilities)
-        return question.lane.abilities.proven >= {CHAT, *names}
-
-    async def _send(self, question: Question) -> _Result:
-        """Set money aside, wait for a slot, send once. The slot is free again when this returns."""
-        self._switch.check()
-        lane, endpoint, request = question.lane, question.endpoint, question.request
-        count = len(question.samples)
-        if count > 1 and "n" in lane.abilities.dropped:  # learnt while this one waited
-            return RetryDecision(Verdict.UNSUPPORTED, "n", parameter="n")
-        question.spent = (0, 0)
-        prompt = likely = bound = most = 0
+    async def _send_once(self, call: PendingCall) -> ChatResponse | RetryDecision:
+        """Reserve budget, wait for a slot and send once. Budget and slot are released before this returns."""
+        if call.n_unsupported:  # discovered by another call while this one waited
+            return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
+        connection, endpoint, request = call.connection, call.endpoint, call.request
+        count, max_tokens = len(call.samples), request.sampling.max_tokens
+        expected = 0
         if self._budget.limited or endpoint.tpm is not None:
-            prompt = estimate_prompt_tokens(request)
-            likely = prompt + count * lane.likely_completion(request.sampling.max_tokens)
-        hold = None
+            expected = estimate_prompt_tokens(request) + count * connection.expected_completion_tokens(max_tokens)
+        hold, largest = None, (0, 0)
         if self._budget.limited:
-            most = count * lane.greatest_completion(request.sampling.max_tokens)
-            bound = most_prompt_tokens(request)
-            hold = await self._budget.hold(bound + most, endpoint.cost_usd(bound, most))
+            largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
+            hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
+        used = (0, 0)
         try:
-            ticket = await lane.enter(likely)
+            permit = await connection.acquire(expected)
             try:
-                result = await self._exchange(question)
-                if not (isinstance(result, RetryDecision) or any(question.spent)):
-                    question.spent = (bound, most)  # a reply without usage was not free: what was set aside is gone
+                result = await self._exchange(call)
+                used = (result.prompt_tokens, result.completion_tokens)
+                if isinstance(result, ChatResponse) and not any(used):
+                    used = largest  # a reply without usage is not free: charge what was reserved
                 return result
             finally:
-                lane.leave(ticket, sum(question.spent))
+                connection.release(permit, sum(used))
         finally:
             if hold is not None:
-                self._budget.settle(hold, sum(question.spent), endpoint.cost_usd(*question.spent))
+                self._budget.settle(hold, sum(used), endpoint.cost_usd(*used))
 
-    async def _exchange(self, question: Question) -> _Result:
-        """Send, and read what comes: it is on its way to the journal when this returns, or it is decided on."""
-        self._switch.check()
-        lane, endpoint, request = question.lane, question.endpoint, question.request
-        count, first_index = len(question.samples), question.samples[0].index
-        names = optional_names(request, count, lane.abilities)
-        body = request_body(request, endpoint, names, first_index, count)
+    async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
+        """Post the request, read the reply and update counters and concurrency. The slot is held meanwhile."""
+        self._cancel_scope.check()
+        connection, endpoint = call.connection, call.endpoint
+        count, first_index = len(call.samples), call.samples[0].index
+        names = call.parameters
+        body = request_body(call.request, endpoint, names, first_index, count)
         self.tally.requests_sent += 1
-        self.tally.retries += 1 if question.failures else 0
-        question.sends += 1
+        self.tally.retries += 1 if call.failures else 0
+        call.attempts += 1
         sent_at = self._clock()
+        result: ChatResponse | RetryDecision
         try:
             async with asyncio.timeout(endpoint.timeout_s):
-                # The header tells servers that replay recordings which samples are meant; others ignore it.
-                content = await lane.post(body, {"X-Sample-Index": str(first_index)})
-            drawn = read_reply(content)
-            if not any(drawn.choices[:count]):
-                raise BadReplyError(_UNREADABLE, drawn.prompt_tokens, drawn.completion_tokens)
+                # Servers that replay recordings read the sample index from this header; others ignore it.
+                content = await connection.post(body, {"X-Sample-Index": str(first_index)})
+            result = read_reply(content)
         except BadReplyError as error:
-            self._book(question, error.prompt_tokens, error.completion_tokens)
-            decision = error.decision
+            result = error.decision
         except Exception as error:
-            asked = Asked(names, request.sampling.max_tokens, lane.answered, self._clock())
-            found = classify_exception(error, asked)
-            if found is None:
+            context = RequestContext(names, call.request.sampling.max_tokens, connection.answered, self._clock())
+            decision = classify_exception(error, context)
+            if decision is None:
                 raise
-            decision = found
-        else:
-            return self._store(question, names, drawn, sent_at)
-        return await self._failed(question, decision, sent_at)
+            result = decision
+        if isinstance(result, ChatResponse) and not any(result.choices[:count]):
+            result = _unreadable(result)
+        self._count_usage(call, result)
+        call.latency_s = max(0.0, self._clock() - sent_at)
+        if isinstance(result, RetryDecision):
+            return await self._record_failure(call, result, sent_at)
+        self._record_success(call, names, result)
+        return result
 
-    def _store(self, question: Question, names: frozenset[str], drawn: Drawn, sent_at: float) -> _Stored:
-        """Learn from a good reply and hand its samples to the journal. Nothing here waits."""
-        lane, now = question.lane, self._clock()
-        lane.controller.succeeded(now)
-        if "n" in names and len(drawn.choices) < len(question.samples):
+    def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
+        """Update concurrency, capabilities and length statistics after a reply."""
+        connection = call.connection
+        connection.controller.succeeded(self._clock())
+        if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
-            lane.drop("n")
-        lane.proved({CHAT, *names})
-        lane.measured(drawn.completion_tokens, len(drawn.choices))
-        wasted = Usage(prompt_tokens=question.prompt_tokens, completion_tokens=question.completion_tokens)
-        self._book(question, drawn.prompt_tokens, drawn.completion_tokens)
-        keys = [sample.key for sample in question.samples]
-        made = completions(drawn, question.endpoint, keys, question.sends, max(0.0, now - sent_at), wasted)
-        return [self._keep(completion) if completion else None for completion in made]
+            connection.drop_parameter("n")
+        connection.mark_proven({CHAT, *names})
+        connection.record_lengths(response.completion_tokens, len(response.choices))
 
-    def _keep(self, completion: Completion) -> asyncio.Future[Completion]:
-        if self._journal is not None:
-            return self._journal.put(completion.request_key, completion)
-        kept: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        kept.set_result(completion)
-        return kept
-
-    async def _failed(self, question: Question, decision: RetryDecision, sent_at: float) -> RetryDecision:
-        """Tell everybody whom a failure concerns."""
-        lane, endpoint = question.lane, question.endpoint
+    async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
+        """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
+        connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.without_key(decision.message))
-        if decision.verdict is Verdict.FATAL:
-            raise self._switch.pull(_fatal_error(endpoint, decision, self._config_path))
-        if decision.verdict is Verdict.UNSUPPORTED:
-            lane.drop(decision.parameter)
+        if decision.action is RetryAction.STOP:
+            raise self._cancel_scope.cancel(_fatal_error(endpoint, decision, self._config_path))
+        if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
+            connection.drop_parameter(decision.parameter)
             return decision
-        question.failures += 1
-        if decision.verdict is Verdict.RATE_LIMITED:
+        call.failures += 1
+        call.wasted_prompt_tokens += decision.prompt_tokens
+        call.wasted_completion_tokens += decision.completion_tokens
+        if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
-            lane.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
+            connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
             if decision.wait_s and decision.wait_s <= self._retry.total_s:
-                await lane.pause(decision.wait_s)
-        elif decision.verdict is Verdict.TRANSIENT:
-            lane.controller.server_failed()
+                await connection.pause(decision.wait_s)
+        elif decision.action is RetryAction.RETRY:
+            connection.controller.server_failed()
         return decision
 
-    def _book(self, question: Question, prompt_tokens: int, completion_tokens: int) -> None:
-        """Count what an attempt reported to have taken."""
-        question.spent = (prompt_tokens, completion_tokens)
-        question.prompt_tokens += prompt_tokens
-        question.completion_tokens += completion_tokens
+    def _count_usage(self, call: PendingCall, result: ChatResponse | RetryDecision) -> None:
+        """Add the tokens and the cost of an attempt to the totals."""
         tally = self.tally
-        tally.prompt_tokens += prompt_tokens
-        tally.completion_tokens += completion_tokens
-        cost = question.endpoint.cost_usd(prompt_tokens, completion_tokens)
+        tally.prompt_tokens += result.prompt_tokens
+        tally.completion_tokens += result.completion_tokens
+        cost = call.endpoint.cost_usd(result.prompt_tokens, result.completion_tokens)
         if cost is not None:
             tally.cost_usd = cost + (tally.cost_usd or 0.0)
-        question.lane.add_spent(prompt_tokens + completion_tokens, cost or 0.0)
+        call.connection.record_usage(result.prompt_tokens + result.completion_tokens, cost or 0.0)
 
+    async def _store(self, call: PendingCall, response: ChatResponse) -> dict[str, Reply]:
+        """Store the completions of a reply in the journal, then return them.
 
-# ------------------------------------------------------------------ small pure parts
+        All of them are queued before the first wait, so a caller that is cancelled here loses no reply.
+        """
+        wasted = Usage(prompt_tokens=call.wasted_prompt_tokens, completion_tokens=call.wasted_completion_tokens)
+        keys = [sample.key for sample in call.samples]
+        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, wasted)
+        received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
+        if self._journal is None:
+            return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
+        stored = [(sample, self._journal.put(sample.key, completion)) for sample, completion in received]
+        return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
 
 
 def reply_of(index: int, completion: Completion) -> Reply:
-    """What a completion means. A reply that the provider's filter emptied is the model's fault, not ok."""
+    """The reply for a completion. An empty completion of the provider's content filter is a model fault."""
     if completion.finish_reason == "content_filter" and not completion.text:
-        fault = Fault(kind="content_filter", message="the provider's filter withheld the reply")
+        fault = Fault(kind="content_filter", message="the provider's content filter withheld the reply")
         return Reply(sample_index=index, outcome=Outcome.MODEL_FAULT, completion=completion, fault=fault)
     return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)
 
 
-def _give_up(question: Question, decision: RetryDecision) -> None:
-    if decision.verdict is Verdict.UNSUPPORTED:
-        return  # "n": the samples stay open and are asked for one by one
-    outcome = Outcome.MODEL_FAULT if decision.verdict is Verdict.REJECTED else Outcome.INFRA_FAULT
-    fault = Fault(kind=decision.code, message=decision.message)
-    for sample in question.samples:
-        sample.reply.set_result(Reply(sample_index=sample.index, outcome=outcome, fault=fault))
-
-
-def _to_be_repeated(result: _Result) -> bool:
-    # Without "n" the question is another one, so it is not repeated but split.
-    return isinstance(result, RetryDecision) and result.retry and result.parameter != "n"
-
-
-def _last_result(state: RetryCallState) -> _Result:
-    if state.outcome is None:
-        raise RuntimeError("no attempt was made")
-    result: _Result = state.outcome.result()
-    return result
+def _unreadable(response: ChatResponse) -> RetryDecision:
+    return RetryDecision(
+        RetryAction.RETRY,
+        "wrong_schema",
+        "none of the choices can be read",
+        prompt_tokens=response.prompt_tokens,
+        completion_tokens=response.completion_tokens,
+    )
 
 
 def _fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> FatalEndpointError:
-    """The refusal in words, with the way out. Never the key."""
+    """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
     what, fix = {
         "bad_key": (
-            f"{role}: the endpoint refuses the API key",
+            f"{role}: the endpoint refused the API key",
             f"Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
         ),
         "unknown_model": (
-            f"{role}: the endpoint does not know the model {endpoint.model!r}",
+            f"{role}: the endpoint has no model {endpoint.model!r}",
             f"Check model and base_url of {entry}; GET {endpoint.base_url}/models lists the names.",
         ),
-        "no_credit": (f"{role}: the account has no credit left", f"Top it up, or change {entry}."),
+        "no_credit": (f"{role}: the account has no credit left", f"Add credit, or change {entry}."),
         "max_tokens_too_large": (
-            f"{role}: max_tokens does not fit into the model's context",
-            "Ask for fewer tokens, or serve the model with a longer context.",
+            f"{role}: max_tokens exceeds the model's context length",
+            "Lower max_tokens, or serve the model with a longer context.",
         ),
     }.get(
         decision.code,
         (
-            f"{role}: the endpoint refuses the request ({decision.code})",
-            f"Check base_url, model and extra_body of {entry}; the reply above names what it dislikes.",
+            f"{role}: the endpoint refused the request ({decision.code})",
+            f"Check base_url, model and extra_body of {entry}; the message above says what was refused.",
         ),
     )
     return FatalEndpointError(

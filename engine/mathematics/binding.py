@@ -71,7 +71,7 @@ def bind_rule(
             ``n`` the parts of a cause ``m_over_n``.
 
     Raises:
-        RuleSyntaxError: the bound rule is too large.
+        FormulaSyntaxError: the bound rule is too large.
     """
     binder = _Binder(rule, effect, causes, variables, lowest_terms)
     left, right = binder.left, binder.right

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.tree import Apply, Name, Node, Number, RuleSyntaxError
+from engine.mathematics.tree import Apply, FormulaSyntaxError, Name, Node, Number
 from engine.records import Scaffold
 
 Dimension = Mapping[str, Fraction]
@@ -20,7 +20,7 @@ _KEEP = frozenset({"neg", "abs", "floor", "ceil", "round", "if"})
 _SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
 _PURE_ONLY = frozenset(
     (
-        *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         *("exp", "ln", "log", "log2", "log10", "factorial", "binomial", "permutations"),
     )
 )
@@ -64,7 +64,7 @@ def dimension_checks(
                     dimensions[name] = None  # an equation solved for its effect: not carried through
                     continue
                 dimensions[name] = dimension_of_tree(rule.right, dimensions.get)
-            except RuleSyntaxError:
+            except FormulaSyntaxError:
                 dimensions[name] = None
             except DimensionMismatchError:
                 dimensions[name] = None

@@ -13,8 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from engine.mathematics.formula_values import Evaluator, TooLargeError, UndefinedError, exact_value
-from engine.mathematics.formulas import Node, symbols_of, uses
+from engine.mathematics.evaluation import exact_value
+from engine.mathematics.high_precision import CONSTANTS, HighPrecision
+from engine.mathematics.parser import parse_expression
+from engine.mathematics.tokens import COMPARISONS, Dialect
+from engine.mathematics.tree import FormulaSyntaxError, Node
+from engine.mathematics.values import FormulaValueError
 
 _SEED = 20240601
 _DIGITS, _MORE_DIGITS = 50, 150
@@ -24,6 +28,19 @@ _ENOUGH = 3
 _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
 
 
+def read_formula(text: str) -> Node:
+    """Read the formula of an answer. Raises FormulaSyntaxError, also for relations."""
+    node = parse_expression(text, Dialect.ANSWER)
+    if node.functions & set(COMPARISONS.values()):
+        raise FormulaSyntaxError("comparison", "a comparison is no formula")
+    return node
+
+
+def symbols_of(node: Node) -> frozenset[str]:
+    """The variables of a formula: its names without the constants."""
+    return node.names - CONSTANTS
+
+
 def same_formula(answer: Node, truth: Node) -> bool:
     """Whether two formulas have the same value wherever both are real (or everywhere, with i in them).
 
@@ -31,13 +48,10 @@ def same_formula(answer: Node, truth: Node) -> bool:
     """
     if answer == truth:
         return True
-    try:
-        left, right = exact_value(answer), exact_value(truth)
-    except (TooLargeError, UndefinedError):
-        return False
+    left, right = exact_value(answer), exact_value(truth)
     if left is not None and right is not None:
         return left == right
-    bases = (None, 10) if uses(answer, "log") or uses(truth, "log") else (None,)
+    bases = (None, 10) if "log" in answer.functions | truth.functions else (None,)
     return any(_same(answer, truth, base) for base in bases)
 
 
@@ -56,7 +70,7 @@ def same_zeros(answer: Node, truth: Node) -> int:
     for point in _points(names):
         try:
             above, below = evaluator.value(answer, point), evaluator.value(truth, point)
-        except (TooLargeError, UndefinedError):
+        except FormulaValueError:
             continue
         if not above and not below:
             continue
@@ -77,13 +91,13 @@ def constant_value(node: Node) -> Fraction | None:
     """The value of a real constant to 50 digits, or None (symbols, complex, infinite, undefined, too large)."""
     if symbols_of(node):
         return None
+    exact = exact_value(node)
+    if exact is not None:
+        return exact
+    evaluator = _evaluator(_DIGITS, None)
     try:
-        exact = exact_value(node)
-        if exact is not None:
-            return exact
-        evaluator = _evaluator(_DIGITS, None)
         value = evaluator.value(node, {})
-    except (TooLargeError, UndefinedError):
+    except FormulaValueError:
         return None
     context = evaluator.context
     if not context.isfinite(value) or abs(context.im(value)) > abs(value) * _SAME:
@@ -92,8 +106,8 @@ def constant_value(node: Node) -> Fraction | None:
 
 
 @lru_cache(maxsize=8)
-def _evaluator(digits: int, log_base: int | None) -> Evaluator:
-    return Evaluator(digits, log_base)
+def _evaluator(digits: int, log_base: int | None) -> HighPrecision:
+    return HighPrecision(digits, log_base)
 
 
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
@@ -101,7 +115,7 @@ def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
     if not names:
         seen = _compare({}, answer, truth, log_base, (_DIGITS, _MORE_DIGITS))
         return seen is not None and seen.agree
-    is_complex = uses(answer, "const", "i") or uses(truth, "const", "i")
+    is_complex = "i" in answer.names | truth.names
     real: list[bool] = []
     other: list[bool] = []
     for point in _points(names):
@@ -129,7 +143,7 @@ def _compare(
         context = evaluator.context
         try:
             left, right = evaluator.value(answer, point), evaluator.value(truth, point)
-        except (TooLargeError, UndefinedError):
+        except FormulaValueError:
             return None
         if not context.isfinite(left) or not context.isfinite(right):
             return _Comparison(bool(left == right), True)

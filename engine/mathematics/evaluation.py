@@ -1,21 +1,35 @@
-"""The value of a rule's tree: exact integers and fractions as long as possible, floats where not.
+"""The value of a formula's tree.
 
-Every operation is paid from a budget before it is done, so that no rule can hold a process.
+``Evaluator`` walks a tree; its subclasses say what numbers are. ``evaluate`` works with exact integers and fractions
+as long as possible and with floats where not; ``exact_value`` with exact numbers alone; ``high_precision`` with many
+digits and complex numbers. Every operation is charged to a budget before it is done, so that the cost is bounded.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
 from engine.mathematics.functions import OPERATIONS, positive
 from engine.mathematics.tree import Apply, Name, Node, Number, Series
-from engine.mathematics.values import Value, WorkBudget, agree, as_whole, bits_of, canonical, checked, fail
+from engine.mathematics.values import (
+    FormulaValueError,
+    Value,
+    WorkBudget,
+    agree,
+    as_whole,
+    bits_of,
+    canonical,
+    checked,
+    fail,
+)
 
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
 _MODULAR_BITS = 4096
-_ANGLE_FUNCTIONS = frozenset({"sin", "cos", "tan"})
+_ANGLE_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 _COMPARE: dict[str, Callable[[Value, Value, bool], bool]] = {
     "lt": lambda left, right, same: left < right and not same,
     "le": lambda left, right, same: left < right or same,
@@ -37,23 +51,34 @@ def evaluate(
 
     Args:
         node: the tree.
-        values: numbers by name; they come before ``pi`` and ``e``.
+        values: numbers by name; they have priority over ``pi`` and ``e``.
         budget: shared by all that is evaluated for one scaffold; a fresh one where None.
-        logarithm: what ``log`` of one argument means.
+        logarithm: the meaning of ``log`` of one argument.
 
     Raises:
-        RuleEvaluationError: there is no value; ``kind`` says why.
+        FormulaValueError: there is no value; ``kind`` says why.
     """
-    return _Evaluation(values, budget or WorkBudget(), logarithm).value(node)
+    value: Value = _MachineEvaluator(values, budget or WorkBudget(), logarithm).value(node)
+    return value
 
 
 def evaluate_rule(node: Node, values: Mapping[str, Value], budget: WorkBudget | None = None) -> Value:
-    """As ``evaluate``; but where ``log`` could be base e or base 10 and it matters, there is no value."""
+    """As ``evaluate``; but where ``log`` could be base e or base 10 and the values differ, there is no value."""
     budget = budget or WorkBudget()
     value = evaluate(node, values, budget)
     if _has_bare_log(node) and not agree(value, evaluate(node, values, budget, logarithm=math.log10)):
         fail("ambiguous_log", "log without a base could be natural or decimal, and the value differs")
     return value
+
+
+def exact_value(node: Node) -> Fraction | None:
+    """The rational number that a formula without names is; None where it is not one, or is too large."""
+    if node.names:
+        return None
+    try:
+        return Fraction(_ExactEvaluator({}, WorkBudget(), math.log).value(node))
+    except FormulaValueError:
+        return None
 
 
 def _has_bare_log(node: Node) -> bool:
@@ -63,20 +88,87 @@ def _has_bare_log(node: Node) -> bool:
     return isinstance(node, Series) and any(_has_bare_log(part) for part in (node.body, node.first, node.last))
 
 
-class _Evaluation:
-    def __init__(self, values: Mapping[str, Value], budget: WorkBudget, logarithm: Callable[[float], float]) -> None:
+class Evaluator(ABC):
+    """Walks a tree. Numbers are whatever ``named``, ``number`` and ``applied`` return.
+
+    Args:
+        values: the numbers of variables.
+        budget: what the walk may cost.
+    """
+
+    def __init__(self, values: Mapping[str, Any], budget: WorkBudget) -> None:
         self._values = dict(values)
         self._budget = budget
-        self._logarithm = logarithm
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: Node) -> Any:
+        """The value of a tree. Raises FormulaValueError."""
         self._budget.charge(1)
         if isinstance(node, Number):
-            return node.value
+            return self.number(node.value)
         if isinstance(node, Name):
-            return self._named(node.name)
+            return self.named(node.name)
         if isinstance(node, Series):
             return self._series(node)
+        return self.application(node)
+
+    @abstractmethod
+    def number(self, value: Value) -> Any:
+        """A number that is written in the formula."""
+
+    @abstractmethod
+    def named(self, name: str) -> Any:
+        """The value of a variable or a constant."""
+
+    @abstractmethod
+    def applied(self, function: str, arguments: list[Any]) -> Any:
+        """The value of a function."""
+
+    @abstractmethod
+    def whole(self, value: Any) -> int:
+        """The integer that a value is."""
+
+    def application(self, node: Apply) -> Any:
+        """The value of a function at the values of its arguments."""
+        return self.applied(node.function, [self.value(argument) for argument in node.arguments])
+
+    def _series(self, node: Series) -> Any:
+        first, last = self.whole(self.value(node.first)), self.whole(self.value(node.last))
+        self._budget.charge_terms(max(0, last - first + 1))
+        outer = self._values.get(node.index)
+        total = self.number(0 if node.function == "sum" else 1)
+        function = "add" if node.function == "sum" else "mul"
+        try:
+            for index in range(first, last + 1):
+                self._values[node.index] = index
+                total = self.applied(function, [total, self.value(node.body)])
+        finally:
+            if outer is None:
+                self._values.pop(node.index, None)
+            else:
+                self._values[node.index] = outer
+        return total
+
+
+class _MachineEvaluator(Evaluator):
+    """Exact integers and fractions, and floats where there is no exact value."""
+
+    def __init__(self, values: Mapping[str, Value], budget: WorkBudget, logarithm: Callable[[float], float]) -> None:
+        super().__init__(values, budget)
+        self._logarithm = logarithm
+
+    def number(self, value: Value) -> Value:
+        return value
+
+    def whole(self, value: Value) -> int:
+        return as_whole(value)
+
+    def named(self, name: str) -> Value:
+        value = self._values.get(name)
+        if value is None:
+            value = CONSTANTS.get(name)
+        return fail("unknown_name", f"{name} has no value") if value is None else value
+
+    def application(self, node: Apply) -> Value:
         if node.function == "if":
             return self._choice(node)
         if node.function == "mod" and len(node.arguments) == 2:
@@ -86,15 +178,9 @@ class _Evaluation:
         arguments = [self.value(argument) for argument in node.arguments]
         if node.function in _ANGLE_FUNCTIONS and len(arguments) == 1:
             self._guard_angle(node, arguments[0])
-        return self._applied(node.function, arguments)
+        return self.applied(node.function, arguments)
 
-    def _named(self, name: str) -> Value:
-        value = self._values.get(name)
-        if value is None:
-            value = CONSTANTS.get(name)
-        return fail("unknown_name", f"{name} has no value") if value is None else value
-
-    def _applied(self, function: str, arguments: list[Value]) -> Value:
+    def applied(self, function: str, arguments: list[Value]) -> Value:
         bits = max(map(bits_of, arguments), default=0)
         if bits > 64:  # products cost by length; what needs a gcd costs by its square
             exact = function in ("mul", "add", "neg", "abs")
@@ -125,24 +211,8 @@ class _Evaluation:
             fail("domain", "if needs a comparison")
         left, right = (self.value(side) for side in test.arguments)
         same = agree(left, right)
-        return self.value(then if _COMPARE[test.function](left, right, same) else otherwise)
-
-    def _series(self, node: Series) -> Value:
-        first, last = as_whole(self.value(node.first)), as_whole(self.value(node.last))
-        self._budget.charge_terms(max(0, last - first + 1))
-        outer = self._values.get(node.index)
-        total: Value = 0 if node.function == "sum" else 1
-        function = "add" if node.function == "sum" else "mul"
-        try:
-            for index in range(first, last + 1):
-                self._values[node.index] = index
-                total = self._applied(function, [total, self.value(node.body)])
-        finally:
-            if outer is None:
-                self._values.pop(node.index, None)
-            else:
-                self._values[node.index] = outer
-        return total
+        value: Value = self.value(then if _COMPARE[test.function](left, right, same) else otherwise)
+        return value
 
     def _modular_power(self, node: Apply) -> int | None:
         """``a^b mod m`` without the power itself, where all three are integers; else None."""
@@ -158,7 +228,15 @@ class _Evaluation:
         return pow(base, exponent, modulus)
 
     def _guard_angle(self, node: Apply, value: Value) -> None:
-        """``sin(30)`` and ``sin(theta)`` with theta = 30 are degrees to many: refused, not guessed."""
+        """``sin(30)`` and ``sin(theta)`` with theta = 30 are degrees to many authors: refused, not guessed."""
         turns = not isinstance(value, float) and not -6.2832 < value < 6.2832
         if turns and len(node.names) <= 1:
             fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
+
+
+class _ExactEvaluator(_MachineEvaluator):
+    """As above, but a float anywhere ends the evaluation: it could be rounded to a wrong integer later."""
+
+    def applied(self, function: str, arguments: list[Value]) -> Value:
+        value = super().applied(function, arguments)
+        return fail("inexact", f"{function} has no exact value") if isinstance(value, float) else value

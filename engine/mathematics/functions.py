@@ -39,7 +39,7 @@ def _root(value: int, degree: int) -> int | None:
 
 
 def positive(value: Value) -> float:
-    """The float of a positive value. Raises RuleEvaluationError (``domain``): it is an argument of a log."""
+    """The float of a positive value. Raises FormulaValueError (``domain``): it is an argument of a log."""
     number = as_float(value)
     if number <= 0:
         fail("domain", "a logarithm of a number that is not positive")
@@ -233,6 +233,9 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "sin": (1, 1, _at_zero(math.sin, 0)),
     "cos": (1, 1, _at_zero(math.cos, 1)),
     "tan": (1, 1, _at_zero(math.tan, 0)),
+    "cot": (1, 1, _real(lambda value: 1 / math.tan(value))),
+    "sec": (1, 1, _real(lambda value: 1 / math.cos(value))),
+    "csc": (1, 1, _real(lambda value: 1 / math.sin(value))),
     "asin": (1, 1, _at_zero(math.asin, 0)),
     "acos": (1, 1, _real(math.acos)),
     "atan": (1, 1, _atan),

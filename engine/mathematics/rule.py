@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.mathematics.expressions import parse_expression, parse_sides
+from engine.mathematics.parser import parse_expression, parse_sides
 from engine.mathematics.tokens import MAX_CHARACTERS
-from engine.mathematics.tree import Apply, Node, RuleSyntaxError, substitute
+from engine.mathematics.tree import Apply, FormulaSyntaxError, Node, substitute
 
 _MAX_SPOKEN_DEPTH = 3
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -43,12 +43,12 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
         causes: the declared causes; "the simplified fraction" is the only one, where there is one.
 
     Raises:
-        RuleSyntaxError: the text cannot be read, or can be read in two ways.
+        FormulaSyntaxError: the text cannot be read, or can be read in two ways.
     """
     found = _read(text, effect, causes[0] if len(causes) == 1 else "")
     if isinstance(found, Rule):
         return found
-    raise RuleSyntaxError(*found)
+    raise FormulaSyntaxError(*found)
 
 
 # Rollouts of one group repeat each other's rules, and each rule is asked for by several measurements.
@@ -56,13 +56,13 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
 def _read(text: str, effect: str, only_cause: str) -> Rule | tuple[str, str]:
     try:
         return _rule(text, effect, only_cause)
-    except RuleSyntaxError as error:
+    except FormulaSyntaxError as error:
         return error.kind, error.what
 
 
 def _rule(text: str, effect: str, only_cause: str) -> Rule:
     if len(text) > MAX_CHARACTERS:
-        raise RuleSyntaxError("too_large", f"a rule is longer than {MAX_CHARACTERS} characters")
+        raise FormulaSyntaxError("too_large", f"a rule is longer than {MAX_CHARACTERS} characters")
     text = " ".join(text.split()).strip("$ ").rstrip(".; ")
     text, assumptions = _condition(text, effect)
     text, *clauses = re.split(r",? (?:where|with) ", text, maxsplit=1)
@@ -75,7 +75,7 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
         sides = list(sides[0].arguments)
     if any(isinstance(side, Apply) and side.function in _COMPARISONS for side in sides):
-        raise RuleSyntaxError("comparison", "a comparison gives no value")
+        raise FormulaSyntaxError("comparison", "a comparison gives no value")
     if local:
         # Twice, so that a clause may use a later one; what then is left stays unknown.
         sides = [substitute(substitute(side, local), local) for side in sides]
@@ -110,7 +110,7 @@ def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: 
         return
     name, equals, expression = clause.partition("=")
     if not equals or not re.fullmatch(r"[^\W\d]\w*", name.strip()):
-        raise RuleSyntaxError("prose", f"cannot read the condition {clause[:40]!r}")
+        raise FormulaSyntaxError("prose", f"cannot read the condition {clause[:40]!r}")
     local[name.strip()] = parse_expression(_spoken(expression.strip(), ""))
 
 
@@ -176,7 +176,7 @@ def _spoken(text: str, only_cause: str, depth: int = 0) -> str:
     if not _SPEAKS.search(text):
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
     if depth >= _MAX_SPOKEN_DEPTH:
-        raise RuleSyntaxError("prose", "phrases stand in phrases too deep")
+        raise FormulaSyntaxError("prose", "phrases stand in phrases too deep")
     listed = _LISTS.fullmatch(text)
     if listed and not re.match(r"sum of (?:the )?numerator", text, re.IGNORECASE):
         items = [_spoken(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]

@@ -15,7 +15,7 @@ from engine.mathematics.evaluation import evaluate
 from engine.mathematics.tree import Apply, Name, Node, apply
 from engine.mathematics.values import (
     MAX_ANSWER_BITS,
-    RuleEvaluationError,
+    FormulaValueError,
     Value,
     WorkBudget,
     agree,
@@ -32,7 +32,7 @@ _CPU_LIMIT_S = 2.0
 _WALL_LIMIT_S = 20.0
 
 
-class EquationError(RuleEvaluationError):
+class EquationError(FormulaValueError):
     """An equation has no single solution: ``no_solution``, ``ambiguous``, ``unsolved``, ``solver_timeout``."""
 
 
@@ -69,7 +69,7 @@ def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None =
 
     Raises:
         EquationError: no solution, several, or none that could be found.
-        RuleEvaluationError: a number is too large on the way.
+        FormulaValueError: a number is too large on the way.
     """
     try:
         return _single_solution(equation, solver, budget or WorkBudget())
@@ -108,7 +108,7 @@ def _holds(equation: Equation, value: Value, budget: WorkBudget) -> bool:
     try:
         left = evaluate(equation.left, values, budget)
         right = evaluate(equation.right, values, budget)
-    except RuleEvaluationError as error:
+    except FormulaValueError as error:
         if error.kind == "too_large":
             raise
         return False

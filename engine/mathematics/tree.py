@@ -12,8 +12,8 @@ MAX_NESTING = 40
 MAX_NODES = 2000
 
 
-class RuleSyntaxError(ScaffoldError, ValueError):
-    """A rule's text is not an expression. ``kind``: ``syntax``, ``prose``, ``ambiguous``, ``too_large``."""
+class FormulaSyntaxError(ScaffoldError, ValueError):
+    """A text is not a formula. ``kind``: ``syntax``, ``prose``, ``ambiguous``, ``too_large``."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
@@ -88,12 +88,12 @@ def _measure(children: tuple[Node, ...]) -> tuple[int, int]:
         size += child.size
         depth = max(depth, child.depth)
     if size > MAX_NODES or depth >= MAX_NESTING:
-        raise RuleSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
+        raise FormulaSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
     return size, depth + 1
 
 
 def apply(function: str, *arguments: Node) -> Apply:
-    """A node, its size and depth checked. Raises RuleSyntaxError (``too_large``)."""
+    """A node, its size and depth checked. Raises FormulaSyntaxError (``too_large``)."""
     size, depth = _measure(arguments)
     names = _NO_NAMES.union(*[argument.names for argument in arguments])
     functions = frozenset((function,)).union(*[argument.functions for argument in arguments])
@@ -101,7 +101,7 @@ def apply(function: str, *arguments: Node) -> Apply:
 
 
 def series(function: str, body: Node, index: str, first: Node, last: Node) -> Series:
-    """A sum or product node, its size and depth checked. Raises RuleSyntaxError (``too_large``)."""
+    """A sum or product node, its size and depth checked. Raises FormulaSyntaxError (``too_large``)."""
     size, depth = _measure((body, first, last))
     names = (body.names - {index}) | first.names | last.names
     functions = body.functions | first.functions | last.functions
@@ -109,7 +109,7 @@ def series(function: str, body: Node, index: str, first: Node, last: Node) -> Se
 
 
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
-    """The tree with names replaced by trees. Raises RuleSyntaxError where it grows too large."""
+    """The tree with names replaced by trees. Raises FormulaSyntaxError where it grows too large."""
     match node:
         case Number():
             return node

@@ -19,6 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from engine.mathematics.notation import clean
 from engine.mathematics.numerals import Numeral, numeral_prefix, physics_tolerance
 from engine.mathematics.unit_text import Powers, read_unit
 
@@ -105,8 +106,6 @@ def dimension_of(text: str) -> dict[str, float] | None:
     Returns:
         powers of pint's base dimensions, {} for a pure number (angles too), None for text that is neither.
     """
-    from engine.answers.final_answer import clean
-
     cleaned = clean(text)
     if not cleaned:
         return None
@@ -119,13 +118,13 @@ def dimension_of(text: str) -> dict[str, float] | None:
     return dict(_dimensions(unit))
 
 
-def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "physics") -> bool:
+def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:
     """Whether a quantity is the true one, compared in the truth's unit.
 
     Args:
         answer, truth: with numbers (a formula was evaluated by the caller and put in their place).
         rel_tol: replaces the tolerance that the truth's significant figures give (``physics_tolerance``).
-        tolerance_of: ``physics``, or ``exact`` for mathematics: only float noise is granted.
+        tolerance_of: ``measured``, or ``exact``, which grants only float noise.
 
     Returns:
         False also where dimensions differ, a unit is missing, or the directions named are different ones.
@@ -139,7 +138,7 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     if converted is None:
         return False
     tolerance = Fraction(0)
-    if tolerance_of == "physics" or rel_tol is not None:
+    if tolerance_of == "measured" or rel_tol is not None:
         tolerance = physics_tolerance(truth.number, rel_tol)
     noise = _NOISE * abs(truth.number.value)
     if answer.unit != truth.unit and any(name in _STEPS for name, _ in (*answer.unit, *truth.unit)):

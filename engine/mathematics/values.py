@@ -21,7 +21,7 @@ _SNAP = 1e-9
 _MAX_DENOMINATOR = 10_000
 
 
-class RuleEvaluationError(ScaffoldError, ArithmeticError):
+class FormulaValueError(ScaffoldError, ArithmeticError):
     """A rule has no value.
 
     ``kind``: ``unknown_name``, ``unknown_function``, ``arity``, ``too_large``, ``division_by_zero``,
@@ -41,7 +41,7 @@ class WorkBudget:
     terms: int = 100_000
 
     def charge(self, units: int) -> None:
-        """Pay before working. Raises RuleEvaluationError (``too_large``) when the budget is used up."""
+        """Pay before working. Raises FormulaValueError (``too_large``) when the budget is used up."""
         self.units -= units
         if self.units < 0:
             fail("too_large", "the rules take more work than is allowed")
@@ -90,7 +90,7 @@ def as_rational(value: Value) -> int | Fraction:
     """The fraction that a float stands for, where one with a small denominator is within its rounding noise.
 
     Raises:
-        RuleEvaluationError: ``not_rational``.
+        FormulaValueError: ``not_rational``.
     """
     if not isinstance(value, float):
         return value
@@ -101,8 +101,8 @@ def as_rational(value: Value) -> int | Fraction:
 
 
 def fail(kind: str, message: str) -> NoReturn:
-    """Raise RuleEvaluationError."""
-    raise RuleEvaluationError(kind, message)
+    """Raise FormulaValueError."""
+    raise FormulaValueError(kind, message)
 
 
 def bits_of(value: Value) -> int:

@@ -1,21 +1,81 @@
-"""The JSON object that a reply was asked for, found in whatever stands around it."""
+"""Finds JSON objects in a model's reply: between prose, in code fences, several in one text."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.reading.loose_json import Mended, TooDeepError, plain, read_object, segments
+from engine.reading.loose_json import RepairLog, TooDeepError, end_of_string, plain, read_object
 from engine.records import Fault
 
 _MAX_TEXT = 200_000
 _MAX_PARTS = 10_000
-_MAX_ATTEMPTS = 6
+_MAX_PARSED = 6
+"""At most this many objects of a text are parsed, from its end."""
+_MAX_UNCLOSED = 4
+_MAX_OBJECTS = 2000
+_MAX_OPEN = 200
+
+# An object starts with a key, a comment or its closing brace; the braces of {1, 2, 3} and \frac{a}{b} do not match.
+_START = re.compile(r"\{(?=\s*(?:[\"'}]|[A-Za-z_]\w*\s*:|//|#|/\*))")
+_OUTSIDE = re.compile(r"[\"'{}\[\]]|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_OPENS_STRING = frozenset("{[,:(\"'")
+
+
+@dataclass(frozen=True)
+class FoundObject:
+    """An object in a text: its place, and its value or the error of parsing it."""
+
+    start: int
+    end: int
+    repairs: RepairLog
+    value: Any = None
+    error: ValueError | None = None
+
+
+@dataclass(frozen=True)
+class ObjectSearch:
+    """The outermost objects of a text. Iterating parses those that contain one of the keys, the last one first.
+
+    Args:
+        text: the text.
+        keys: an object is parsed only if its text contains one of them.
+    """
+
+    text: str
+    keys: Collection[str]
+    spans: list[tuple[int, int]]
+    unclosed: bool
+    """Whether the text contains an object that is not closed."""
+
+    @classmethod
+    def of(cls, text: str, keys: Collection[str]) -> ObjectSearch:
+        """Find the objects of a text."""
+        spans, unclosed = _object_spans(text)
+        return cls(text, keys, spans, unclosed)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether an object is not closed and one of the keys occurs in the text."""
+        return self.unclosed and any(key in self.text for key in self.keys)
+
+    def __iter__(self) -> Iterator[FoundObject]:
+        likely = [(start, end) for start, end in self.spans if any(key in self.text[start:end] for key in self.keys)]
+        for start, end in reversed(likely[-_MAX_PARSED:]):
+            repairs = RepairLog()
+            try:
+                value = read_object(self.text[start:end], repairs)
+            except ValueError as error:
+                yield FoundObject(start, end, repairs, error=error)
+            else:
+                yield FoundObject(start, end, repairs, value)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The object and what was mended in it, or the fault: ``no_json``, ``cut_off``, ``schema``."""
+    """The object and its repairs, or the fault: ``no_json``, ``cut_off``, ``schema``."""
 
     value: dict[str, Any] | None
     repairs: list[str] = field(default_factory=list)
@@ -26,22 +86,74 @@ def read_json_object(text: str, required: str) -> Reading:
     """Read the last object of a text that has the key ``required``. Never raises; bounded in time.
 
     Args:
-        text: a reply; of one above 200,000 characters the end is read.
+        text: a reply; only the last 200,000 characters are read.
         required: the key that the object must have.
     """
-    text = text[-_MAX_TEXT:].rpartition("</think>")[2]
-    places, left_open = segments(text)
-    likely = [place for place in places if required in text[place[0] : place[1]]]
-    for start, end in reversed(likely[-_MAX_ATTEMPTS:]):
-        mended = Mended()
-        try:
-            value = read_object(text[start:end], mended)
-            if isinstance(value, dict) and required in value:
-                return Reading(plain(value, mended, _MAX_PARTS), mended.codes)
-        except (TooDeepError, ValueError):
-            continue
-    if left_open and required in text:
+    search = ObjectSearch.of(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
+    unreadable = False
+    for found in search:
+        unreadable = True
+        if isinstance(found.value, dict) and required in found.value:
+            try:
+                return Reading(plain(found.value, found.repairs, _MAX_PARTS), found.repairs.codes)
+            except TooDeepError:
+                continue
+    if search.cut_off:
         return Reading(None, fault=Fault(kind="cut_off", message="the object is not closed"))
-    if likely:
+    if unreadable:
         return Reading(None, fault=Fault(kind="schema", message=f"no readable object has the key {required}"))
     return Reading(None, fault=Fault(kind="no_json", message=f"no JSON object with the key {required}"))
+
+
+def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
+    """The spans of the outermost objects, and whether an object is not closed."""
+    spans: list[tuple[int, int]] = []
+    unclosed = 0
+    position = 0
+    while len(spans) < _MAX_OBJECTS:
+        match = _START.search(text, position)
+        if match is None:
+            break
+        end = _end_of_object(text, match.start())
+        if end is None:
+            unclosed += 1
+            if unclosed > _MAX_UNCLOSED:
+                break
+            position = match.start() + 1
+        else:
+            spans.append((match.start(), end))
+            position = end
+    return spans, unclosed > 0
+
+
+def _end_of_object(text: str, start: int) -> int | None:
+    """The end of the object that starts there; None if it is not closed or nested too deeply."""
+    depth = 0
+    position = start
+    while match := _OUTSIDE.search(text, position):
+        token = match[0]
+        position = match.end()
+        if token in ("{", "["):
+            depth += 1
+            if depth > _MAX_OPEN:
+                return None
+        elif token in ("}", "]"):
+            depth -= 1
+            if depth <= 0:
+                return position
+        elif token in ("'", '"') and _opens_string(text, match.start()):
+            close = end_of_string(text, position, token)
+            if close is None:
+                return None
+            position = close
+    return None
+
+
+def _opens_string(text: str, position: int) -> bool:
+    """Whether a quote opens a string. An apostrophe inside a word does not."""
+    before = position - 1
+    while before >= 0 and text[before] in " \t\r\n":
+        before -= 1
+        if position - before > 200:
+            return True
+    return text[position] == '"' or before < 0 or text[before] in _OPENS_STRING

@@ -1,7 +1,7 @@
-"""Objects in a model's text: JSON as it should be, and the ways in which models miss it.
+"""Tolerant JSON parser for the text of one object.
 
-Reads fences, prose around, several objects, trailing commas, comments, Python literals, bare expressions,
-LaTeX backslashes and raw line breaks. Linear in the text, bounded in depth; never evaluates anything.
+Accepts trailing commas, missing commas, comments, Python literals, unquoted text, LaTeX backslashes and raw line
+breaks. Linear in the length of the text, bounded in depth; evaluates nothing. Each repair is recorded.
 """
 
 from __future__ import annotations
@@ -17,121 +17,57 @@ from engine.reading.python_syntax import literal
 
 MAX_DEPTH = 24
 MAX_INTEGER_BITS = 12_000
-_MAX_RESTARTS = 4
-_MAX_SEGMENTS = 2000
-_MAX_OPEN = 200
 
-# An object starts with a key or ends at once; the braces of {1, 2, 3} and \frac{a}{b} do not.
-_START = re.compile(r"\{(?=\s*(?:[\"'}]|[A-Za-z_]\w*\s*:|//|#|/\*))")
 _CLOSE = {
-    # A quote ends a string where JSON may go on behind it, so a stray quote inside does not.
+    # A quote closes a string only if valid JSON may follow it, so a stray quote inside a string does not.
     quote: re.compile(rf"\\.|{quote}(?=\s*(?:[,:\]}})]|//|#|/\*|$))", re.DOTALL)
     for quote in ("'", '"')
 }
-_OUTSIDE = re.compile(r"[\"'{}\[\]]|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_OPENS_STRING = frozenset("{[,:(\"'")
 
 
 @dataclass
-class Mended:
-    """Codes of what was mended, each once, in the order of mending."""
+class RepairLog:
+    """Codes of the repairs, each once, in the order of the repairs."""
 
     codes: list[str] = field(default_factory=list)
 
     def note(self, code: str) -> None:
-        """Record a mend."""
+        """Record a repair."""
         if code not in self.codes:
             self.codes.append(code)
 
 
 class TooDeepError(ValueError):
-    """A value is nested deeper or holds more parts than any scaffold."""
+    """A value is nested too deeply or has too many parts."""
 
 
-def segments(text: str) -> tuple[list[tuple[int, int]], bool]:
-    """The places of the outermost objects in a text, and whether one was left open at its end."""
-    found: list[tuple[int, int]] = []
-    restarts = 0
-    position = 0
-    while len(found) < _MAX_SEGMENTS:
-        match = _START.search(text, position)
-        if match is None:
-            break
-        end = _end_of_object(text, match.start())
-        if end is None:
-            restarts += 1
-            if restarts > _MAX_RESTARTS:
-                break
-            position = match.start() + 1
-        else:
-            found.append((match.start(), end))
-            position = end
-    return found, restarts > 0
-
-
-def _end_of_object(text: str, start: int) -> int | None:
-    """Where the object that starts there ends; None where it is not closed, or nested too deep to be one."""
-    depth = 0
-    position = start
-    while match := _OUTSIDE.search(text, position):
-        token = match[0]
-        position = match.end()
-        if token in ("{", "["):
-            depth += 1
-            if depth > _MAX_OPEN:
-                return None
-        elif token in ("}", "]"):
-            depth -= 1
-            if depth <= 0:
-                return position
-        elif token in ("'", '"') and _opens_string(text, match.start()):
-            close = _end_of_string(text, position, token)
-            if close is None:
-                return None
-            position = close
-    return None
-
-
-def _opens_string(text: str, position: int) -> bool:
-    """Whether a quote stands where a string may start: an apostrophe in a bare word does not."""
-    before = position - 1
-    while before >= 0 and text[before] in " \t\r\n":
-        before -= 1
-        if position - before > 200:
-            return True
-    return text[position] == '"' or before < 0 or text[before] in _OPENS_STRING
-
-
-def _end_of_string(text: str, position: int, quote: str) -> int | None:
-    """The place behind the closing quote; None where there is none."""
+def end_of_string(text: str, position: int, quote: str) -> int | None:
+    """The position after the closing quote of the string whose content starts at ``position``; None if unclosed."""
     for match in _CLOSE[quote].finditer(text, position):
         if match[0] == quote:
             return match.end()
     return None
 
 
-# ------------------------------------------------------------------ one object
-
-
-def read_object(text: str, mended: Mended) -> Any:
-    """The value that a text of one object stands for.
+def read_object(text: str, repairs: RepairLog) -> Any:
+    """Parse the text of one object.
 
     Args:
         text: from the opening to the closing brace.
-        mended: gets a code for everything that had to be mended.
+        repairs: receives a code for each repair.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the text cannot be parsed.
     """
-    value = read_literal(text, mended)
-    return _read_mended(text, mended) if value is None else value
+    value = read_literal(text, repairs)
+    return _read_repaired(text, repairs) if value is None else value
 
 
-def read_literal(text: str, mended: Mended) -> Any:
-    """The value of a text that is JSON, JSON with raw line breaks, or a Python literal; None where it is none.
+def read_literal(text: str, repairs: RepairLog) -> Any:
+    """Parse JSON, JSON with raw line breaks, or a Python literal. None if the text is none of them.
 
     Raises:
-        TooDeepError: it is nested deeper than the readers allow.
+        TooDeepError: the value is nested deeper than the parsers allow.
     """
     try:
         return json.loads(text)
@@ -145,23 +81,23 @@ def read_literal(text: str, mended: Mended) -> Any:
         except ValueError:
             pass
         else:
-            mended.note("raw_line_breaks")
+            repairs.note("raw_line_breaks")
             return value
     if "'" in text or "None" in text or "True" in text or "False" in text:
-        return _python_literal(text, mended)
+        return _python_literal(text, repairs)
     return None
 
 
-def _python_literal(text: str, mended: Mended) -> Any:
-    """A Python literal's value; None where the text is none. Nothing is called, names are refused."""
+def _python_literal(text: str, repairs: RepairLog) -> Any:
+    """The value of a Python literal; None if the text is not one. Calls and names are refused."""
     doubled = _PAIR.sub(_doubled, text) if "\\" in text else text
     try:
         value = literal(doubled)
     except ValueError:
         return None
-    mended.note("python_literal")
+    repairs.note("python_literal")
     if doubled != text:
-        mended.note("latex_backslashes")
+        repairs.note("latex_backslashes")
     return value
 
 
@@ -170,7 +106,7 @@ _PYTHON_ESCAPES = frozenset("\\'\"nrtbf\n")
 
 
 def _doubled(match: re.Match[str]) -> str:
-    """An escape that Python shares with JSON as it is; of any other the backslash was meant."""
+    """Keep escapes that Python and JSON share; double the backslash of all others."""
     return match[0] if len(match[1]) > 1 or match[1] in _PYTHON_ESCAPES else "\\" + match[0]
 
 
@@ -189,10 +125,10 @@ _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "fal
           "undefined": "null", "NaN": "null"}  # fmt: skip
 
 
-def _read_mended(text: str, mended: Mended) -> Any:
-    """Write the text anew as JSON, token by token, and read that. Raises ValueError."""
+def _read_repaired(text: str, repairs: RepairLog) -> Any:
+    """Rewrite the text as valid JSON, token by token, and parse it. Raises ValueError."""
     pieces: list[str] = []
-    notes = Mended()
+    notes = RepairLog()
     for kind, token in _tokens(text):
         last = pieces[-1] if pieces else ""
         if kind == "mark":
@@ -216,12 +152,12 @@ def _read_mended(text: str, mended: Mended) -> Any:
     except RecursionError as error:
         raise TooDeepError("the object is nested too deep") from error
     for code in notes.codes:
-        mended.note(code)
+        repairs.note(code)
     return value
 
 
-def _separate(pieces: list[str], notes: Mended) -> None:
-    """A comma between a closed part and the next one, where the model left it out."""
+def _separate(pieces: list[str], notes: RepairLog) -> None:
+    """Insert a missing comma after a closed object or array."""
     if pieces and pieces[-1] in ("}", "]"):
         pieces.append(",")
         notes.note("missing_commas")
@@ -231,11 +167,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
-        if match is None:  # cannot happen: the last alternative takes any character
-            raise ValueError("an unreadable character")
+        if match is None:  # not reachable: the last alternative matches any character
+            raise ValueError("unreadable character")
         kind, position = match.lastgroup or "", match.end()
         if kind == "quote":
-            end = _end_of_string(text, position, match[0])
+            end = end_of_string(text, position, match[0])
             if end is None:
                 yield "open", ""
                 return
@@ -245,11 +181,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield kind, match[0]
 
 
-def _json_string(token: str, notes: Mended) -> str:
+def _json_string(token: str, notes: RepairLog) -> str:
     if token[0] == "'":
         notes.note("single_quotes")
 
-    def mend(match: re.Match[str]) -> str:
+    def repair(match: re.Match[str]) -> str:
         text = match[0]
         if text[0] != "\\":
             notes.note("raw_line_breaks" if text != '"' else "quotes_in_strings")
@@ -264,11 +200,11 @@ def _json_string(token: str, notes: Mended) -> str:
         notes.note("latex_backslashes")
         return "\\\\" + (escaped if escaped >= " " else f"u{ord(escaped):04x}")
 
-    return f'"{_ESCAPE.sub(mend, token[1:-1])}"'
+    return f'"{_ESCAPE.sub(repair, token[1:-1])}"'
 
 
-def _bare_value(text: str, notes: Mended) -> str:
-    """A number or a word of JSON as it is; a Python word translated; any other run of text as a string."""
+def _bare_value(text: str, notes: RepairLog) -> str:
+    """Keep JSON numbers and words, translate Python words, quote any other text."""
     commented = _NUMBER_AND_COMMENT.fullmatch(text)
     if commented:
         notes.note("comments")
@@ -283,12 +219,10 @@ def _bare_value(text: str, notes: Mended) -> str:
     return json.dumps(text)
 
 
-# ------------------------------------------------------------------ values
-
 _CONTROL = re.compile(r"[\x08\x0c\t\r\n\ud800-\udfff]")
-_HALVES = re.compile(r"[\ud800-\udfff]")
-# What JSON reads as an escape and LaTeX means as a command: \times is a tab and "imes" then.
-_EATEN = re.compile(
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+# LaTeX commands that JSON parses as escapes: \times becomes a tab followed by "imes".
+_MISREAD = re.compile(
     r"(?:\x08(?=[A-Za-z])|\x0c(?=[A-Za-z])"
     r"|\t(?=(?:imes|heta|ext|extbf|an|anh|au|o|riangle|frac|ilde|op|herefore)(?![A-Za-z]))"
     r"|\r(?=(?:ho|ight|angle|floor|ceil|ightarrow|vert|brace|brack)(?![A-Za-z]))"
@@ -297,16 +231,16 @@ _EATEN = re.compile(
 _LETTERS = {"\x08": "\\b", "\x0c": "\\f", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
 
 
-def plain(value: Any, mended: Mended, max_parts: int) -> Any:
-    """A value as JSON knows them: keys are text, no NaN, no tuples or sets, LaTeX commands whole again.
+def plain(value: Any, repairs: RepairLog, max_parts: int) -> Any:
+    """Convert a value to plain JSON types: string keys, no NaN, no tuples or sets; restore LaTeX commands.
 
     Args:
-        value: what was read, or what a caller has.
-        mended: gets ``latex_backslashes`` and ``not_finite`` where that was mended.
-        max_parts: how many values it may hold in all.
+        value: a parsed value, or one that a caller provides.
+        repairs: receives ``latex_backslashes`` and ``not_finite`` for such repairs.
+        max_parts: maximum number of values in it.
 
     Raises:
-        TooDeepError: it holds more, or is nested deeper than 24.
+        TooDeepError: the value has more parts, or is nested deeper than 24.
     """
     left = max_parts
 
@@ -316,18 +250,18 @@ def plain(value: Any, mended: Mended, max_parts: int) -> Any:
         if left < 0 or depth > MAX_DEPTH:
             raise TooDeepError("the object has too many parts or is nested too deep")
         if isinstance(part, str):
-            return _whole(part, mended) if _CONTROL.search(part) else part
+            return _restored(part, repairs) if _CONTROL.search(part) else part
         if part is None or isinstance(part, bool):
             return part
         if isinstance(part, int):
             if part.bit_length() <= MAX_INTEGER_BITS:
                 return part
-            mended.note("not_finite")  # Python refuses to write more than 4300 digits
+            repairs.note("not_finite")  # Python does not convert integers of more than 4300 digits to text
             return None
         if isinstance(part, float):
             if math.isfinite(part):
                 return part
-            mended.note("not_finite")
+            repairs.note("not_finite")
             return None
         if isinstance(part, dict):
             return {
@@ -343,12 +277,12 @@ def plain(value: Any, mended: Mended, max_parts: int) -> Any:
     return walk(value, 0)
 
 
-def _whole(text: str, mended: Mended) -> str:
-    """A text with its LaTeX commands, and without halves of characters, which no file could hold."""
-    whole = _EATEN.sub(lambda match: _LETTERS[match[0]], text)
-    if whole != text:
-        mended.note("latex_backslashes")
-    if _HALVES.search(whole):
-        mended.note("half_characters")
-        whole = _HALVES.sub("\ufffd", whole)
-    return whole
+def _restored(text: str, repairs: RepairLog) -> str:
+    """Restore LaTeX commands and replace lone surrogates, which cannot be encoded as UTF-8."""
+    restored = _MISREAD.sub(lambda match: _LETTERS[match[0]], text)
+    if restored != text:
+        repairs.note("latex_backslashes")
+    if _SURROGATES.search(restored):
+        repairs.note("half_characters")
+        restored = _SURROGATES.sub("\ufffd", restored)
+    return restored

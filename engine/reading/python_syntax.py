@@ -1,4 +1,4 @@
-"""Python source as a tree or as a literal's value, from any thread. Nothing of it is run."""
+"""Parses Python source and literals, from any thread. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import warnings
 from typing import Any, Literal, overload
 
 _FILE = "<text of a model>"
-for _category in (SyntaxWarning, DeprecationWarning):  # a text's odd escapes are no news for the terminal
+for _category in (SyntaxWarning, DeprecationWarning):  # warnings about invalid escapes in model text are not shown
     warnings.filterwarnings("ignore", category=_category, module=re.escape(_FILE))
 
 _ONE_AT_A_TIME = threading.Lock()
-"""CPython 3.11 keeps the depth of the tree that it builds in one place for all threads: where another one comes in
-between, both fail with ``SystemError: AST constructor recursion depth mismatch``."""
+"""CPython 3.11 keeps the recursion depth of ``ast.parse`` in one variable for all threads; concurrent calls fail with
+``SystemError: AST constructor recursion depth mismatch``."""
 
 
 @overload
@@ -22,29 +22,29 @@ def parse(source: str, mode: Literal["exec"] = "exec") -> ast.Module: ...
 @overload
 def parse(source: str, mode: Literal["eval"]) -> ast.Expression: ...
 def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.Module | ast.Expression:
-    """The tree of a program, or of an expression.
+    """Parse a program or an expression.
 
     Args:
-        source: Python; the caller bounds its length.
+        source: Python source; the caller limits its length.
         mode: ``exec`` for a program, ``eval`` for one expression.
 
     Raises:
-        ValueError: it is not Python, or nested too deeply; the message says why.
+        ValueError: the source is not valid Python, or nested too deeply.
     """
     try:
         with _ONE_AT_A_TIME:
             tree = ast.parse(source, filename=_FILE, mode=mode)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # also NUL, half a surrogate pair
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL, surrogates
         raise ValueError(f"not Python: {str(error)[:200]}") from None
     assert isinstance(tree, ast.Module | ast.Expression)
     return tree
 
 
 def literal(text: str) -> Any:
-    """The value of a literal's text; names are refused and nothing is called.
+    """The value of a literal. Names and calls are refused.
 
     Raises:
-        ValueError: it is no literal.
+        ValueError: the text is not a literal.
     """
     try:
         return ast.literal_eval(parse(text.lstrip(" \t"), "eval"))

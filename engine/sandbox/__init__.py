@@ -1,74 +1,24 @@
-"""Runs Python that a model wrote, away from everything that matters, and judges what comes out.
+"""Runs untrusted programs and returns their values and output. It does not decide whether these are right.
 
-The program's process only gives outputs; this process compares them. Expected values never go in. Three levels of
-isolation, the strongest that works is taken:
+Programs run outside this process, on the strongest of three levels of isolation that works on this machine
+(:func:`engine.sandbox.zygote_process.strongest_level`):
 
 ``bubblewrap``
-    Each program is the first process of a PID namespace of its own, in a file system that has the interpreter's
-    library read-only and 16 MiB of memory to write to; no network, IPC, ``/proc``, environment or inherited
-    descriptor; a user of its own where we are root; no capabilities; limits on memory, processor time, threads,
-    files and output; a list of refused system calls (on x86_64 and aarch64).
-    Does NOT protect from: faults of the kernel, side channels (time, caches), the load of one busy core for the
-    time limit.
+    Each program is the first process of its own PID namespace. Its file system holds the interpreter's library,
+    read-only, and 16 MiB of writable memory. It has no network, IPC, ``/proc``, environment or inherited
+    descriptors; a user id of its own if this process is root; no capabilities; limits on memory, processor time,
+    threads, files and output; and a filter of system calls (on x86_64 and aarch64).
+    Does NOT protect from: kernel vulnerabilities, side channels (time, caches), the load of one busy core until
+    the time limit.
 ``namespaces``
-    The same walls, put up by this package itself where bubblewrap is missing and the kernel lets us.
-    Does NOT protect from: what the first does not, and mistakes here that bubblewrap's years have found in it.
+    The same isolation, set up by this package where bubblewrap is missing and the kernel permits it.
+    Does NOT protect from: the above, and errors of this package that bubblewrap does not have.
 ``rlimits``
-    Limits and refused system calls only (without the latter there is no such level): no processes, signals to
-    others, sockets or changes of files.
-    Does NOT protect from: reading any file that its user may read. Where we are not root that user is ours, and
-    ``/proc`` may show it this process's memory too, expected values with it. Where we are root and the interpreter's
-    library is closed to others, that user is root without capabilities.
+    Resource limits and the filter of system calls only (the level is not available without the filter): no
+    processes, signals to others, sockets or changes to files.
+    Does NOT protect from: reading any file that its user may read. If this process is not root, programs run as the
+    same user, and ``/proc`` may give them this process's memory. If this process is root and other users cannot read
+    the interpreter's library, programs run as root without capabilities.
+
+``worker.py`` is separate: it runs this package's own functions in processes that can be killed. It is not isolation.
 """
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from engine.sandbox.host import Level, SandboxError
-from engine.sandbox.levels import Sandbox, shared_sandbox, strongest_level
-from engine.sandbox.test_cases import (
-    AssertTest,
-    CallTest,
-    Limits,
-    Report,
-    Status,
-    StdinTest,
-    Test,
-)
-
-__all__ = [
-    "AssertTest",
-    "CallTest",
-    "Level",
-    "Limits",
-    "Report",
-    "Sandbox",
-    "SandboxError",
-    "Status",
-    "StdinTest",
-    "Test",
-    "isolation_level",
-    "run_tests",
-    "shared_sandbox",
-]
-
-
-def run_tests(
-    program: str,
-    tests: Sequence[Test],
-    *,
-    setup: str = "",
-    entry_point: str | None = None,
-    limits: Limits | None = None,
-    stop_early: bool = False,
-) -> Report:
-    """``Sandbox.run_tests`` of the process-wide sandbox."""
-    return shared_sandbox().run_tests(
-        program, tests, setup=setup, entry_point=entry_point, limits=limits, stop_early=stop_early
-    )
-
-
-def isolation_level() -> Level:
-    """How programs are isolated here. The module's docstring says what each level leaves open."""
-    return strongest_level()

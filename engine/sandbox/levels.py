@@ -1,180 +1,92 @@
-"""The sandbox as a whole: levels, pools and a memory of what was judged before."""
+"""The levels of isolation: how a zygote is started on each. ``engine.sandbox`` describes what they protect from."""
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+import sys
+from pathlib import Path
+from typing import Literal
 
-from engine.errors import ConfigurationError, InputError
-from engine.records import Outcome
-from engine.sandbox.host import LEVELS, Level, SandboxError, Zygote
-from engine.sandbox.inside.wire import NotPlainError, encode
-from engine.sandbox.judging import Judge
-from engine.sandbox.pool import ZygotePool
-from engine.sandbox.test_cases import Limits, Report, Status, Test
+Level = Literal["bubblewrap", "namespaces", "rlimits"]
+LEVELS: tuple[Level, ...] = ("bubblewrap", "namespaces", "rlimits")
+"""The strongest first."""
 
-VERSION = 1
-"""Stands in the key of every remembered result; a change of what a verdict means changes it."""
+PACKAGE = Path(__file__).resolve().parent
+"""The folder that holds ``inside``, the code that runs in the sandbox."""
+
+_JAILED_PACKAGE = "/sandbox"
 
 
-class Sandbox:
-    """Runs programs against tests. Works from any thread.
+def zygote_command(level: Level, control_fd: int) -> list[str]:
+    """The command line of a zygote.
 
     Args:
-        size: programs that run side by side; None is one a core.
-        level: the kind of isolation; None is the strongest that this machine has.
-        remembered: results kept, by content.
-        fail: asked before each program; where it returns a text, the sandbox fails with it. For tests.
-
-    Raises:
-        ConfigurationError: where the level, or any level, cannot be had here.
+        level: the level of isolation.
+        control_fd: the inherited descriptor of its control socket.
     """
-
-    def __init__(
-        self,
-        size: int | None = None,
-        level: Level | None = None,
-        *,
-        remembered: int = 10_000,
-        fail: Callable[[], str | None] = lambda: None,
-    ) -> None:
-        self.level: Level = level or strongest_level()
-        self.size = size or os.cpu_count() or 1
-        self.owner = os.getpid()
-        self._programs = ZygotePool(self.size, self.level)
-        self._testers = ZygotePool(self.size, self.level)
-        self._results: OrderedDict[str, Report] = OrderedDict()
-        self._remembered = remembered
-        self._guard = threading.Lock()
-        self.fail = fail
-        atexit.register(self.close)
-
-    def run_tests(
-        self,
-        program: str,
-        tests: Sequence[Test],
-        *,
-        setup: str = "",
-        entry_point: str | None = None,
-        limits: Limits | None = None,
-        stop_early: bool = False,
-    ) -> Report:
-        """Run a program against its tests.
-
-        Args:
-            program: Python source, of any origin.
-            tests: at least one.
-            setup: source that runs before the program, or after it where it uses what the program defines.
-            entry_point: a name that the program must define (not for tests on standard input).
-            limits: of time, memory and output.
-            stop_early: stop at the first test that does not pass; the rest are ``not_run``.
-
-        Raises:
-            InputError: without tests, or with arguments that are no plain values. Never for what a program does.
-        """
-        if not tests:
-            raise InputError(
-                "There is no test to run a program against",
-                why="Without tests every program would pass.",
-                fix="Leave problems without tests out when the dataset is loaded.",
-            )
-        limits = limits or Limits()
-        key = self._key([program, _contents(tests), setup, entry_point, tuple(vars(limits).values()), stop_early])
-        with self._guard:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return self._results[key]
-        judge = Judge(
-            self._programs,
-            self._testers,
-            program,
-            setup=setup,
-            entry_point=entry_point,
-            limits=limits,
-            stop_early=stop_early,
-        )
-        try:
-            if text := self.fail():
-                raise SandboxError(text)
-            statuses = judge.statuses(tests)
-        except SandboxError as error:
-            return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), 0, len(tests), str(error))
-        report = _report(statuses, judge.detail)
-        if report.outcome is Outcome.OK:
-            self._remember(key, report)
-        return report
-
-    def pids(self) -> list[int]:
-        """The processes that wait for programs now."""
-        return self._programs.pids() + self._testers.pids()
-
-    def close(self) -> None:
-        """Kill all processes. The sandbox may be used again afterwards."""
-        if os.getpid() == self.owner:  # a forked child must not end its parent's processes
-            self._programs.close()
-            self._testers.close()
-
-    def _key(self, content: list[object]) -> str:
-        try:
-            return hashlib.sha256(encode([VERSION, self.level, *content])).hexdigest()
-        except NotPlainError as error:
-            raise InputError("A test has arguments or an answer that are no plain values", why=str(error)) from None
-
-    def _remember(self, key: str, report: Report) -> None:
-        with self._guard:
-            self._results[key] = report
-            while len(self._results) > self._remembered:
-                self._results.popitem(last=False)
+    if level == "bubblewrap":
+        return [*_bubblewrap_command(), *_python_command(control_fd, _JAILED_PACKAGE, level)]
+    return _python_command(control_fd, str(PACKAGE), level)
 
 
-def _contents(tests: Sequence[Test]) -> list[object]:
-    return [[type(test).__name__, *vars(test).values()] for test in tests]
+def _python_command(control_fd: int, package: str, level: Level) -> list[str]:
+    paths, links = _visible_paths()
+    arguments = (control_fd, paths, links, level, _has_own_users(level))
+    start = f"import sys; sys.path.insert(0, {package!r}); from inside import zygote; zygote.main(*{arguments!r})"
+    return [_interpreter(), "-s", "-S", "-B", "-P", "-c", start]
 
 
-def _report(statuses: tuple[Status, ...], detail: str) -> Report:
-    passed = sum(status is Status.PASS for status in statuses)
-    outcome = Outcome.VERIFIER_TIMEOUT if Status.TIMEOUT in statuses else Outcome.OK
-    return Report(outcome, statuses, passed, len(statuses), "" if passed == len(statuses) else detail)
+def _bubblewrap_command() -> list[str]:
+    """The file system, network and IPC of the level ``bubblewrap``; the command to run follows it."""
+    paths, links = _visible_paths()
+    command = ["bwrap", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-add", "ALL"]
+    command += [] if os.geteuid() == 0 else ["--unshare-user"]
+    for parent in sorted({str(parent) for path in paths for parent in Path(path).parents} - {"/"}):
+        command += ["--perms", "0755", "--dir", parent]  # by default the users of programs could not enter them
+    for path in paths:
+        command += ["--ro-bind", path, path]
+    for target, path in links:
+        command += ["--symlink", target, path]
+    for device in ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"):
+        command += ["--dev-bind", device, device]
+    command += ["--ro-bind", str(PACKAGE / "inside"), f"{_JAILED_PACKAGE}/inside", "--dir", "/box", "--remount-ro", "/"]
+    return [*command, "--chdir", "/", "--"]
 
 
-_strongest: Level | None = None
-_shared: Sandbox | None = None
-_guard = threading.Lock()
+def _interpreter() -> str:
+    """The path of the interpreter itself, also inside a virtual environment."""
+    return os.path.realpath(sys.executable)
 
 
-def strongest_level() -> Level:
-    """The strongest level that works here; found out by trying, once.
+def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
+    """What a program can see of the machine: the interpreter with its library, and the system's libraries.
 
-    Raises:
-        ConfigurationError: where none does.
+    Returns:
+        paths, and symbolic links as (target, path).
     """
-    global _strongest
-    if _strongest is None:
-        reasons = []
-        for level in LEVELS:
-            try:
-                Zygote(level).close()
-            except SandboxError as error:
-                reasons.append(str(error))
-            else:
-                _strongest = level
-                return level
-        raise ConfigurationError(
-            "Programs cannot be run here: this machine has none of the sandbox's levels",
-            why="; ".join(reasons),
-            fix="Use Linux on x86_64 or aarch64, and install bubblewrap (apt install bubblewrap).",
-        )
-    return _strongest
+    links = []
+    wanted = [os.path.dirname(_interpreter()), f"{sys.base_prefix}/lib", f"{sys.base_exec_prefix}/lib"]
+    for place in ("/lib", "/lib64", "/lib32"):
+        if os.path.islink(place):
+            links.append((os.readlink(place), place))
+        else:
+            wanted.append(place)
+    wanted += ["/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache"]
+    paths: list[str] = []
+    for path in wanted:
+        covered = any(path == other or path.startswith(other + "/") for other in paths)
+        if os.path.exists(path) and not covered:
+            paths.append(path)
+    return paths, links
 
 
-def shared_sandbox() -> Sandbox:
-    """The process-wide sandbox; made at the first call, and made anew in a forked child."""
-    global _shared
-    with _guard:
-        if _shared is None or _shared.owner != os.getpid():
-            _shared = Sandbox()
-        return _shared
+def _has_own_users(level: Level) -> bool:
+    """Whether each program runs as a user of its own. This needs root, and a library that such users can read.
+
+    On the levels with namespaces they can always read it. On ``rlimits`` they cannot read a library under
+    ``/root``; programs then stay root, without capabilities and unable to change a file.
+    """
+    if os.geteuid() != 0 or level != "rlimits":
+        return os.geteuid() == 0
+    library = Path(f"{sys.base_prefix}/lib")
+    return all(path.stat().st_mode & 0o001 for path in (library, *library.parents))

@@ -1,4 +1,4 @@
-"""Warm zygotes, one for each thread that may need one at a time."""
+"""A pool of warm zygotes for programs that run side by side."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.sandbox.host import Level, Zygote
+from engine.sandbox.levels import Level
+from engine.sandbox.zygote_process import Zygote
 
 
 class ZygotePool:
-    """At most ``size`` zygotes of one level, started when first needed. Works from any thread."""
+    """At most ``size`` zygotes of one level, started on first use. Works from any thread."""
 
     def __init__(self, size: int, level: Level) -> None:
         self._level = level
-        self._places: queue.LifoQueue[Zygote | None] = queue.LifoQueue()
+        self._slots: queue.LifoQueue[Zygote | None] = queue.LifoQueue()
         for _ in range(size):
-            self._places.put(None)
+            self._slots.put(None)
         self._alive: set[Zygote] = set()
         self._guard = threading.Lock()
 
     @contextmanager
     def zygote(self) -> Iterator[Zygote]:
-        """One that nobody else uses meanwhile. It is replaced when something goes wrong with it.
+        """A zygote for exclusive use inside the block. A broken one is replaced.
 
         Raises:
-            SandboxError: where none can be started.
+            SandboxError: none can be started.
         """
-        zygote = self._places.get()
+        zygote = self._slots.get()
         try:
             if zygote is not None and not zygote.alive():
                 self._retire(zygote)
@@ -42,15 +43,15 @@ class ZygotePool:
             if zygote is not None and zygote.dead:
                 self._retire(zygote)
                 zygote = None
-            self._places.put(zygote)
+            self._slots.put(zygote)
 
     def pids(self) -> list[int]:
-        """The processes that live now."""
+        """The process ids of the running zygotes."""
         with self._guard:
             return [zygote.pid for zygote in self._alive if zygote.alive()]
 
     def close(self) -> None:
-        """Kill all. The pool may be used again afterwards."""
+        """Kill all zygotes. The pool may be used again afterwards."""
         with self._guard:
             zygotes = list(self._alive)
         for zygote in zygotes:

@@ -1,4 +1,4 @@
-"""One program's process, seen from this side: frames to and from it, what it prints, and its clock."""
+"""The process of one program as this process sees it: messages to and from it, its output and its time limits."""
 
 from __future__ import annotations
 
@@ -11,45 +11,116 @@ import signal
 import socket
 import struct
 import time
+from dataclasses import dataclass
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Literal
 
-from engine.sandbox.host import Ending, SandboxError, Zygote
-from engine.sandbox.test_cases import Limits, Status
+from engine.sandbox.inside import wire
+from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
 
 _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _START_S = 20.0
 
 
-class ProgramStopped(Exception):  # noqa: N818 - it is how a program ended, no error of ours
-    """The program gave no further answer. ``starved``: it was stopped on time, but had had little processor time."""
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one program.
 
-    def __init__(self, status: Status, text: str, *, starved: bool = False) -> None:
+    Args:
+        time_s: wall-clock seconds for loading the program, and for each value or run that it is asked for.
+        memory_mb: address space in MiB.
+        output_bytes: printed text, and each returned value in its encoded form.
+        total_s: wall-clock seconds for everything together.
+    """
+
+    time_s: float = 5.0
+    memory_mb: int = 1024
+    output_bytes: int = 1 << 20
+    total_s: float = 30.0
+
+
+class ProgramFailure(StrEnum):
+    """Why a program gave no value."""
+
+    RUNTIME_ERROR = "runtime_error"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output_limit"
+    FORBIDDEN = "forbidden"
+    NO_ENTRY_POINT = "no_entry_point"
+
+
+_REPORTED_FROM_INSIDE = (
+    ProgramFailure.RUNTIME_ERROR,
+    ProgramFailure.MEMORY,
+    ProgramFailure.FORBIDDEN,
+    ProgramFailure.NO_ENTRY_POINT,
+)
+
+
+class ProgramStopped(Exception):  # noqa: N818 - it is how a program ended, not an error of this package
+    """The program gives no further answer.
+
+    Args:
+        failure: why.
+        text: the same in words.
+        starved: it reached its time limit, but had received little processor time.
+    """
+
+    def __init__(self, failure: ProgramFailure, text: str, *, starved: bool = False) -> None:
         super().__init__(text)
-        self.status, self.text, self.starved = status, text, starved
+        self.failure, self.text, self.starved = failure, text, starved
+
+
+def read_message(frame: bytes) -> dict[str, Any]:
+    """A frame from a program's process as a message. The program may have forged it.
+
+    Raises:
+        MalformedError: it is not a JSON object.
+    """
+    message = wire.loads(frame)
+    if not isinstance(message, dict):
+        raise wire.MalformedError("a message is not an object")
+    return message
+
+
+def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | None:
+    """The failure that a message reports, with its text; None if it holds a value instead.
+
+    Raises:
+        MalformedError: it is neither a value nor a failure that ``inside.runner`` reports.
+    """
+    if "value" in message:
+        return None
+    kind, text = message.get("error"), message.get("text", "")
+    if not isinstance(kind, str) or not isinstance(text, str) or kind not in _REPORTED_FROM_INSIDE:
+        raise wire.MalformedError("a message has neither a value nor an error")
+    return ProgramFailure(kind), text[:300]
 
 
 class ProgramProcess:
-    """A child of a zygote that runs one program; a context manager, at whose end nothing of the child is left.
+    """A child of a zygote that runs one program. A context manager; at its end no process of the child is left.
 
     Args:
-        zygote: whose child it becomes; it must have no other.
-        kind: ``calls`` (answers requests), ``main`` (reads and prints) or ``asserts`` (a test's own code).
+        zygote: the parent; it must have no other child.
+        kind: ``calls`` answers requests for values; ``main`` reads standard input and prints; ``remote`` runs code
+            whose functions are in another process (see ``inside/runner.py``).
         program: the source that is run.
         setup: source that is run before it.
         limits: memory, output and processor time.
-        stdin: what it reads; None is an empty input.
-        entry_point: a name that the program must define.
+        stdin: its standard input; None is an empty one.
+        entry_point: a name that the program must define; for ``remote``, a function of the other process.
 
     Raises:
-        SandboxError: from any method, where the fault is the sandbox's.
+        SandboxError: from any method, if the sandbox itself fails.
     """
 
     def __init__(
         self,
         zygote: Zygote,
-        kind: Literal["calls", "main", "asserts"],
+        kind: Literal["calls", "main", "remote"],
         program: str,
         *,
         setup: str,
@@ -59,7 +130,7 @@ class ProgramProcess:
     ) -> None:
         self._zygote, self._limits = zygote, limits
         self._cpu_limit = math.ceil(limits.total_s) + 1
-        self._ending: Ending | None = None
+        self._exit: ProgramExit | None = None
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
         self._channel, theirs = socket.socketpair()
@@ -87,9 +158,9 @@ class ProgramProcess:
         self._open = {self._channel.fileno(), self._stdout}
 
     def __enter__(self) -> ProgramProcess:
-        """Wait until the child is locked in; its clock starts with the program."""
+        """Wait until the child is confined; its time limits start with the program."""
         try:
-            if json.loads(self.receive(_START_S, own=True)) != {"started": True}:
+            if json.loads(self.receive(_START_S, is_starting=True)) != {"started": True}:
                 raise SandboxError("a child did not start")
         except BaseException:
             self.__exit__(None, None, None)
@@ -109,27 +180,27 @@ class ProgramProcess:
 
     @property
     def unread(self) -> bool:
-        """Whether it has written more than it was asked for."""
+        """Whether it has sent bytes that were not received yet. After the last answer these are forged."""
         return bool(self._received)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Put a frame on its way; it goes out while answers are awaited."""
+        """Queue a message. It is written now and while answers are awaited, as far as the channel has room."""
         self.send_raw(json.dumps(message).encode())
 
     def send_raw(self, data: bytes) -> None:
-        """Put a frame with these bytes on its way."""
+        """Queue a message that is already encoded."""
         self._unsent += _LENGTH.pack(len(data)) + data
         self._flush()
 
-    def receive(self, time_s: float, *, own: bool = False) -> bytes:
-        """The next frame.
+    def receive(self, time_s: float, *, is_starting: bool = False) -> bytes:
+        """The next frame, for :func:`read_message`.
 
         Args:
             time_s: wall-clock seconds it may take.
-            own: no program runs yet, so whatever goes wrong is the sandbox's fault.
+            is_starting: the program does not run yet, so every failure is a failure of the sandbox.
 
         Raises:
-            ProgramStopped: on time, for too much output, for a frame that is too long, or because it has ended.
+            ProgramStopped: time limit, too much output, a frame that is too long, or the process has exited.
         """
         until = time.monotonic() + time_s
         while True:
@@ -137,24 +208,24 @@ class ProgramProcess:
             if frame is not None:
                 return frame
             if self._channel.fileno() not in self._open:
-                raise self._why_it_ended(own)
-            self._pump(until, own)
+                raise self._early_exit(is_starting)
+            self._pump(until, is_starting)
 
     def wait_for_end(self, time_s: float) -> None:
-        """Read all that it prints until it has closed everything; ``printed`` has it then."""
+        """Read its output into ``printed`` until it has closed all its descriptors."""
         until = time.monotonic() + time_s
         while self._open:
-            self._pump(until, own=False)
+            self._pump(until, is_starting=False)
 
-    def _pump(self, until: float, own: bool) -> None:
-        """Move bytes once, in every direction that is ready."""
+    def _pump(self, until: float, is_starting: bool) -> None:
+        """Wait for the next event and read or write every descriptor that is ready."""
         left = until - time.monotonic()
         events = self._poll.poll(left * 1000) if left > 0 else []
         if not events:
-            if own:
+            if is_starting:
                 raise SandboxError("a child did not start in time")
             wall, cpu = time.monotonic() - self._started, self.end(ending=False).cpu_s
-            raise ProgramStopped(Status.TIMEOUT, "stopped on time", starved=cpu < 0.8 * wall)
+            raise ProgramStopped(ProgramFailure.TIMEOUT, "time limit reached", starved=cpu < 0.8 * wall)
         for fd, event in events:
             if event & select.POLLOUT:
                 self._flush()
@@ -174,11 +245,13 @@ class ProgramProcess:
         elif fd == self._stdout:
             self.printed += data
             if len(self.printed) > self._limits.output_bytes:
-                raise ProgramStopped(Status.OUTPUT_LIMIT, f"more than {self._limits.output_bytes} bytes of output")
+                raise ProgramStopped(
+                    ProgramFailure.OUTPUT_LIMIT, f"more than {self._limits.output_bytes} bytes of output"
+                )
         else:
             self._received += data
-            if len(self._received) > _LENGTH.size + self._limits.output_bytes + _CHUNK:  # nobody has asked for so much
-                raise ProgramStopped(Status.OUTPUT_LIMIT, "more written to the channel than was asked for")
+            if len(self._received) > _LENGTH.size + self._limits.output_bytes + _CHUNK:
+                raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, "more bytes on the channel than were requested")
 
     def _flush(self) -> None:
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
@@ -192,40 +265,40 @@ class ProgramProcess:
             return None
         (length,) = _LENGTH.unpack_from(self._received)
         if length > self._limits.output_bytes:
-            raise ProgramStopped(Status.OUTPUT_LIMIT, f"a value of {length} bytes")
+            raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
         if len(self._received) < _LENGTH.size + length:
             return None
         frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
         del self._received[: _LENGTH.size + length]
         return frame
 
-    def _why_it_ended(self, own: bool) -> Exception:
-        ending = self.end()
-        if own:
-            return SandboxError(f"a child ended with {ending.code} before it started")
-        return ProgramStopped(Status.RUNTIME_ERROR, f"ended with {ending.code} before it answered")
+    def _early_exit(self, is_starting: bool) -> Exception:
+        code = self.end().code
+        if is_starting:
+            return SandboxError(f"a child exited with {code} before it started")
+        return ProgramStopped(ProgramFailure.RUNTIME_ERROR, f"exited with {code} before it answered")
 
-    def end(self, *, ending: bool = True) -> Ending:
-        """End it, wherever it is.
+    def end(self, *, ending: bool = True) -> ProgramExit:
+        """Make the process exit, if it still runs.
 
         Args:
-            ending: it has closed its ends, so it may be on its way out by itself.
+            ending: it has closed its descriptors, so it may be exiting by itself.
 
         Raises:
             ProgramStopped: it ran out of processor time.
-            SandboxError: the machine killed it. A program may not send that signal, not even to itself.
+            SandboxError: the kernel killed it. A program cannot send that signal, not even to itself.
         """
-        if self._ending is None:
-            self._ending = self._zygote.end_program(ending=ending)
-            if self._ending.code == -signal.SIGKILL and not self._ending.killed:
-                if self._ending.cpu_s < self._cpu_limit - 1:
+        if self._exit is None:
+            self._exit = self._zygote.end_program(ending=ending)
+            if self._exit.code == -signal.SIGKILL and not self._exit.killed:
+                if self._exit.cpu_s < self._cpu_limit - 1:
                     raise SandboxError("the machine killed a program's process (out of memory?)")
-                raise ProgramStopped(Status.TIMEOUT, "out of processor time")
-        return self._ending
+                raise ProgramStopped(ProgramFailure.TIMEOUT, "processor time limit reached")
+        return self._exit
 
 
 def _as_file(content: bytes | None) -> int:
-    """A descriptor to read ``content`` from: a file in memory, so nobody has to feed a pipe."""
+    """A descriptor to read ``content`` from: a file in memory, which unlike a pipe needs no writer."""
     if content is None:
         return os.open(os.devnull, os.O_RDONLY)
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Killable worker processes for work that may not end: symbolic algebra on text that a model wrote."""
+"""Worker processes that can be killed, for work that may not end: symbolic algebra on text that a model wrote."""
 
 from __future__ import annotations
 
@@ -35,17 +35,19 @@ class WorkResult:
 class WorkerPool:
     """Runs ``module:function(payload)`` in child processes that are killed when they take too long.
 
-    Works from any thread. A worker is one interpreter with memory, CPU and core-dump limits, no network use
-    and no inherited file but its pipes; it serves jobs one after another and is replaced when killed.
-    The functions stand under ``engine.`` and take and return JSON values.
+    Works from any thread. A worker is one interpreter that runs jobs one after another; a killed worker is replaced.
+    Its address space is limited, it writes no files and no core dumps, and it inherits no descriptors except its
+    pipes. It is not isolated otherwise, so only this package's own functions run in it; they take and return JSON
+    values.
 
     Args:
-        size: workers alive at most; further callers wait.
-        memory_mb: address-space limit of a worker.
+        size: number of workers at most; further callers wait.
+        memory_mb: address-space limit of a worker, in MiB.
+        packages: prefixes of the modules whose functions may be run.
     """
 
-    def __init__(self, size: int = 2, memory_mb: int = 2048) -> None:
-        self._memory_mb = memory_mb
+    def __init__(self, size: int = 2, memory_mb: int = 2048, packages: tuple[str, ...] = ("engine.",)) -> None:
+        self._memory_mb, self._packages = memory_mb, packages
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(size):
             self._idle.put(None)
@@ -59,14 +61,17 @@ class WorkerPool:
 
         Args:
             function: ``"engine.some.module:name"``.
-            payload: a JSON value, handed over as it is.
+            payload: a JSON value.
             timeout_s: wall-clock seconds after which the worker is killed; its start is not counted.
 
         Returns:
             the function's JSON value, or how it failed. Never raises for what the job does.
+
+        Raises:
+            ValueError: the function is not in one of the pool's packages.
         """
-        if not function.startswith("engine."):
-            raise ValueError(f"not a function of the engine: {function!r}")
+        if not function.startswith(self._packages):
+            raise ValueError(f"not a function of {', '.join(self._packages)}: {function!r}")
         worker = self._idle.get()
         try:
             if worker is None or worker.dead:
@@ -86,7 +91,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """Kill all workers. The pool may be used again afterwards."""
-        if os.getpid() != self._owner:  # a forked child must not end its parent's workers
+        if os.getpid() != self._owner:  # a forked child must not kill its parent's workers
             return
         with self._guard:
             workers = list(self._alive)
@@ -122,7 +127,7 @@ class _Worker:
         self._warm = False
 
     def call(self, function: str, payload: Any, timeout_s: float) -> WorkResult:
-        """Send one job and wait for its line; a worker that is late or broken is killed."""
+        """Send one job and wait for its result. A worker that takes too long or is broken is killed."""
         if not self._warm:
             if self._exchange(b"\n", _COLD_START_S) is None:
                 self.kill()
@@ -142,7 +147,7 @@ class _Worker:
         return WorkResult(Outcome.OK, value=reply["value"])
 
     def _exchange(self, request: bytes, timeout_s: float) -> bytes | None:
-        """Write a line, read a line: None when time ran out, empty when the child is gone."""
+        """Write a line and read a line: None after the time limit, empty if the child has exited."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("a worker without pipes")
@@ -165,7 +170,7 @@ class _Worker:
         self.kill()
 
     def kill(self) -> None:
-        """End the process group and reap it."""
+        """Kill the process group and reap the child."""
         self.dead = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 9)
@@ -182,7 +187,7 @@ _shared_guard = threading.Lock()
 
 
 def shared_pool() -> WorkerPool:
-    """The process-wide pool; made at the first call."""
+    """The pool of this process; created at the first call."""
     global _shared
     with _shared_guard:
         if _shared is None:
@@ -191,7 +196,7 @@ def shared_pool() -> WorkerPool:
 
 
 def _serve(memory_mb: int) -> None:
-    """The child's loop. Imports happen on demand; everything printed goes nowhere."""
+    """The loop of a worker. Modules are imported on demand; what a job prints is discarded."""
     limit = memory_mb << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -209,7 +214,7 @@ def _serve(memory_mb: int) -> None:
                 module, _, name = job["function"].partition(":")
                 reply = {"value": getattr(importlib.import_module(module), name)(job["payload"])}
                 text = json.dumps(reply)
-            except Exception as error:  # noqa: BLE001 - the parent gets the error as data; no number comes of it
+            except Exception as error:  # noqa: BLE001 - the parent receives the error as data
                 text = json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]})
         else:
             text = json.dumps(reply)

@@ -14,8 +14,8 @@ from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate_rule
 from engine.mathematics.rule import parse_rule
 from engine.mathematics.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
-from engine.mathematics.tree import RuleSyntaxError
-from engine.mathematics.values import RuleEvaluationError, Value, WorkBudget, agree, format_value
+from engine.mathematics.tree import FormulaSyntaxError
+from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
 
@@ -28,7 +28,7 @@ _MAX_WORKER_CALLS = 6
 class RuleFailure:
     """A rule without a value.
 
-    ``kind``: a kind of RuleSyntaxError, RuleEvaluationError or EquationError, or ``missing_input`` (a cause
+    ``kind``: a kind of FormulaSyntaxError, FormulaValueError or EquationError, or ``missing_input`` (a cause
     has no value), ``effect_absent`` (an equation that does not contain its effect), ``conflict`` (it
     contradicts another rule or a known), ``outside_domain`` (its value is not what is stated of it),
     ``rests_on_no_known`` (the target is a constant that a rule states).
@@ -103,7 +103,7 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
         try:
             rule = parse_rule(edge.rule, edge.effect, edge.cause)
             bound = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
-        except RuleSyntaxError as error:
+        except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
             continue
         rules.append((place, bound))
@@ -218,7 +218,7 @@ class _Run:
         text = self._program.scaffold.causal_graph[place].rule
         try:
             value = self._value(rule)
-        except RuleEvaluationError as error:
+        except FormulaValueError as error:
             self._fail(rule.effect, text, error.kind, error.what)
             return False
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
@@ -241,12 +241,12 @@ class _Run:
     def _value(self, rule: BoundRule) -> Value:
         if rule.unknown:
             names = ", ".join(sorted(rule.unknown))[:200]
-            raise RuleEvaluationError("unknown_name", f"the rule uses {names}, which has no value")
+            raise FormulaValueError("unknown_name", f"the rule uses {names}, which has no value")
         self._budget.charge(2)
         if rule.left is None:
             return evaluate_rule(rule.right, self._values, self._budget)
         if rule.effect not in rule.left.names | rule.right.names:
-            raise RuleEvaluationError("effect_absent", f"the equation does not contain {rule.effect}")
+            raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
         equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)

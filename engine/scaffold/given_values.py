@@ -7,13 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from engine.mathematics.evaluation import CONSTANTS, evaluate
-from engine.mathematics.expressions import parse_expression
+from engine.mathematics.notation import clean
+from engine.mathematics.parser import parse_expression
 from engine.mathematics.rule import domain_words
-from engine.mathematics.tree import RuleSyntaxError
-from engine.mathematics.values import MAX_ANSWER_BITS, RuleEvaluationError, Value, WorkBudget, bits_of, canonical
+from engine.mathematics.tree import FormulaSyntaxError
+from engine.mathematics.unit_text import Powers, read_unit
+from engine.mathematics.units import read_quantity
+from engine.mathematics.values import MAX_ANSWER_BITS, FormulaValueError, Value, WorkBudget, bits_of, canonical
 from engine.records import Scaffold
 
 _MAX_TEXT = 200
@@ -21,37 +25,23 @@ _MAX_STATEMENTS = 100
 _RATIONAL_DIGITS = 15
 _RATIONAL_DENOMINATOR = 1000
 
-_PREFIX = r"(?:[fpnuµμmcdkMGT]|da|h)?"
-_SYMBOL = (
-    r"(?:eV|Hz|Pa|Wb|mol|ohm|rad|bar|atm|cal|min|deg|cd|[mgsANJWCVFΩTHKLl]|"
-    r"(?:milli|centi|kilo|mega|micro|nano)?(?:met(?:er|re)s?|grams?|seconds?|newtons?|joules?|watts?|volts?|"
-    r"amps?|amperes?|ohms?|coulombs?|farads?|teslas?|kelvins?|pascals?|hertz|moles?|lit(?:er|re)s?|radians?)|"
-    r"h|hr|hours?|minutes?|days?|years?|degrees?|units?|inch(?:es)?|feet|foot|miles?|mph|°C?|°F|u)"
-)
-_POWER = r"(?:\^?\{?[-−]?\d\}?|[⁻]?[²³¹⁴])?"
-_FACTOR = rf"{_PREFIX}{_SYMBOL}{_POWER}"
-_QUANTITY = re.compile(
-    r"(?P<number>[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-    r"(?P<power>\s*(?:[×x*·]|\\times|\\cdot)\s*10\s*\^?\s*[\({]?\s*(?P<exponent>[-−]?\d{1,3}|[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)[\)}]?)?"
-    rf"\s*(?P<unit>{_FACTOR}(?:\s*[/·*⋅ ]\s*\(?{_FACTOR}\)?){{0,5}})?"
-)
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
-_DEGREES = re.compile(r"(?:°|deg|degrees?)")
+_UNITS = re.compile(r"(?P<number>.*?\S)\s+(?:square |cubic )?units?", re.IGNORECASE)
+_DEGREES = read_unit("deg")
 _CONVERTS = re.compile(r"radians|deg2rad|180|°|\bdeg", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Known:
-    """The number of a known variable, and its unit as written (empty where there is none)."""
+    """The number of a known variable, and its unit (empty where there is none)."""
 
     value: Value
-    unit: str = ""
+    unit: Powers = ()
 
 
 def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
     """The knowns that are numbers; lists, truth values and words are left out.
 
-    An angle in degrees becomes radians, unless a rule of the scaffold speaks of such a conversion itself.
+    An angle in degrees becomes radians, unless a rule of the scaffold contains such a conversion.
     """
     convert = not any(_CONVERTS.search(edge.rule[:_MAX_TEXT]) for edge in scaffold.causal_graph[:1000])
     found: dict[str, Known] = {}
@@ -59,15 +49,10 @@ def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
         known = read_known(written)
         if known is None:
             continue
-        if convert and _DEGREES.fullmatch(known.unit):
+        if convert and known.unit == _DEGREES:
             known = Known(math.radians(known.value), known.unit)
         found[name] = known
     return found
-
-
-def known_units(scaffold: Scaffold) -> dict[str, str]:
-    """The units of the knowns that are written with one, as they are written."""
-    return {name: known.unit for name, known in numeric_knowns(scaffold).items() if known.unit}
 
 
 def read_known(written: Any) -> Known | None:
@@ -88,7 +73,23 @@ def read_known(written: Any) -> Known | None:
         return Known(_decimal(written)) if math.isfinite(written) else None
     if not isinstance(written, str) or len(written) > _MAX_TEXT or not written.strip():
         return None
-    return _quantity(written.strip().strip("$ ")) or _constant_expression(written.strip())
+    return _read_text(written)
+
+
+@lru_cache(maxsize=1024)  # the scaffolds of a group repeat each other's knowns
+def _read_text(text: str) -> Known | None:
+    cleaned = clean(text)
+    counted = _UNITS.fullmatch(cleaned)
+    cleaned = counted["number"] if counted else cleaned
+    quantity = read_quantity(cleaned)
+    if quantity is not None and quantity.number is not None:
+        value = canonical(quantity.number.value)
+        return Known(value, quantity.unit) if bits_of(value) <= MAX_ANSWER_BITS else None
+    known = _constant_expression(text.strip("$ "))
+    if known is not None or quantity is None:
+        return known
+    known = _constant_expression(quantity.formula)
+    return known and Known(known.value, quantity.unit)
 
 
 def _decimal(number: float) -> Value:
@@ -106,24 +107,10 @@ def _constant_expression(text: str) -> Known | None:
         if tree.names - CONSTANTS.keys():
             return None
         value = evaluate(tree, {}, WorkBudget(units=2000, terms=100))
-    except (RuleSyntaxError, RuleEvaluationError):
+    except (FormulaSyntaxError, FormulaValueError):
         return None
     return Known(value) if bits_of(value) <= MAX_ANSWER_BITS else None
 
-
-def _quantity(text: str) -> Known | None:
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        return None
-    number, power = match["number"].replace(",", "").replace("−", "-"), match["exponent"]
-    mantissa, _, exponent = number.lower().partition("e")
-    if not re.search(r"\d", mantissa) or len(exponent) > 4:  # "e4" is a square of a chessboard
-        return None
-    value = Fraction(number) * Fraction(10) ** int(power.translate(_RAISED) if power else 0)
-    return Known(canonical(value), (match["unit"] or "").strip()) if bits_of(value) <= MAX_ANSWER_BITS else None
-
-
-# ------------------------------------------------------------------ stated kinds
 
 _NAMES = r"(?P<names>[^\W\d]\w*(?:(?:, and |, | and )[^\W\d]\w*)*)"
 _KIND = re.compile(rf"(?:let |where |given |that |and )*{_NAMES} (?:is|are|be) (?P<kind>[\w\- ,]+?)\.?", re.I)

@@ -314,8 +314,10 @@ def _same_known(left: Any, right: Any) -> bool:
 
 def _shown(value: Any) -> str:
     known = read_known(value)
+    if known is not None and isinstance(value, str):
+        return " ".join(value.split())
     shown = None if known is None else format_value(known.value)
-    return f"{shown} {known.unit}".strip() if known and shown else json.dumps(value, default=str, sort_keys=True)
+    return shown or json.dumps(value, default=str, sort_keys=True)
 
 
 def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[CausalEdge]:

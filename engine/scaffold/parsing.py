@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.answers.stated_answers import clean_answer, stated_answer
-from engine.reading.loose_json import Mended, TooDeepError, plain, read_literal, read_object, segments
+from engine.reading.json_reading import FoundObject, ObjectSearch
+from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_literal
 from engine.records import CausalEdge, Fault, PlanStep, Scaffold
 
 MAX_TEXT = 200_000
 MAX_PARTS = 100_000
 MAX_EDGES = 10_000
 _MAX_NAME = 300
-_MAX_ATTEMPTS = 6
 _KEYS = ("causal_graph", "target_variable", "knowns", "computation_plan", "final_answer")
 _NESTED = ("scaffold", "causal_scaffold", "fused_scaffold", "final_scaffold", "result", "output", "response")
 
@@ -54,7 +54,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     Returns:
         the scaffold or the fault, the mends, and the stated answer. Never raises.
     """
-    mended = Mended()
+    mended = RepairLog()
     shortened = len(text) > MAX_TEXT
     if shortened:
         text = text[-MAX_TEXT:]
@@ -95,14 +95,14 @@ def scaffold_from_object(value: Any) -> ParsedScaffold:
         return parse_scaffold(value)
     if value is None:
         return ParsedScaffold(None, fault=Fault(kind="no_json", message="there is no scaffold"))
-    mended = Mended()
+    mended = RepairLog()
     if not isinstance(value, Mapping):
         message = f"a {type(value).__name__} where an object is wanted"
         return ParsedScaffold(None, fault=Fault(kind="not_an_object", message=message))
     return _from_plain(value, mended)
 
 
-def _without_thinking(text: str, mended: Mended) -> tuple[str, bool]:
+def _without_thinking(text: str, mended: RepairLog) -> tuple[str, bool]:
     """The text behind the thinking, and whether the thinking was left open."""
     end = text.rfind("</think>")
     if end >= 0:
@@ -114,7 +114,7 @@ def _without_thinking(text: str, mended: Mended) -> tuple[str, bool]:
 # ------------------------------------------------------------------ the object
 
 
-def _best_object(text: str, mended: Mended) -> tuple[Any, tuple[int, int], Fault | None]:
+def _best_object(text: str, mended: RepairLog) -> tuple[Any, tuple[int, int], Fault | None]:
     """The object to read, where it stands, or the fault that there is none."""
     nowhere = (0, len(text))
     bare = text.strip()
@@ -122,35 +122,32 @@ def _best_object(text: str, mended: Mended) -> tuple[Any, tuple[int, int], Fault
         value = read_literal(bare, mended)
         if isinstance(value, dict) and "causal_graph" in value:
             return value, nowhere, None
-    places, left_open = segments(text)
-    likely = [place for place in places if any(key in text[place[0] : place[1]] for key in _KEYS)]
-    second_best: tuple[Any, tuple[int, int], Mended] | None = None
+    search = ObjectSearch.of(text, _KEYS)
+    second_best: tuple[Any, FoundObject] | None = None
     unreadable = ""
-    for place in reversed(likely[-_MAX_ATTEMPTS:]):
-        notes = Mended()
-        try:
-            value = _unwrapped(read_object(text[place[0] : place[1]], notes), notes)
-        except TooDeepError:
-            raise
-        except ValueError as error:
-            unreadable = str(error)[:200]
-            continue
-        if not isinstance(value, dict):
+    for found in search:
+        if isinstance(found.error, TooDeepError):
+            raise found.error
+        value = _unwrapped(found.value, found.repairs)
+        if found.error is not None:
+            unreadable = str(found.error)[:200]
+        elif not isinstance(value, dict):
             unreadable = f"a {type(value).__name__}"
-            continue
-        if "causal_graph" in value:
-            _note_all(mended, notes.codes)
-            return value, place, None
-        second_best = second_best or (value, place, notes)
-    # An object that is cut off holds whole parts (its knowns, its edges); they are not the scaffold.
-    if left_open and any(key in text for key in _KEYS):
+        elif "causal_graph" in value:
+            _note_all(mended, found.repairs.codes)
+            return value, (found.start, found.end), None
+        else:
+            second_best = second_best or (value, found)
+    # The closed parts of an object that is cut off (its knowns, its edges) are not the scaffold.
+    if search.cut_off:
         return None, nowhere, Fault(kind="cut_off", message="the object is not closed")
     if second_best is not None:
-        _note_all(mended, second_best[2].codes)
-        return second_best[0], second_best[1], None
+        value, found = second_best
+        _note_all(mended, found.repairs.codes)
+        return value, (found.start, found.end), None
     if unreadable:
         return None, nowhere, Fault(kind="schema", message=f"the object cannot be read: {unreadable}")
-    return None, nowhere, _no_object(text, bool(places))
+    return None, nowhere, _no_object(text, bool(search.spans))
 
 
 def _no_object(text: str, has_other_objects: bool) -> Fault:
@@ -167,7 +164,7 @@ def _no_object(text: str, has_other_objects: bool) -> Fault:
     return Fault(kind="no_json", message="the text holds no JSON object")
 
 
-def _unwrapped(value: Any, notes: Mended) -> Any:
+def _unwrapped(value: Any, notes: RepairLog) -> Any:
     """The scaffold inside of an object that only wraps it."""
     if not isinstance(value, dict) or "causal_graph" in value:
         return value
@@ -179,7 +176,7 @@ def _unwrapped(value: Any, notes: Mended) -> Any:
     return value
 
 
-def _note_all(mended: Mended, codes: Iterable[str]) -> None:
+def _note_all(mended: RepairLog, codes: Iterable[str]) -> None:
     for code in codes:
         mended.note(code)
 
@@ -187,7 +184,7 @@ def _note_all(mended: Mended, codes: Iterable[str]) -> None:
 # ------------------------------------------------------------------ the record
 
 
-def _from_plain(value: Any, mended: Mended) -> ParsedScaffold:
+def _from_plain(value: Any, mended: RepairLog) -> ParsedScaffold:
     answer: str | None = None
     try:
         content = plain(_unwrapped(dict(value), mended), mended, MAX_PARTS)
@@ -202,7 +199,7 @@ def _from_plain(value: Any, mended: Mended) -> ParsedScaffold:
     return ParsedScaffold(scaffold, mended.codes, None, answer)
 
 
-def _scaffold(content: Mapping[str, Any], answer: str | None, mended: Mended) -> Scaffold:
+def _scaffold(content: Mapping[str, Any], answer: str | None, mended: RepairLog) -> Scaffold:
     target = _name(content.get("target_variable"))
     if not target:
         raise _SchemaError("target_variable is missing")
@@ -231,7 +228,7 @@ def _edges(content: Mapping[str, Any]) -> list[Any]:
     return graph
 
 
-def _edge(item: Any, mended: Mended) -> CausalEdge | None:
+def _edge(item: Any, mended: RepairLog) -> CausalEdge | None:
     """One rule; None, and a mend recorded, where it has no effect."""
     if not isinstance(item, dict):
         mended.note("dropped_rule")
@@ -247,7 +244,7 @@ def _edge(item: Any, mended: Mended) -> CausalEdge | None:
     return CausalEdge(cause=_causes(causes, mended), effect=effect, rule=_text(rule))
 
 
-def _either(item: Mapping[str, Any], keys: tuple[str, ...], mended: Mended) -> Any:
+def _either(item: Mapping[str, Any], keys: tuple[str, ...], mended: RepairLog) -> Any:
     for key in keys:
         if key in item:
             if key != keys[0]:
@@ -256,7 +253,7 @@ def _either(item: Mapping[str, Any], keys: tuple[str, ...], mended: Mended) -> A
     return None
 
 
-def _causes(causes: Any, mended: Mended) -> list[str]:
+def _causes(causes: Any, mended: RepairLog) -> list[str]:
     if causes is None or causes == "":
         return []
     if not isinstance(causes, list):
@@ -265,7 +262,7 @@ def _causes(causes: Any, mended: Mended) -> list[str]:
     return [name for cause in causes if (name := _name(cause))]
 
 
-def _knowns(knowns: Any, mended: Mended) -> dict[str, Any]:
+def _knowns(knowns: Any, mended: RepairLog) -> dict[str, Any]:
     """Knowns by name: also of a list of ``{"name", "value", "unit"}``, of "x = 5" and of plain names."""
     if isinstance(knowns, dict):
         return {name.strip(): _known(value, mended) for name, value in knowns.items() if name.strip()}
@@ -287,7 +284,7 @@ def _knowns(knowns: Any, mended: Mended) -> dict[str, Any]:
     return found
 
 
-def _known(value: Any, mended: Mended) -> Any:
+def _known(value: Any, mended: RepairLog) -> Any:
     """A value as it is; of ``{"value": 5, "unit": "m"}`` the quantity "5 m"."""
     if isinstance(value, dict) and "value" in value:
         mended.note("knowns_form")
@@ -296,7 +293,7 @@ def _known(value: Any, mended: Mended) -> Any:
     return value
 
 
-def _plan(plan: Any, mended: Mended) -> list[PlanStep]:
+def _plan(plan: Any, mended: RepairLog) -> list[PlanStep]:
     if not isinstance(plan, list):
         if plan is None:
             mended.note("missing_plan")
@@ -323,7 +320,7 @@ def _plan(plan: Any, mended: Mended) -> list[PlanStep]:
     return steps
 
 
-def _inputs(inputs: Any, ids: set[str], mended: Mended) -> list[str]:
+def _inputs(inputs: Any, ids: set[str], mended: RepairLog) -> list[str]:
     """Names of variables or ids of steps; ``{"ref": "step1.output"}`` is step1, "step1.volume" is volume."""
     if inputs is None:
         return []
@@ -343,7 +340,7 @@ def _inputs(inputs: Any, ids: set[str], mended: Mended) -> list[str]:
     return names
 
 
-def _answer(content: Mapping[str, Any], mended: Mended) -> str | None:
+def _answer(content: Mapping[str, Any], mended: RepairLog) -> str | None:
     for key in ("final_answer", "answer"):
         value = content.get(key)
         if isinstance(value, dict):

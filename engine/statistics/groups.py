@@ -1,4 +1,4 @@
-"""What a group of rewards tells: mean, sigma, advantages, whether to learn; and which reward went dead."""
+"""Statistics of a group of rewards: mean, std, advantages, trigger; and an alarm for constant reward components."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine.records import GroupStats
 
 _NOISE = 1e-9
-"""Rewards are sums of a few products in [0, 1]: a smaller difference is rounding, not a measurement."""
+"""Differences below this are rounding errors: rewards are sums of a few products in [0, 1]."""
 
 
 def group_stats(r_totals: Sequence[float], tau: float) -> GroupStats:
@@ -18,24 +18,23 @@ def group_stats(r_totals: Sequence[float], tau: float) -> GroupStats:
 
     Args:
         r_totals: the G total rewards of the group, in rollout order.
-        tau: the least sigma that is worth a lesson, in units of reward.
+        tau: extract experiences if the standard deviation is greater than this.
 
     Returns:
         mean; std, the population standard deviation (division by G); advantages, ``(r - mean) / std``, in
-        rollout order and all 0.0 where std is 0; triggered, whether ``std > tau`` strictly. Rewards that
-        differ by rounding only count as equal, and a std that passes tau by rounding only does not trigger.
-        The advantage is that of GRPO (Shao et al. 2024, eq. in section 4.1.2) without an epsilon in the
-        divisor, because a std of 0 is handled apart.
+        rollout order and all 0.0 if std is 0; triggered, ``std > tau``. Rewards that differ by rounding errors count
+        as equal, and a std that exceeds tau by a rounding error does not trigger. The advantage is that of GRPO
+        (Shao et al. 2024, section 4.1.2) without an epsilon in the divisor: a std of 0 is handled separately.
 
     Raises:
         ValueError: no rewards, a reward that is not finite, or a negative tau.
     """
     if not r_totals:
-        raise ValueError("a group without rewards has no statistics")
+        raise ValueError("expected at least one reward, got none")
     if not all(math.isfinite(reward) for reward in r_totals):
-        raise ValueError(f"a reward is not finite: {list(r_totals)}")
+        raise ValueError(f"rewards must be finite, got {list(r_totals)}")
     if not tau >= 0:
-        raise ValueError(f"tau is a standard deviation, so at least 0, not {tau}")
+        raise ValueError(f"tau must be at least 0, got {tau}")
     if max(r_totals) - min(r_totals) <= _NOISE:
         return GroupStats(mean=r_totals[0], std=0.0, advantages=[0.0] * len(r_totals), triggered=False)
     mean = math.fsum(r_totals) / len(r_totals)
@@ -45,14 +44,14 @@ def group_stats(r_totals: Sequence[float], tau: float) -> GroupStats:
 
 
 def combine_rewards(components: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
-    """The total reward: the mean of the measured components by weight.
+    """The total reward: the weighted mean of the measured components.
 
     Args:
-        components: name -> reward in [0, 1], or None where it could not be measured.
-        weights: name -> weight, at least 0; they need not sum to 1. A weight without component is ignored.
+        components: name -> reward in [0, 1], or None if it could not be measured.
+        weights: name -> weight, at least 0; they need not sum to 1. A weight without a component is ignored.
 
     Returns:
-        ``sum(w * r) / sum(w)`` over the measured components; None where nothing with a weight was measured.
+        ``sum(w * r) / sum(w)`` over the measured components; None if no component with a weight was measured.
 
     Raises:
         ValueError: a measured component has no weight, or a number is negative or not finite.
@@ -60,9 +59,9 @@ def combine_rewards(components: Mapping[str, float | None], weights: Mapping[str
     measured = {name: value for name, value in components.items() if value is not None}
     for name, value in measured.items():
         if name not in weights:
-            raise ValueError(f"no weight for {name}; there are weights for {', '.join(sorted(weights))}")
+            raise ValueError(f"no weight for component {name!r}; weights: {', '.join(sorted(weights))}")
         if not (math.isfinite(value) and value >= 0 and math.isfinite(weights[name]) and weights[name] >= 0):
-            raise ValueError(f"not a reward with its weight: {name} = {value}, weight {weights[name]}")
+            raise ValueError(f"invalid reward or weight: {name} = {value}, weight {weights[name]}")
     weight = math.fsum(weights[name] for name in measured)
     if weight == 0:
         return None
@@ -71,7 +70,7 @@ def combine_rewards(components: Mapping[str, float | None], weights: Mapping[str
 
 @dataclass(frozen=True)
 class DeadReward:
-    """An alarm: ``component`` was ``value`` in every rollout of the last ``groups`` groups."""
+    """Alarm: ``component`` had the value ``value`` in every rollout of the last ``groups`` groups."""
 
     component: str
     value: float
@@ -80,13 +79,13 @@ class DeadReward:
 
     @property
     def reason(self) -> str:
-        """One sentence for a person."""
+        """The alarm in one sentence."""
         if self.value <= _NOISE:
             cause = "the problems are too hard, or the check passes nothing"
         elif abs(self.value - 1) <= _NOISE:
             cause = "the problems are too easy, or the check passes everything"
         else:
-            cause = "a measurement that never moves measures nothing"
+            cause = "a constant component gives no training signal"
         return (
             f"{self.component} was {self.value:g} in all {self.rollouts} rollouts of the last "
             f"{self.groups} groups: {cause}"
@@ -95,7 +94,7 @@ class DeadReward:
 
 @dataclass(frozen=True)
 class ComponentSummary:
-    """One row of the table at the end: what a component did in the whole run."""
+    """Summary of one component over a run."""
 
     component: str
     groups: int
@@ -107,30 +106,29 @@ class ComponentSummary:
 
 
 class DeadRewardWatch:
-    """Notices a reward component that has stopped to tell answers apart.
+    """Detects reward components that no longer vary.
 
-    A component is dead when every value that was measured in its last ``window`` groups is the same. Groups in
-    which it was not measured at all (None) do not count. One alarm an episode: the next one comes only after
-    the component has varied in between.
+    A component is dead if all values measured in its last ``window`` groups are equal. Groups in which it was not
+    measured (None) do not count. After an alarm, the next one requires that the component has varied in between.
 
     Args:
-        window: the number of groups, at least 2.
+        window: number of groups, at least 2.
     """
 
     def __init__(self, window: int = 10) -> None:
         if window < 2:
-            raise ValueError(f"a window of {window} groups shows no lasting constant; take at least 2")
+            raise ValueError(f"window must be at least 2, got {window}")
         self._window = window
         self._tracks: dict[str, _Track] = {}
 
     def feed(self, components: Mapping[str, Sequence[float | None]]) -> list[DeadReward]:
-        """Take in one complete group.
+        """Add one complete group.
 
         Args:
-            components: name -> the group's G values of that component, None where not measured.
+            components: name -> the group's G values of the component, None if not measured.
 
         Returns:
-            the alarms that begin with this group, by order of ``components``.
+            the alarms that start with this group, in order of ``components``.
         """
         alarms = []
         for name, values in components.items():
@@ -143,7 +141,7 @@ class DeadRewardWatch:
         return alarms
 
     def summary(self) -> list[ComponentSummary]:
-        """All components that were ever measured, in order of their first group."""
+        """All components that were measured, in order of their first group."""
         return [track.summary() for track in self._tracks.values()]
 
 
@@ -158,19 +156,19 @@ class _Track:
         self._dead: DeadReward | None = None
 
     def feed(self, values: Sequence[float]) -> DeadReward | None:
-        """Take in a group; the alarm, where one begins."""
+        """Add a group; returns the alarm if one starts."""
         low, high = min(values), max(values)
         self._recent.append((low, high, len(values)))
         self._low, self._high = min(self._low, low), max(self._high, high)
         self._groups += 1
         self._rollouts += len(values)
-        was_dead, self._dead = self._dead is not None, self._verdict()
+        was_dead, self._dead = self._dead is not None, self._check()
         if self._dead is None or was_dead:
             return None
         self._alarms += 1
         return self._dead
 
-    def _verdict(self) -> DeadReward | None:
+    def _check(self) -> DeadReward | None:
         if len(self._recent) < (self._recent.maxlen or 0):
             return None
         low = min(entry[0] for entry in self._recent)
@@ -180,7 +178,7 @@ class _Track:
         return DeadReward(self._component, high, len(self._recent), sum(entry[2] for entry in self._recent))
 
     def summary(self) -> ComponentSummary:
-        """The row of this component."""
+        """The summary of this component."""
         return ComponentSummary(
             self._component, self._groups, self._rollouts, self._low, self._high, self._alarms, self._dead
         )

@@ -1,7 +1,7 @@
-"""A file of lines that is only appended to: it survives kill -9 at any byte and has one writer at a time.
+"""Append-only JSON Lines files that survive a crash at any byte. One writer at a time.
 
-Rule for the last line: without its newline it counts when it is a whole JSON object (no true prefix of one is
-one), else it is torn: readers leave it out, and the next writer moves it to ``<name>.torn``.
+A last line without a newline is valid if it is a complete JSON object (no proper prefix of one is). Otherwise it is
+torn: readers skip it, and the next writer moves it to ``<name>.torn``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from engine.errors import LockHeldError
 from engine.records import Record
 
 MAX_LINE_BYTES = 64 << 20
-"""A longer line is reported and skipped, so that one broken file cannot take all memory."""
+"""Longer lines are reported and skipped, which bounds the memory that a damaged file takes."""
 
 _POLL_S = 0.005
 _CHUNK = 1 << 16
-_sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # the former is not on macOS
+_sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file, numbered from 1. ``fault`` says why it could not be taken; then text is empty."""
+    """One line of a file, numbered from 1. If it is invalid, ``fault`` is the reason and ``text`` is empty."""
 
     number: int
     text: bytes
@@ -43,12 +43,12 @@ class Line:
 
 
 class LineReader:
-    """Hands out the lines of a growing file, each once, without taking any lock.
+    """Reads the lines of a growing file, each once, without a lock.
 
-    A file that was replaced or cut short since the last call is read from its start again.
+    A file that was replaced or truncated since the last call is read from its start again.
 
     Args:
-        path: the file; it may come into being later.
+        path: the file; it may be created later.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,11 +58,11 @@ class LineReader:
         self._number = 0
 
     def read(self, *, to_the_end: bool = False) -> Iterator[Line]:
-        """The complete lines that were not handed out yet, blank ones left out.
+        """Yield the complete lines since the last call, without blank ones.
 
         Args:
-            to_the_end: nobody writes any more, so the rule for the last line is applied: a whole object is
-                handed out, a torn line comes as a line with a fault.
+            to_the_end: the file has no writer any more: a last line without a newline is yielded too, as a line with
+                a fault if it is torn.
         """
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as stream:
             if self.replaced():
@@ -76,7 +76,7 @@ class LineReader:
                     yield line
 
     def replaced(self) -> bool:
-        """Whether the file whose lines were handed out is gone, another one, or shorter now."""
+        """Whether the file was deleted, replaced or truncated since the last read."""
         if self._offset == 0:
             return False
         try:
@@ -103,7 +103,7 @@ class LineReader:
 
 
 def is_json_object(text: bytes) -> bool:
-    """Whether the bytes are one whole JSON object."""
+    """Whether the bytes are one complete JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -111,7 +111,7 @@ def is_json_object(text: bytes) -> bool:
 
 
 def encode_line(record: Record) -> bytes:
-    """A record as one line of JSON. Half characters (lone surrogates) that a model wrote become ``?``."""
+    """Encode a record as one line of JSON. Lone surrogates in a model's text become ``?``."""
     try:
         return record.model_dump_json().encode()
     except PydanticSerializationError:
@@ -119,13 +119,13 @@ def encode_line(record: Record) -> bytes:
 
 
 class AppendLog:
-    """The writer's side.
+    """The writer of a file.
 
     Args:
-        path: the file; its directory is made when needed. ``<name>.lock`` beside it holds the lock.
-        wait_s: how long ``hold`` waits for another holder before it gives up, in seconds.
-        sleep: takes seconds.
-        clock: gives seconds.
+        path: the file; its directory is created if needed. The lock file ``<name>.lock`` is next to it.
+        wait_s: how many seconds ``hold`` waits for another writer.
+        sleep: as ``time.sleep``.
+        clock: monotonic time in seconds.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class AppendLog:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the only writer for the length of the block; a torn last line is mended first.
+        """Hold the file's lock for the block. A torn last line is repaired first.
 
         Raises:
-            LockHeldError: another process, or another object of this one, holds the file; it is named.
+            LockHeldError: another process, or another object of this process, holds the lock.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(_lock_path(self.path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -163,18 +163,18 @@ class AppendLog:
                 self._close()
                 os.ftruncate(lock, 0)
         finally:
-            os.close(lock)  # gives the lock back; the file stays, as removing it would let two writers in
+            os.close(lock)  # releases the lock; deleting the lock file would allow two writers
 
     def append(self, line: bytes) -> None:
-        """Add one line and wait until it is on the disk. Only inside ``hold``; from any thread.
+        """Append one line and sync it to disk. Only inside ``hold``; from any thread.
 
         Raises:
-            OSError: the disk is full or broken; the file is then as it was before.
+            OSError: the disk is full or broken; the file is unchanged.
         """
         if b"\n" in line:
-            raise ValueError("a line holds no newline")
+            raise ValueError("a line must not contain a newline")
         if len(line) >= MAX_LINE_BYTES:
-            raise ValueError(f"a line of {len(line)} bytes; readers take {MAX_LINE_BYTES - 1}")
+            raise ValueError(f"a line has at most {MAX_LINE_BYTES - 1} bytes, got {len(line)}")
         with self._guard:
             if not self._held:
                 raise RuntimeError("append outside of hold()")
@@ -189,7 +189,7 @@ class AppendLog:
 
     @property
     def held(self) -> bool:
-        """Whether this object is the writer now."""
+        """Whether this object holds the lock."""
         return self._held
 
     def _acquire(self, lock: int) -> None:
@@ -200,9 +200,9 @@ class AppendLog:
             except BlockingIOError:
                 if self._clock() >= deadline:
                     raise LockHeldError(
-                        f"Another process writes {self.path}",
-                        why=f"It is {_holder_text(lock)}.",
-                        fix="Wait for it or stop it, or work in another directory.",
+                        f"{self.path} is locked by another process",
+                        why=f"The lock is held by {_holder_text(lock)}.",
+                        fix="Wait for that process or stop it, or use another directory.",
                     ) from None
                 self._sleep(_POLL_S)
             else:
@@ -214,7 +214,7 @@ class AppendLog:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if is_new:
                 sync_directory(self.path.parent)
-            _mend(self._fd, self.path)
+            _repair(self._fd, self.path)
         return self._fd
 
     def _close(self) -> None:
@@ -226,13 +226,13 @@ class AppendLog:
 
 
 def writer_of(path: Path) -> str | None:
-    """Who holds the file for writing now, in words; None where nobody does. Never waits."""
+    """A description of the process that holds the file's lock; None if it is not locked. Never waits."""
     try:
         lock = os.open(_lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers wait a moment, so this look disturbs none
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers retry for a moment, so this does not disturb them
     except BlockingIOError:
         return _holder_text(lock)
     finally:
@@ -241,7 +241,7 @@ def writer_of(path: Path) -> str | None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place at once: after a crash it is the old one or the new one, whole. One caller at a time."""
+    """Replace a file atomically: after a crash it has the old or the new content. One caller at a time."""
     temporary = path.with_name(path.name + ".tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
@@ -254,7 +254,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Wait until the names in a directory are on the disk."""
+    """Sync the entries of a directory to disk."""
     fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -262,8 +262,8 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _mend(fd: int, path: Path) -> None:
-    """Finish a last line that is whole but for its newline; move a torn one to ``<name>.torn``."""
+def _repair(fd: int, path: Path) -> None:
+    """Add the missing newline to a complete last line; move a torn one to ``<name>.torn``."""
     size = os.fstat(fd).st_size
     start = _last_line_start(fd, size)
     if start == size:
@@ -294,7 +294,7 @@ def _last_line_start(fd: int, size: int) -> int:
 
 def _write_all(fd: int, content: bytes) -> None:
     view = memoryview(content)
-    while view:  # a full disk or a signal may cut one write short
+    while view:  # a full disk or a signal may cause a partial write
         view = view[os.write(fd, view) :]
 
 
@@ -318,4 +318,4 @@ def _holder_text(lock: int) -> str:
         holder = json.loads(os.pread(lock, 4096, 0))
         return "process {pid} on {host} ({command}), since {since}".format(**holder)
     except (ValueError, KeyError, TypeError):
-        return "not known by name (it has just begun or just ended)"
+        return "an unknown process (it has just started or just ended)"

@@ -1,4 +1,4 @@
-"""Rollouts and fusions on disk: one JSON object a line, written durably, read with tolerance."""
+"""Rollouts and fusions on disk: JSON Lines, synced on write, read tolerantly."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.storage.append_log import AppendLog, Line, LineReader, encode_line
 RecordT = TypeVar("RecordT", bound=Record)
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""An escape that may be half of a surrogate pair; JSON text has no other way to hold one alone."""
+"""An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
 
 
 @dataclass(frozen=True)
 class BrokenLine:
-    """A line that could not be read; the rest of its file is not hurt by it."""
+    """A line that could not be read. The other lines of the file are not affected."""
 
     path: Path
     number: int
@@ -37,14 +37,14 @@ class BrokenLine:
 
 @dataclass(frozen=True)
 class Contents(Generic[RecordT]):
-    """All that a file holds, in its order, and the lines that were skipped."""
+    """The records of a file in order, and the lines that were skipped."""
 
     records: list[RecordT]
     broken: list[BrokenLine]
 
 
 class RolloutStore:
-    """One file of records, for its one writer.
+    """Writes one file of records.
 
     Args:
         path: for example ``grpo_training/cache/generator_1_rollouts.jsonl``.
@@ -56,22 +56,22 @@ class RolloutStore:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[RolloutStore]:
-        """Be the only writer of the file for the length of the block.
+        """Hold the file's lock for the block.
 
         Raises:
-            LockHeldError: someone else is; the error names the process.
+            LockHeldError: another process holds it; the error names the process.
         """
         with self._log.hold():
             yield self
 
     def append(self, record: Record) -> None:
-        """Add one record, stamped with the format's version, and wait until it is on the disk.
+        """Append one record with the format version and sync it to disk.
 
-        Inside ``hold`` it may be called from any thread; outside, the lock is taken for this one line.
+        Inside ``hold`` it may be called from any thread; outside, the lock is taken for this line.
 
         Raises:
-            LockHeldError: someone else writes the file.
-            OSError: the disk is full or broken; the file is then as before.
+            LockHeldError: another process holds the lock.
+            OSError: the disk is full or broken; the file is unchanged.
         """
         line = _encode(record)
         if self._log.held:
@@ -82,19 +82,19 @@ class RolloutStore:
 
 
 def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) -> Contents[RecordT]:
-    """Read a whole file, also one that another program wrote.
+    """Read a whole file, also one written by another program.
 
-    Scaffolds are left as they stand (object, JSON text, Python literal's text, null). Missing optional keys and
-    nulls take their defaults, numbers where a text belongs become texts, NaN becomes null, further keys are
-    ignored. Blank lines are nothing; a line that cannot be read is in ``broken``.
+    Scaffolds are not converted (object, JSON text, text of a Python literal, null). Missing optional keys and nulls
+    take their defaults, numbers in text fields become text, NaN becomes null, unknown keys are ignored. Blank lines
+    are skipped; unreadable lines are listed in ``broken``.
 
     Args:
         path: the file.
         model: ``RolloutGroup``, ``Fusion`` or another record.
-        missing_ok: give empty contents where there is no file.
+        missing_ok: return empty contents if the file does not exist.
 
     Raises:
-        MissingInputError: there is no such file.
+        MissingInputError: the file does not exist.
     """
     path = Path(path)
     if not path.exists() and not missing_ok:
@@ -113,16 +113,16 @@ async def follow(
     poll_s: float = 0.5,
     broken: list[BrokenLine] | None = None,
 ) -> AsyncIterator[RecordT]:
-    """Yield the records of a file as it grows; the file may come into being later.
+    """Yield the records of a file as it grows; the file may be created later.
 
     Args:
-        path: the file. When it is replaced or cut short, it is read from its start again.
+        path: the file. If it is replaced or truncated, it is read from its start again.
         model: the record to read.
-        stop: asked before each look; after the look at which it says True, the iteration ends, so all that was
-            written before is still yielded.
-        sleep: takes seconds.
-        poll_s: seconds between two looks.
-        broken: a list that gets the lines that could not be read.
+        stop: called before each read; the iteration ends after the read for which it returned True, so everything
+            written before is yielded.
+        sleep: as ``asyncio.sleep``.
+        poll_s: seconds between reads.
+        broken: receives the lines that could not be read.
     """
     reader = LineReader(Path(path))
     skipped = broken if broken is not None else []
@@ -136,7 +136,7 @@ async def follow(
 
 
 def latest_by_problem(groups: Iterable[RolloutGroup]) -> dict[tuple[str, int], RolloutGroup]:
-    """One group for each (problem_id, epoch): the last complete one, else the last; by first appearance."""
+    """One group per (problem_id, epoch): the last complete one, else the last, in order of first appearance."""
     latest: dict[tuple[str, int], RolloutGroup] = {}
     for group in groups:
         key = (group.problem_id, group.epoch)
@@ -147,7 +147,7 @@ def latest_by_problem(groups: Iterable[RolloutGroup]) -> dict[tuple[str, int], R
 
 
 def latest_fusions(fusions: Iterable[Fusion]) -> dict[tuple[str, int, str], Fusion]:
-    """One fusion for each (problem_id, epoch, generator_id): the last one that carries a reward, else the last."""
+    """One fusion per (problem_id, epoch, generator_id): the last one that carries a reward, else the last."""
     latest: dict[tuple[str, int, str], Fusion] = {}
     for fusion in fusions:
         key = (fusion.problem_id, fusion.epoch, fusion.generator_id)
@@ -155,9 +155,6 @@ def latest_fusions(fusions: Iterable[Fusion]) -> dict[tuple[str, int, str], Fusi
         if known is None or fusion.outcome.carries_reward or not known.outcome.carries_reward:
             latest[key] = fusion
     return latest
-
-
-# ------------------------------------------------------------------ lines
 
 
 def _encode(record: Record) -> bytes:
@@ -177,7 +174,7 @@ def _decode_all(
 
 
 class _UnreadableLineError(ValueError):
-    """Why a line is no record, in a few words."""
+    """A line is not a valid record; the message is the reason."""
 
 
 def _decode(line: Line, model: type[RecordT]) -> RecordT:
@@ -185,7 +182,7 @@ def _decode(line: Line, model: type[RecordT]) -> RecordT:
         raise _UnreadableLineError(line.fault)
     try:
         raw = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None)
-        if _HALF.search(line.text):  # no prompt and no file could hold half a character: it becomes "?", as in ours
+        if _HALF.search(line.text):  # lone surrogates cannot be encoded; they become "?", as in files of this program
             raw = json.loads(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
     except UnicodeDecodeError as error:
         raise _UnreadableLineError(f"not UTF-8 at byte {error.start}") from None
@@ -194,19 +191,16 @@ def _decode(line: Line, model: type[RecordT]) -> RecordT:
     except ValueError as error:
         raise _UnreadableLineError(f"not JSON: {error}") from None
     if not isinstance(raw, dict):
-        raise _UnreadableLineError(f"a JSON object is needed, not {type(raw).__name__}")
+        raise _UnreadableLineError(f"expected a JSON object, got {type(raw).__name__}")
     version = raw.get("format") or 0
     if isinstance(version, int) and version > FORMAT:
-        raise _UnreadableLineError(f"format {version} was written by a newer version; this one reads {FORMAT}")
+        raise _UnreadableLineError(f"format {version} was written by a newer version; this one reads up to {FORMAT}")
     try:
         return model.model_validate(_ADAPTERS.get(model, _without_nulls)(raw))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise _UnreadableLineError(f"{where}: {first['msg']}") from None
-
-
-# ------------------------------------------------------------------ what others wrote
 
 
 def _group(raw: dict[str, Any]) -> dict[str, Any]:
@@ -218,7 +212,7 @@ def _group(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _rollout(index: int, raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise _UnreadableLineError(f"rollout {index} is no object")
+        raise _UnreadableLineError(f"rollout {index} is not an object")
     return {"rollout_id": index} | _without_nulls(raw, texts=("answer", "stated_answer"))
 
 
@@ -228,7 +222,7 @@ def _fusion(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(raw: dict[str, Any]) -> dict[str, Any]:
-    """The keys that groups and fusions share; only a problem's id is truly needed."""
+    """The keys that groups and fusions share; only the problem's id is required."""
     if raw.get("problem_id") in (None, ""):
         raise _UnreadableLineError("no problem_id")
     needed = ("problem_id", "problem_text", "ground_truth", "timestamp")
@@ -236,7 +230,7 @@ def _line(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(raw: dict[str, Any], texts: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The keys that say something; those of ``texts`` as text."""
+    """Drop keys that are null; convert those of ``texts`` to text."""
     return {key: _as_text(value) if key in texts else value for key, value in raw.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""A SQLite file that several processes write at the same time."""
+"""SQLite files that several processes write concurrently."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ _RETRY_S = 0.02
 
 
 def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Connection:
-    """Open a file in WAL mode, making it and its folder where they are not there.
+    """Open a database in WAL mode; create the file and its folder if they do not exist.
 
-    Every statement is a transaction of its own unless ``BEGIN`` says otherwise. A commit survives the death of
-    the process at any moment; a power cut may cost the last ones, never the file (``synchronous=NORMAL``).
-    The connection may be used from any thread, one at a time.
+    Every statement is a transaction of its own unless ``BEGIN`` is used. A commit survives a crash of the process; a
+    power failure may lose the last commits but does not damage the file (``synchronous=NORMAL``). The connection may
+    be used from any thread, by one thread at a time.
 
     Args:
-        schema: statements that make the tables; each ``IF NOT EXISTS``, since two processes may come first.
-        version: the format that this program writes; kept in ``user_version``.
+        path: the database file.
+        schema: statements that create the tables, each with ``IF NOT EXISTS``: two processes may run them.
+        version: format version that this program writes; stored in ``user_version``.
 
     Raises:
-        sqlite3.Error: it is no database, it cannot be read or written, or a newer program wrote it.
-        OSError: its folder cannot be made.
+        sqlite3.Error: the file is not a database, cannot be read or written, or has a newer format.
+        OSError: the folder cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
@@ -42,7 +43,7 @@ def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Conne
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """The switch does not wait for others as statements do: it fails at once, so it is repeated here."""
+    """Enable WAL. This statement does not wait for locks as others do, so it is repeated here."""
     deadline = time.monotonic() + _BUSY_S
     while True:
         try:

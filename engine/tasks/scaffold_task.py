@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from engine.answers.verify import check_ground_truth, is_value, verify_answer
-from engine.records import Candidate, Fault, Outcome, Scaffold
-from engine.reward_evaluator import mean_of_measured
-from engine.scaffold.parsing import parse_scaffold, scaffold_from_object
+from engine.answers.verify import Comparison, check_ground_truth, is_value, verify_answer
+from engine.errors import InputError
+from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
+from engine.scaffold.merge import merge_scaffolds
+from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
-from engine.task import JSON_OBJECT, Measurement, TaskMerge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from engine.records import Problem
-    from engine.scaffold.parsing import ParsedScaffold
+from engine.task import JSON_OBJECT, Measurement, Task, TaskMerge
+from engine.tasks.rows import problem_with_answer
 
 _MOST_CONFLICTS = 20
-_SHOWN = 6000  # characters of a reply without scaffold that another prompt gets
+_SHOWN = 6000  # characters of an unreadable reply that other models see
 
 _TEXT = {"type": "string"}
 _NAMES = {"type": "array", "items": _TEXT}
@@ -56,167 +54,205 @@ REPLY_SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class ScaffoldTask:
-    """A task on causal scaffolds.
+class _Graph:
+    """What the graph of a scaffold gives.
 
     Args:
-        name: the task's name in datasets.
-        answer_form: what an answer looks like.
-        kind: how answers are verified.
-        executed_answer: makes the scored answer of an executed value and the stated answer.
-        logic_parts: further measurements for ``r_logic``, of a scaffold and its stated answer.
+        answer: the value of the target, as the final answer; None if the graph does not execute.
+        is_acyclic: whether the graph has no cycle.
+        graph: the parts of ``r_graph``.
+        logic: the parts of ``r_logic``.
     """
 
-    name: str
+    answer: str | None
+    is_acyclic: bool
+    graph: Mapping[str, float | None]
+    logic: Mapping[str, float | None]
+
+
+class ScaffoldTask(Task[Scaffold]):
+    """A task on causal scaffolds. Subclasses set ``name``, ``answer_form`` and ``comparison``.
+
+    Attributes:
+        answer_form: the form of an answer, for the prompt.
+        comparison: how answers are compared with the truth.
+    """
+
     answer_form: str
-    kind: Literal["math", "physics"]
-    executed_answer: Callable[[str, str | None], str] = lambda executed, stated: executed
-    logic_parts: Callable[[Scaffold, str | None], dict[str, float | None]] = lambda scaffold, stated: {}
-    reply_schema: dict[str, Any] | None = None
-    prompts: str = ""
-    prompt_variables: frozenset[str] = frozenset({"answer_form"})
-    attempts: Mapping[str, str] = field(
-        default_factory=lambda: {
+    comparison: Comparison
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25, "r_graph": 0.25})
+    prompt_variables = frozenset({"answer_form"})
+    reply_schema = REPLY_SCHEMA
+    reply_description = JSON_OBJECT
+    attempt_descriptions: Mapping[str, str] = MappingProxyType(
+        {
             "generator": "causal scaffolds that a solver wrote",
             "critic": "fusions of several solvers' scaffolds",
         }
     )
-    reply_form: str = JSON_OBJECT
 
-    def check_problem(self, problem: Problem) -> None:
-        """Refuse a ground truth that no answer could be compared with."""
-        check_ground_truth(problem.answer, self.kind)
+    def final_answer(self, executed: str, stated: str | None) -> str:
+        """The answer to score, given the executed value of the target and the stated answer."""
+        return executed
 
-    def prompt_values(self, problem: Problem) -> dict[str, Any]:
-        """What an answer looks like."""
+    def logic_parts(self, scaffold: Scaffold, stated: str | None) -> Mapping[str, float | None]:
+        """Further parts of ``r_logic``."""
+        return {}
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row with a text and an answer that answers can be compared with."""
+        problem = problem_with_answer(row, where, self.name)
+        try:
+            check_ground_truth(problem.answer, self.comparison)
+        except InputError as error:
+            raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
+        return problem
+
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
+        """The form of an answer."""
         return {"answer_form": self.answer_form}
 
-    def truth(self, problem: Problem) -> str:
-        """The answer."""
-        return problem.answer
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[Scaffold]:
+        """Read the scaffold. Reasoning beside the text is ignored."""
+        return _candidate(parse_scaffold(completion.text), completion.text[-_SHOWN:])
 
-    def parse(self, text: str, problem: Problem, reasoning: str | None = None) -> Candidate:
-        """Read a reply: the scaffold, executed where it can be. Reasoning beside it is not looked at."""
-        candidate = self._candidate(parse_scaffold(text))
-        if candidate.scaffold is not None:
-            return candidate
-        return candidate.model_copy(update={"detail": {"text": text[-_SHOWN:]}})
-
-    def re_ask_reason(self, candidate: Candidate) -> str | None:
-        """There is no readable object. A cut-off reply would be cut off again."""
-        if candidate.outcome is Outcome.OK or candidate.fault is None or candidate.scaffold is not None:
-            return None
-        return None if candidate.fault.kind in ("cut_off", "too_large") else candidate.fault.message
-
-    def to_record(self, candidate: Candidate) -> str | None:
-        """The scaffold as JSON text."""
-        return None if candidate.scaffold is None else candidate.scaffold.model_dump_json()
-
-    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate:
-        """Read a scaffold of a cache line (object, JSON text, Python literal's text, null) and execute it."""
-        parsed = scaffold_from_object(scaffold)
-        return self._candidate(parsed, stated=answer)
-
-    def measure(self, candidate: Candidate, problem: Problem) -> Measurement:
-        """``r_ans`` by the verifier; ``r_graph`` and ``r_logic`` from what :meth:`parse` measured."""
-        verdict = verify_answer(candidate.answer, problem.answer, kind=self.kind)
-        if verdict.correct is None:  # no checker could be started: nothing was found out about the answer
-            return Measurement({}, None, Outcome.INFRA_FAULT, {"verdict": verdict.method, "why": verdict.detail})
-        graph, logic = candidate.detail.get("graph", {}), candidate.detail.get("logic", {})
+    def evaluate(self, candidate: Candidate[Scaffold], problem: Problem) -> Measurement:
+        """``r_ans`` by the verifier, ``r_graph`` and ``r_logic`` by executing and checking the graph."""
+        stated = candidate.stated_answer
+        graph = None if candidate.content is None else self._execute(candidate.content, stated)
+        answer, source = stated, _source(stated, "stated")
+        if graph is not None and graph.answer is not None:
+            answer, source = graph.answer, "executed"
+        verdict = verify_answer(answer, problem.answer, comparison=self.comparison)
+        if verdict.correct is None:  # no checker could be started: nothing is known about the answer
+            why = {"verdict": verdict.method, "why": verdict.detail}
+            return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail=why)
+        detail: dict[str, Any] = {"text": candidate.text} if candidate.text else {}
+        if graph is not None:
+            detail |= {"graph": graph.graph, "logic": graph.logic}
+        is_cyclic = graph is not None and not graph.is_acyclic
+        outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
         return Measurement(
             components={
                 "r_ans": 1.0 if verdict.correct else 0.0,
-                "r_graph": mean_of_measured(graph) if graph else 0.0,
-                "r_logic": mean_of_measured(logic) if graph else 0.0,
+                "r_graph": 0.0 if graph is None else mean_of_measured(graph.graph),
+                "r_logic": 0.0 if graph is None else mean_of_measured(graph.logic),
             },
             is_correct=verdict.correct,
-            outcome=verdict.outcome,
-            detail={**candidate.detail, "verdict": verdict.method},
+            answer=answer,
+            answer_source=source,
+            outcome=outcome if verdict.outcome is Outcome.OK else verdict.outcome,
+            fault=Fault(kind="cyclic_graph", message="a variable depends on itself") if is_cyclic else None,
+            detail={**detail, "verdict": verdict.method},
         )
 
-    def wants_opinion(self, candidate: Candidate) -> bool:
-        """Where there is a scaffold to judge."""
-        return candidate.scaffold is not None
+    def re_ask_reason(self, candidate: Candidate[Scaffold]) -> str | None:
+        """The reply holds no readable object. A reply that was cut off would be cut off again."""
+        if candidate.content is not None or candidate.fault is None:
+            return None
+        return None if candidate.fault.kind in ("cut_off", "too_large") else candidate.fault.message
 
-    def show(self, candidate: Candidate) -> str:
-        """The scaffold as JSON; where there is none, what was said."""
-        if candidate.scaffold is not None:
-            return candidate.scaffold.model_dump_json(exclude_defaults=True)[: 2 * _SHOWN]
-        return str(candidate.detail.get("text") or "(unreadable)")
+    def to_record(self, candidate: Candidate[Scaffold]) -> str | None:
+        """The scaffold as JSON text."""
+        return None if candidate.content is None else candidate.content.model_dump_json()
 
-    def merge(self, candidates: Sequence[Candidate], problem: Problem) -> TaskMerge:
-        """Join scaffolds that do not conflict into one that executes."""
-        from engine.scaffold.merge import merge_scaffolds
+    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate[Scaffold]:
+        """Read a scaffold of a cache line: an object, JSON text, the text of a Python literal, or null."""
+        return _candidate(scaffold_from_object(scaffold), stated=answer)
 
-        readable = [candidate for candidate in candidates if candidate.scaffold is not None]
-        if not readable:
-            return TaskMerge(None, [])
-        stated = [candidate.stated_answer for candidate in readable if candidate.stated_answer is not None]
-        merge = merge_scaffolds(
-            [candidate.scaffold for candidate in readable if candidate.scaffold is not None], stated, self._is_stated
-        )
+    def show(self, candidate: Candidate[Scaffold]) -> str:
+        """The scaffold as JSON, or the unreadable reply."""
+        if candidate.content is not None:
+            return candidate.content.model_dump_json(exclude_defaults=True)[: 2 * _SHOWN]
+        return candidate.text or "(unreadable)"
+
+    def merge(self, candidates: Sequence[Candidate[Scaffold]], problem: Problem) -> TaskMerge[Scaffold]:
+        """Merge scaffolds without conflicts into one that executes."""
+        scaffolds = [candidate.content for candidate in candidates if candidate.content is not None]
+        if not scaffolds:
+            return TaskMerge(None)
+        stated = [
+            candidate.stated_answer
+            for candidate in candidates
+            if candidate.content is not None and candidate.stated_answer is not None
+        ]
+        merge = merge_scaffolds(scaffolds, stated, self._is_stated)
         if merge.merged is None:
-            told = [f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts]
-            return TaskMerge(None, told[:_MOST_CONFLICTS])
+            texts = [f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts]
+            return TaskMerge(None, texts[:_MOST_CONFLICTS])
         executed = merge.answer or ""
-        said = next((answer for answer in stated if self._is_stated(executed, answer)), stated[0] if stated else None)
-        final = self.executed_answer(executed, said)
-        return TaskMerge(self._measured(merge.merged.model_copy(update={"final_answer": final}), [], final), [])
+        matching = (answer for answer in stated if self._is_stated(executed, answer))
+        final = self.final_answer(executed, next(matching, stated[0] if stated else None))
+        merged = merge.merged.model_copy(update={"final_answer": final})
+        return TaskMerge(Candidate(Outcome.OK, stated_answer=final, content=merged))
 
-    def _candidate(self, parsed: ParsedScaffold, stated: str | None = None) -> Candidate:
-        stated = parsed.stated_answer if stated is None else stated
-        if parsed.scaffold is None:
-            return Candidate(
-                outcome=Outcome.MODEL_FAULT,
-                answer=stated,
-                answer_source="none" if stated is None else "stated",
-                stated_answer=stated,
-                repairs=parsed.repairs,
-                fault=parsed.fault,
-            )
-        return self._measured(parsed.scaffold, parsed.repairs, stated)
+    def wants_opinion(self, candidate: Candidate[Scaffold]) -> bool:
+        """If there is a scaffold to judge."""
+        return candidate.content is not None
 
-    def _measured(self, scaffold: Scaffold, repairs: list[str], stated: str | None) -> Candidate:
+    def record_remarks(
+        self, answer: str | None, answer_source: AnswerSource | None, stated_answer: str | None
+    ) -> Sequence[str]:
+        """The disagreement of the executed and the stated answer."""
+        if answer_source == "executed" and stated_answer not in (None, answer):
+            return [f"its graph gives {answer}, its text says {stated_answer}"]
+        return []
+
+    def _execute(self, scaffold: Scaffold, stated: str | None) -> _Graph:
         structure = check_structure(scaffold)
         execution = execute(scaffold)
-        graph: dict[str, float | None] = {
-            "acyclic": float(structure.acyclic),
-            "knowns_used": structure.knowns_used,
-            "target_covered": float(structure.target_covered),
-            "rules_parse": structure.rules_parse,
-            "target_reachable": float(structure.target_reachable),
-            "executes": float(execution.executed),
-        }
-        executed = None
+        answer = None
         if execution.executed and execution.answer is not None:
-            executed = self.executed_answer(execution.answer, stated)
-        logic: dict[str, float | None] = {
-            "plan_agrees": plan_agreement(scaffold),
-            "rules_use_causes": rule_cause_agreement(scaffold),
-            "answers_agree": self._agreement(executed, stated),
-            "interventions": intervene(scaffold, execution).score if execution.executed else None,
-            **self.logic_parts(scaffold, stated),
-        }
-        answer = executed if executed is not None else stated
-        return Candidate(
-            outcome=Outcome.OK if structure.acyclic else Outcome.MODEL_FAULT,
+            answer = self.final_answer(execution.answer, stated)
+        return _Graph(
             answer=answer,
-            answer_source="executed" if executed is not None else "stated" if stated is not None else "none",
-            stated_answer=stated,
-            scaffold=scaffold,
-            repairs=repairs,
-            fault=None if structure.acyclic else Fault(kind="cyclic_graph", message="a variable depends on itself"),
-            detail={"graph": graph, "logic": logic},
+            is_acyclic=structure.acyclic,
+            graph={
+                "acyclic": float(structure.acyclic),
+                "knowns_used": structure.knowns_used,
+                "target_covered": float(structure.target_covered),
+                "rules_parse": structure.rules_parse,
+                "target_reachable": float(structure.target_reachable),
+                "executes": float(execution.executed),
+            },
+            logic={
+                "plan_agrees": plan_agreement(scaffold),
+                "rules_use_causes": rule_cause_agreement(scaffold),
+                "answers_agree": self._agreement(answer, stated),
+                "interventions": intervene(scaffold, execution).score if execution.executed else None,
+                **self.logic_parts(scaffold, stated),
+            },
         )
 
     def _is_stated(self, executed: str, stated: str) -> bool:
-        """Whether a merged graph's value is what a solver stated; true also where no checker could be started."""
-        return self._agreement(self.executed_answer(executed, stated), stated) != 0.0
+        """Whether a solver stated the value of a merged graph; also true if no checker could be started."""
+        return self._agreement(self.final_answer(executed, stated), stated) != 0.0
 
     def _agreement(self, executed: str | None, stated: str | None) -> float | None:
         if executed is None or stated is None:
             return None
-        if not is_value(stated, self.kind):  # "**" agrees with nothing
+        if not is_value(stated, self.comparison):  # "**" agrees with nothing
             return 0.0
-        correct = verify_answer(executed, stated, kind=self.kind).correct
-        return None if correct is None else float(correct)  # no checker could be started: not measured
+        correct = verify_answer(executed, stated, comparison=self.comparison).correct
+        return None if correct is None else float(correct)  # None: no checker could be started
+
+
+def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
+    """The mean of the measured parts; None if none was measured."""
+    measured = [value for value in parts.values() if value is not None]
+    return sum(measured) / len(measured) if measured else None
+
+
+def _source(answer: str | None, source: AnswerSource) -> AnswerSource:
+    return "none" if answer is None else source
+
+
+def _candidate(parsed: ParsedScaffold, text: str = "", stated: str | None = None) -> Candidate[Scaffold]:
+    return Candidate(
+        outcome=Outcome.MODEL_FAULT if parsed.scaffold is None else Outcome.OK,
+        stated_answer=parsed.stated_answer if stated is None else stated,
+        content=parsed.scaffold,
+        text=text if parsed.scaffold is None else "",
+        repairs=tuple(parsed.repairs),
+        fault=parsed.fault if parsed.scaffold is None else None,
+    )

@@ -17,12 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Un
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.errors import InputError, MissingInputError
+from engine.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages: a checkout, or site-packages."""
+WORKING_DIR = Path.cwd()
+"""Files that commands write are below the folder in which the command was started."""
+POCKET_MODEL = shipped_file("models/pocket")
 
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
@@ -38,6 +43,8 @@ class Settings(BaseModel):
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
     )
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Title of a group in ``--help`` -> its fields, the commonest first. Other fields are listed at the end."""
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
     sections: ClassVar[frozenset[str]] = frozenset()
@@ -242,6 +249,7 @@ def _metavar(annotation: Any) -> str:
 
 
 def _default_text(value: Any) -> str:
-    if isinstance(value, Path) and value.is_relative_to(ROOT):
-        return str(value.relative_to(ROOT))
+    if isinstance(value, Path):
+        base = next((base for base in (WORKING_DIR, ROOT) if value.is_relative_to(base)), None)
+        return str(value.relative_to(base) if base else value)
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
 from grpo_training.demos.learning import DATASET, STYLE
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ class AblationSettings(Settings):
     """Settings of ``python -m grpo_training.ablation``."""
 
     cache: Path = Field(
-        ROOT / "grpo_training/cache/train_demo", description="the folder in which train_demo collected rollouts"
+        WORKING_DIR / "grpo_training/cache/train_demo", description="the folder in which train_demo collected rollouts"
     )
     base_config: Path = Field(ROOT / "grpo_training/configs/pocket.yaml", description="what all variants share")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model that is trained")
+    model: Path = Field(POCKET_MODEL, description="folder of the model that is trained")
     variants: Literal["parts", "far"] = Field("parts", description="each part alone; or what the KL holds, far off")
     seeds: Annotated[int, Field(ge=2)] = Field(3, description="trainings of each variant")
     problems: Positive = Field(40, description="problems whose rollouts are trained on")
     test_problems: Annotated[int, Field(ge=2)] = Field(240, description="problems that nobody trains on")
-    output: Path = Field(ROOT / "grpo_training/cache/ablation", description="where all that it makes is kept")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/ablation", description="where all that it makes is kept")
 
 
 @dataclass
@@ -195,6 +195,7 @@ def _train(settings: AblationSettings, name: str, changes: dict[str, Any], folde
 def _ask(result: VariantResult, model: Path, problems: Sequence[Problem], seed: int) -> None:
     """One reply to each problem, drawn in this process, judged by its task."""
     from agents.generator import generator_messages
+    from engine.records import Completion
     from engine.task import task_named
     from grpo_training.pocket.evaluate import load_model
     from grpo_training.pocket.sampling import sample_replies
@@ -203,5 +204,5 @@ def _ask(result: VariantResult, model: Path, problems: Sequence[Problem], seed: 
     prompts = [generator_messages(task, problem, (), STYLE) for task, problem in zip(tasks, problems, strict=True)]
     replies = sample_replies(*load_model(model), prompts, seed=seed)
     for task, problem, reply in zip(tasks, problems, replies, strict=True):
-        verdict = task.measure(task.parse(reply, problem), problem).is_correct
+        verdict = task.evaluate(task.parse(Completion(text=reply), problem), problem).is_correct
         result.verdicts.setdefault(problem.id, []).append(float(bool(verdict)))

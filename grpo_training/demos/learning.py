@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from engine.api_manager import LEARNERS
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +30,7 @@ STYLE = "compact"
 TEMPERATURE = 1.0
 """Of every role: transformers' continuous batching knows only one for all requests."""
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3", "critic")
-_ROLES = (*_LEARNERS, "analyst")
+_ROLES = (*LEARNERS, "analyst")
 _SEEDS_APART = 1000
 """Between the generators' seeds: with one seed and one model, equal prompts would be one draw in the journal."""
 
@@ -48,8 +48,8 @@ class DemoSettings(Settings):
     window: Positive = Field(8, description="problem k is asked with the lessons of problems up to k-W")
     max_tokens: Positive = Field(256, description="completion tokens a reply may have")
     seed: int = Field(0, description="seed of the sampling, where the server takes one")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model to serve")
-    output: Path = Field(ROOT / "grpo_training/cache/demo", description="where all that it makes is kept")
+    model: Path = Field(POCKET_MODEL, description="folder of the model to serve")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/demo", description="where all that it makes is kept")
     fresh: bool = Field(False, description="set an earlier demo aside and start anew")
 
 
@@ -134,7 +134,7 @@ def set_aside(output: Path) -> None:
     from engine.errors import InputError
     from engine.storage.append_log import writer_of
 
-    for name in _LEARNERS:
+    for name in LEARNERS:
         if writer := writer_of(_results(output, name)):
             raise InputError(f"A demo is at work in {output}", why=writer, fix="Wait for it, or name another --output.")
     there = [path for pattern in _OURS for path in output.glob(pattern)]
@@ -163,7 +163,7 @@ def learning_commands(settings: DemoSettings, config: Path) -> list[Command]:
         *("--dataset", DATASET, "--max-problems", str(settings.problems), "--rollouts", str(settings.rollouts)),
     ]
     commands = []
-    for place, name in enumerate(_LEARNERS):
+    for place, name in enumerate(LEARNERS):
         seed = ["--seed", str(settings.seed + _SEEDS_APART * place)]
         own = ["critic", "--follow"] if name == "critic" else [name.replace("_", ""), *answering]
         counts = _Counts(settings, name)
@@ -240,7 +240,7 @@ def read_libraries(experiences: Path) -> dict[str, LibraryState]:
 
     return {
         name: ExperienceLibrary(experiences / f"{name}_experiences.json", library_prefix(name), read_only=True).state
-        for name in _LEARNERS
+        for name in LEARNERS
     }
 
 
@@ -249,7 +249,7 @@ async def _evaluate(
 ) -> list[Arm]:
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
     from engine.llm.retry import RetryPolicy
     from engine.records import Sampling
     from grpo_training.evaluation.libraries import HeldOutEvaluation
@@ -257,7 +257,7 @@ async def _evaluate(
     # The server is on this machine: one that does not answer for two minutes is gone.
     retry = RetryPolicy(total_s=120.0)
     with (
-        closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
+        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
         problem_bar(len(problems), "test") as done,
     ):
         async with LLMClient(ApiManager.load(config), journal=journal, retry=retry) as client:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.errors import ScaffoldError
-from grpo_training.cli.settings import ROOT
 from grpo_training.cli.terminal_text import harmless
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ class Command:
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", f"grpo_training.{module}", *flags],
-                cwd=ROOT,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "TQDM_DISABLE": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from engine.api_manager import GENERATORS
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
 from grpo_training.demos.learning import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, read_libraries
 from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, Arm, library_arm
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 OFFLINE, ONLINE = "offline fine-tune", "online after it"
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3")
 _ROLE = "model"
 _SEEDS_APART = 1_000_000
 """Between the draws of two arms that ask the same model the same."""
@@ -40,14 +40,14 @@ class TrainDemoSettings(Settings):
     samples: Positive = Field(4, description="answers per test problem and arm")
     max_tokens: Positive = Field(256, description="completion tokens a reply may have")
     seed: int = Field(0, ge=0, description="seed of the sampling and of the training")
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model that is trained")
+    model: Path = Field(POCKET_MODEL, description="folder of the model that is trained")
     offline_config: Path = Field(
         ROOT / "grpo_training/configs/pocket.yaml", description="how it is trained on what was collected"
     )
     online_config: Path = Field(
         ROOT / "grpo_training/configs/pocket_online.yaml", description="how it is trained on what it samples itself"
     )
-    output: Path = Field(ROOT / "grpo_training/cache/train_demo", description="where all that it makes is kept")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/train_demo", description="where all that it makes is kept")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             "brought without any lesson in the prompt. The same command again goes on where it stopped."
         ),
     )
-    from grpo_training.finetune.train import check_packages, load_config
+    from grpo_training.finetune.config import load_config
+    from grpo_training.finetune.train import check_packages
 
     settings = settings.model_copy(update={"output": settings.output.resolve(), "model": settings.model.resolve()})
     for path in (settings.offline_config, settings.online_config):
@@ -93,11 +94,11 @@ def run_train_demo(settings: TrainDemoSettings) -> int:
         began = time.monotonic()
         _collect(settings, server)
         seconds["collecting"] = time.monotonic() - began
-        library = read_libraries(settings.output / "experiences")[_LEARNERS[0]]
+        library = read_libraries(settings.output / "experiences")[GENERATORS[0]]
         arms = [
             ask(server, BASE),
             ask(server, BASE_AGAIN, draw=1),
-            ask(server, library_arm(_LEARNERS[0]), library.experiences),
+            ask(server, library_arm(GENERATORS[0]), library.experiences),
         ]
     model = settings.model
     for name, mode, config in (
@@ -122,7 +123,7 @@ def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
     shared = ("problems", "rollouts", "max_tokens", "seed", "model", "output")
     demo = DemoSettings.model_validate({name: getattr(settings, name) for name in shared})
     generators = [
-        command for command in learning_commands(demo, write_api_config(demo, server)) if command.name in _LEARNERS
+        command for command in learning_commands(demo, write_api_config(demo, server)) if command.name in GENERATORS
     ]
     print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
     run_side_by_side(generators, ready=lambda command: True, check=lambda: check_server(server))
@@ -139,7 +140,7 @@ async def _ask(
     """One arm: the model's answers, judged."""
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
     from engine.llm.retry import RetryPolicy
     from engine.records import Sampling
     from grpo_training.evaluation.sampling import evaluate_problems
@@ -147,7 +148,7 @@ async def _ask(
     manager = ApiManager(settings.output / "api_config.json", {_ROLE: server.endpoint()})
     seed = settings.seed + draw * _SEEDS_APART
     with (
-        closing(RequestJournal(settings.output / "evaluation.sqlite")) as journal,
+        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
         problem_bar(len(problems), f"test, {name}") as done,
     ):
         async with LLMClient(manager, journal=journal, retry=RetryPolicy(total_s=120.0)) as client:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.tasks.code.reply import ReplyStatus, extract
-from grpo_training.cli.settings import ROOT
+from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR
 from grpo_training.doctor_checks.results import failed, passed, skipped, verdict, warned
 from grpo_training.teacher.connection import SMALL_PROBLEM, small_problem
 
@@ -79,13 +79,13 @@ def extraction() -> Iterator[Finding]:
 
 def execution() -> Iterator[Finding]:
     """A right reply earns all tests and reward 1.0, a wrong one does not, by the path that training takes."""
+    from engine.records import Completion
     from engine.task import task_named
 
     problem = small_problem()
     task = task_named(problem.task)
-    task.check_problem(problem)
     for name, reply, expected in (("right", _RIGHT_REPLY, 1.0), ("wrong", _RIGHT_REPLY.replace(_RIGHT, _WRONG), 0.0)):
-        measured = task.measure(task.parse(reply, problem), problem)
+        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
         reward = measured.components.get("r_ans")
         tests = f"{measured.detail.get('passed', 0)} of {measured.detail.get('total', 0)} tests pass"
         why = f" ({measured.detail['why']})" if "why" in measured.detail else ""
@@ -108,17 +108,17 @@ def labels() -> Iterator[Finding]:
     from agents.generator import generator_messages
     from engine.task import task_named
     from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.data.batches import collate
     from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
     from grpo_training.finetune.data.tokenising import ChatTokens, tokenise_groups
-    from grpo_training.finetune.model_loading import load_tokenizer
-    from grpo_training.finetune.offline.batches import collate
+    from grpo_training.finetune.tokenizer import load_tokenizer
 
     problem = small_problem()
     messages = generator_messages(task_named(problem.task), problem)
     replies = (TrainingResponse(_RIGHT_REPLY, 1.0), TrainingResponse("```python\npass\n```", 0.0))
-    pocket = str(ROOT / "data/models/pocket")
+    pocket = str(POCKET_MODEL)
     config = GRPOTrainingConfig.model_validate(
-        {"model_name_or_path": pocket, "dataset_path": ROOT / "data", "max_seq_length": 4096}
+        {"model_name_or_path": pocket, "dataset_path": WORKING_DIR / "data", "max_seq_length": 4096}
     )
     tokenizer = load_tokenizer(config)
     group = TrainingGroup("doctor", problem.id, problem.task, messages, replies)
@@ -189,11 +189,11 @@ _ATTACKS = (
 
 def attacks() -> Iterator[Finding]:
     """Programs that try to pass without being right, or to reach what is none of their business."""
-    from engine.sandbox import isolation_level
+    from engine.sandbox.zygote_process import strongest_level
 
     control = _run("def f(x): return x * 2\n")
     yield verdict(control == "pass", f"an honest program: {control}", "See the section Execution.")
-    jailed = isolation_level() != "rlimits"
+    jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
         reached = (
             _Attack("a connection to this machine", _connecting(port)),
@@ -207,7 +207,7 @@ def attacks() -> Iterator[Finding]:
             if status in ("pass", "infra_error"):
                 weak = attack.by_isolation and status == "pass" and not jailed
                 yield (
-                    warned(f"{text} (isolation {isolation_level()})", _STRONGER)
+                    warned(f"{text} (isolation {strongest_level()})", _STRONGER)
                     if weak
                     else failed(
                         text, "Do not run model-written code on this machine before this is mended. " + _STRONGER
@@ -218,11 +218,12 @@ def attacks() -> Iterator[Finding]:
 
 
 def _run(program: str) -> str:
-    from engine.sandbox import run_tests
-    from engine.sandbox.test_cases import CallTest, Limits
+    from engine.sandbox.program_process import Limits
+    from engine.tasks.code.program_tests import CallTest
+    from engine.tasks.code.tester import shared_tester
 
     limits = Limits(time_s=1.0, memory_mb=512, total_s=5.0)
-    [status] = run_tests(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
+    [status] = shared_tester().run(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
     return str(status)
 
 

@@ -6,16 +6,18 @@ import asyncio
 import difflib
 import importlib.metadata
 import importlib.util
-import re
 import shutil
 import stat
 import sys
-import tomllib
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from packaging.requirements import Requirement
+
+from engine.api_manager import LEARNERS
 from engine.errors import ScaffoldError
-from grpo_training.cli.settings import ROOT
+from engine.shipped_files import shipped_file
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.doctor_checks.results import failed, failure_of, passed, skipped, verdict, warned
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from grpo_training.doctor_checks.results import Finding
     from grpo_training.teacher.traces import TeacherTrace
 
-_LEARNERS = ("generator_1", "generator_2", "generator_3", "critic")
 _HELPERS = {
     "analyst": "; the role that learns writes its own lessons",
     "reward_evaluator": "; no judge joins the rewards",
@@ -57,12 +58,13 @@ def environment() -> Iterator[Finding]:
     """Python, the packages of pyproject.toml and their versions, the tools, and how code is isolated."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield verdict(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lacking = [text for text in map(missing_package, project["dependencies"]) if text]
-    count = len(project["dependencies"])
-    yield verdict(not lacking, f"{count} packages: " + ("; ".join(lacking) or "all there"), "make install")
+    requirements = [Requirement(text) for text in importlib.metadata.requires("scaffold-grpo") or ()]
+    required = [one for one in requirements if one.marker is None]
+    lacking = [text for text in map(missing_package, required) if text]
+    yield verdict(not lacking, f"{len(required)} packages: " + ("; ".join(lacking) or "all there"), "make install")
     for extra, (purpose, fix) in _EXTRAS.items():
-        lacking = [text for text in map(missing_package, project["optional-dependencies"][extra]) if text]
+        optional = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
+        lacking = [text for text in map(missing_package, optional) if text]
         if lacking:
             yield warned(f"packages for {purpose}: {'; '.join(lacking)}", fix)
         else:
@@ -70,39 +72,22 @@ def environment() -> Iterator[Finding]:
     for tool, (names, purpose, fix) in _TOOLS.items():
         found = next((place for name in names if (place := shutil.which(name))), None)
         yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)
-    from engine.sandbox import isolation_level
+    from engine.sandbox.zygote_process import strongest_level
 
-    level = isolation_level()
+    level = strongest_level()
     fix = "apt-get install bubblewrap; in a container, allow it to make user namespaces."
     strong = level != "rlimits"
     yield passed(f"isolation of code: {level}") if strong else warned("isolation of code: rlimits only", fix)
 
 
-def missing_package(requirement: str) -> str:
-    """What is wrong with a requirement of pyproject.toml (``name[extra]>=1.2,<2``); empty where it is met."""
-    match = re.match(r"([\w.-]+)(?:\[[^\]]*\])?(.*)", requirement)
-    if match is None:
-        return f"{requirement} cannot be read"
-    name, bounds = match[1], [bound.strip() for bound in match[2].split(",") if bound.strip()]
+def missing_package(requirement: Requirement) -> str:
+    """What is wrong with a requirement; empty where it is met."""
     try:
-        version = importlib.metadata.version(name)
+        version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return f"{name} is not installed"
-    return "" if all(map(_is_within, [version] * len(bounds), bounds)) else f"{name} {version} is not {match[2]}"
-
-
-def _is_within(version: str, bound: str) -> bool:
-    sign, wanted = bound[:2] if bound[1] == "=" else bound[:1], bound.lstrip("<>=")
-    have, limit = _release(version), _release(wanted)
-    width = max(len(have), len(limit))
-    have, limit = [*have, *[0] * (width - len(have))], [*limit, *[0] * (width - len(limit))]
-    return {">=": have >= limit, "<=": have <= limit, "==": have == limit, "<": have < limit, ">": have > limit}[sign]
-
-
-def _release(version: str) -> list[int]:
-    """The numbers of a version up to the first part that is none (``1.2.0rc1`` -> 1, 2, 0)."""
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    return [int(part) for part in numbers[0].split(".")] if numbers else []
+        return f"{requirement.name} is not installed"
+    is_met = requirement.specifier.contains(version, prereleases=True)
+    return "" if is_met else f"{requirement.name} {version} is not {requirement.specifier}"
 
 
 # ------------------------------------------------------------------ configuration
@@ -115,7 +100,7 @@ def api_config(path: Path) -> Iterator[Finding]:
     if not path.exists():
         yield warned(
             f"no API configuration at {path}: only models of this machine can be used (--endpoint local)",
-            f"cp {ROOT / 'data/api_keys/api_config.json.example'} {path}   # then fill in keys",
+            f"cp {shipped_file('api_keys/api_config.json.example')} {path}   # then fill in keys",
         )
         return
     manager = ApiManager.load(path)
@@ -124,15 +109,15 @@ def api_config(path: Path) -> Iterator[Finding]:
     local = manager.local_models()
     for role in manager.roles():
         yield _role(manager, role, local.get(role))
-    for role in (*_LEARNERS, *_HELPERS):
+    for role in (*LEARNERS, *_HELPERS):
         if not manager.has(role):
             yield warned(f"{role} is not configured{_HELPERS.get(role, '')}", f'Add an entry "{role}" to {path}.')
 
 
 def _role(manager: ApiManager, role: str, local_model: str | None) -> Finding:
-    if role not in (*_LEARNERS, *_HELPERS):
-        near = difflib.get_close_matches(role, (*_LEARNERS, *_HELPERS), 1, cutoff=0.0)
-        return warned(f"{role} is no role that anybody asks", f"Did you mean {near[0]}?")
+    if role not in (*LEARNERS, *_HELPERS):
+        near = difflib.get_close_matches(role, (*LEARNERS, *_HELPERS), 1, cutoff=0.0)
+        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
     if local_model is not None:
         from pathlib import Path
 
@@ -202,28 +187,19 @@ async def _ask(client: Any, manager: ApiManager, role: str) -> Finding:
 
 def prompts() -> Iterator[Finding]:
     """Every template of every style and task: there, readable, and asking for what its caller gives."""
-    from agents.analyst import analyst_template
-    from agents.critic import critic_template
-    from agents.generator import generator_template
+    from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
     from engine.task import known_tasks
-    from prompts import PromptTemplate
+    from prompts import prompt_styles
 
-    for style in _styles():
-        hashes = []
+    for style in prompt_styles():
+        tasks = known_tasks()
         try:
-            for task in known_tasks():
-                for template in (generator_template, critic_template, analyst_template):
-                    hashes.append(template(task, style).hash)
-            hashes.append(PromptTemplate("judge", {"problem", "scaffold"}, style).hash)
+            check_prompts(tasks, style)
+            hashes = [role_template(name, task, style).hash for task in tasks for name in TEMPLATE_NAMES]
         except ScaffoldError as error:
             yield failure_of(error, f"prompt style {style}")
         else:
             yield passed(f"prompt style {style}: {len(set(hashes))} prompts for {len(known_tasks())} kinds of task")
-
-
-def _styles() -> list[str]:
-    home = ROOT / "prompts"
-    return ["full", *sorted(path.name for path in home.iterdir() if path.is_dir() and any(path.glob("*.j2")))]
 
 
 # ------------------------------------------------------------------ files
@@ -233,7 +209,7 @@ def data_files(folder: Path) -> Iterator[Finding]:
     """Shipped data sets, libraries, and what the commands prepare: readable as far as it is there."""
     from engine.datasets import load_problems
 
-    for path in sorted((ROOT / "data/datasets").glob("*.jsonl")):
+    for path in sorted(shipped_file("datasets").glob("*.jsonl")):
         yield passed(f"{path.name}: {len(load_problems(str(path)))} problems")
     for path in sorted((folder / "grpo_experiences").glob("*_experiences.json")):
         yield _library(path)
@@ -265,6 +241,7 @@ def _traces(path: Path) -> Iterator[Finding]:
     from agents.generator import prompt_hash
     from engine.storage.append_log import LineReader
     from engine.task import known_tasks
+    from prompts import prompt_styles
 
     lines = list(islice(LineReader(path).read(to_the_end=True), _ROWS_LOOKED_AT))
     traces = [trace for line in lines if (trace := _trace(line)) is not None]
@@ -273,7 +250,7 @@ def _traces(path: Path) -> Iterator[Finding]:
         f"{path.name}: {len(traces)} of the first {len(lines)} lines are whole traces",
         "The command that made it mends a torn last line by itself; other broken lines are left out.",
     )
-    now = {prompt_hash(task, style) for task in known_tasks() for style in _styles()}
+    now = {prompt_hash(task, style) for task in known_tasks() for style in prompt_styles()}
     others = {trace.prompt_hash for trace in traces} - now
     if others:
         yield warned(
@@ -312,11 +289,11 @@ def disk(folders: Sequence[Path]) -> Iterator[Finding]:
 
 def shipped_model() -> Iterator[Finding]:
     """The pocket model: its files, and that its weights load and give finite numbers."""
-    folder = ROOT / "data/models/pocket"
+    folder = POCKET_MODEL
     needed = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
     lacking = [name for name in needed if not (folder / name).is_file()]
-    fix = "git checkout data/models/pocket   # it belongs to the checkout"
-    yield verdict(not lacking, f"{folder.relative_to(ROOT)}: {', '.join(lacking) or 'all files'}", fix)
+    fix = "git checkout data/models/pocket, or install the package again."
+    yield verdict(not lacking, f"{folder}: {', '.join(lacking) or 'all files'}", fix)
     if lacking:
         return
     for package in ("torch", "transformers"):

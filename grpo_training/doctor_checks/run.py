@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from engine.errors import ScaffoldError
-from grpo_training.cli.settings import ROOT, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Settings, parse_settings
 from grpo_training.doctor_checks.results import Report, failed, failure_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class DoctorSettings(Settings):
     model: Path | None = Field(None, description="folder of a model to serve here and ask the same problem")
     prompts: str = Field("full", description="prompt style of what --teacher and --model ask")
     max_tokens: int = Field(2048, gt=0, description="tokens that a reply to --teacher or --model may have")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
-    data_dir: Path = Field(ROOT / "data", description="training data, traces and libraries")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys")
+    data_dir: Path = Field(WORKING_DIR / "data", description="training data, traces and libraries")
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where rollouts and replies are kept")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

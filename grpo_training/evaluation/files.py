@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from engine.storage.append_log import AppendLog, replace_file, sync_directory
+from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,26 +31,8 @@ class ResultFiles:
     def __init__(self, figures: Path) -> None:
         self.figures = figures
         self.samples = figures.with_suffix(".samples.jsonl")
-        self.manifest = figures.with_suffix(".run.json")
         self.journal = figures.with_suffix(".sqlite")
-
-    def hold(self) -> contextlib.AbstractContextManager[None]:
-        """Be the only one that writes them.
-
-        Raises:
-            LockHeldError: another process does.
-        """
-        return AppendLog(self.samples).hold()
-
-    def set_aside(self) -> None:
-        """Rename what is there to the first ``.oldN`` that is free for all; the journal of paid replies stays."""
-        paths = [self.figures, self.samples, self.manifest]
-        number = 1
-        while any(path.with_name(f"{path.name}.old{number}").exists() for path in paths):
-            number += 1
-        for path in paths:
-            if path.exists():
-                path.rename(path.with_name(f"{path.name}.old{number}"))
+        self.run = RunFiles(figures.with_suffix(".run.json"), [figures, self.samples], lock=AppendLog(self.samples))
 
     def write_figures(self, report: Mapping[str, Any]) -> None:
         """Put the figures in place at once."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
+from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.paired import clustered_mean, majority_vote, paired_difference
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
     from agents.chat import ChatClient
     from engine.records import Candidate, Experience, Problem, Sampling
+    from engine.reward_evaluator import Scored
     from engine.statistics.paired import Estimate
     from engine.task import Task
 
-GENERATORS = ("generator_1", "generator_2", "generator_3")
 BASE, BASE_AGAIN, FUSION, MAJORITY = "base", "base again (A/A)", "fusion by the critic", "majority vote"
 LIBRARIES = "the three libraries together"
 
@@ -62,7 +63,7 @@ class ArmFigures:
 
 @dataclass(frozen=True)
 class _Sample:
-    candidate: Candidate
+    scored: Scored
     is_right: bool
 
 
@@ -156,11 +157,11 @@ class HeldOutEvaluation:
         return list(await asyncio.gather(*(self._judge(task, problem, answer.read) for answer in answers)))
 
     async def _fuse(self, task: Task, problem: Problem, row: Sequence[_Sample | None]) -> _Sample | None:
-        candidates = [sample.candidate for sample in row if sample is not None]
-        if len(candidates) < len(row):
+        inputs = [sample.scored for sample in row if sample is not None]
+        if len(inputs) < len(row):
             return None
         fused = await self._critic.fuse(
-            task, problem, ", ".join(GENERATORS), candidates, self._libraries[self._critic.role]
+            task, problem, ", ".join(GENERATORS), inputs, self._libraries[self._critic.role]
         )
         return await self._judge(task, problem, fused.candidate)
 
@@ -171,7 +172,7 @@ class HeldOutEvaluation:
         scored = await asyncio.to_thread(self._evaluator.score, task, problem, candidate)
         if scored.outcome is Outcome.INFRA_FAULT or scored.is_correct is None:
             return None
-        return _Sample(candidate, scored.is_correct)
+        return _Sample(scored, scored.is_correct)
 
 
 def library_arm(role: str) -> str:
@@ -246,4 +247,4 @@ def _vote(row: Sequence[_Sample | None]) -> _Sample | None:
     present = [sample for sample in row if sample is not None]
     if len(present) < len(row):
         return None
-    return present[majority_vote([sample.candidate.answer for sample in present]) or 0]
+    return present[majority_vote([sample.scored.answer for sample in present]) or 0]

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.llm.client import LLMClient
-from engine.llm.journal import RequestJournal
-from engine.records import Outcome, Sampling
+from engine.llm.journal import ResponseJournal
+from engine.records import Outcome, Sampling, timestamp
 from engine.task import task_named
 from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluation.files import FORMAT, ResultFiles
 from grpo_training.evaluation.sampling import evaluate_problems
 from grpo_training.evaluation.tables import differences, estimates_json, figures, figures_json, show, task_results
@@ -27,16 +28,13 @@ from grpo_training.evaluation.targets import (
     BASE,
     GREEDY,
     MODEL,
-    POCKET,
     SAMPLED,
     arms_of,
     draws_by_server,
     name_by_content,
     served,
 )
-from grpo_training.learning.session import now_text
 from grpo_training.libraries.tables import View
-from grpo_training.runs.manifest import load_manifest, settle_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     from grpo_training.evaluation.targets import Arm, Served
 
     Judged = Callable[[ProblemResult, Sequence[JudgedSample]], None]
-
-_CHANGE_NO_FIGURE = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
 
 
 @dataclass
@@ -75,21 +71,15 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
-    settings = _resumed(settings, files.manifest)
+    settings = files.run.resumed(settings)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
     lessons = _lessons(settings.experiences)
     arms = arms_of(settings)
     facts = _facts(settings, problems, lessons, arms)
-    with files.hold():
-        if settings.fresh:
-            files.set_aside()
-        shaping = settings.model_dump(mode="json", exclude=_CHANGE_NO_FIGURE)
-        manifest = settle_run(files.manifest, shaping, facts, [files.figures], resume=settings.resume)
+    with files.run.open(settings, facts) as manifest:
         told = _ask_all(settings, arms, problems, lessons, files)
         files.write_figures(_report(settings, facts, told))
-        manifest.finish(files.manifest)
+        manifest.finish()
     view = View(stream)
     show(view, {name: (arm.draws[SAMPLED], arm.draws.get(GREEDY)) for name, arm in told.items()}, settings.k_values)
     view.line(f"{sum(arm.seconds for arm in told.values()):.0f} s. Figures: {files.figures}")
@@ -106,7 +96,7 @@ def _ask_all(
     files: ResultFiles,
 ) -> dict[str, ArmResult]:
     told: dict[str, ArmResult] = {}
-    with closing(RequestJournal(files.journal)) as journal, files.new_samples() as write:
+    with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as write:
         for name, arm in arms.items():
             told[name] = _ask_arm(
                 settings, arm, problems, lessons, journal, partial(_followed, write, name, len(problems))
@@ -147,13 +137,13 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], told: Mapping[
     """The file's content: the keys that readers know first."""
     arms = {name: _arm_json(arm, settings.k_values) for name, arm in told.items()}
     report = {
-        "model_path": told[MODEL].model if settings.role else str(settings.model_path or POCKET),
+        "model_path": told[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
         "test_data_path": settings.dataset,
         **arms[MODEL],
         "format": FORMAT,
         "settings": settings.model_dump(mode="json"),
         "facts": facts,
-        "timestamp": now_text(),
+        "timestamp": timestamp(),
     }
     if BASE in told:
         after, before = told[MODEL].draws, told[BASE].draws
@@ -177,16 +167,6 @@ def _arm_json(arm: ArmResult, k_values: Sequence[int]) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ before anything is asked
-
-
-def _resumed(settings: EvaluateSettings, manifest_path: Path) -> EvaluateSettings:
-    """The settings of the results there, where ``--resume`` asks for them."""
-    if settings.resume and settings.fresh:
-        raise InputError("--resume and --fresh exclude each other")
-    manifest = load_manifest(manifest_path) if settings.resume else None
-    if manifest is None:
-        return settings
-    return type(settings).model_validate({**settings.model_dump(), **manifest.configuration["settings"]})
 
 
 def _lessons(path: Path | None) -> Sequence[Experience]:
@@ -229,7 +209,7 @@ def _ask_arm(
     arm: Arm,
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
-    journal: RequestJournal,
+    journal: ResponseJournal,
     followed: Callable[[str], AbstractContextManager[Judged]],
 ) -> ArmResult:
     """All draws of one model; ``followed`` gives, by the draw, who is told what was judged."""
@@ -248,7 +228,7 @@ async def _ask(
     draws: Mapping[str, Sampling],
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
-    journal: RequestJournal,
+    journal: ResponseJournal,
     followed: Callable[[str], AbstractContextManager[Judged]],
     result: ArmResult,
 ) -> None:

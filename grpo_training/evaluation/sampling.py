@@ -14,7 +14,7 @@ from engine.task import task_named
 from grpo_training.learning.window import run_in_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from agents.chat import ChatClient
     from engine.records import Completion, Experience, Fault, Problem, Reply, Sampling
@@ -156,7 +156,7 @@ async def evaluate_problems(
         return True
 
     window = max(_FEWEST_PROBLEMS_AT_A_TIME, _SAMPLES_AT_A_TIME // samples)
-    await run_in_window(_each(problems), window, work, commit)
+    await run_in_window(problems, window, work, commit)
     return results
 
 
@@ -195,17 +195,12 @@ def _judge(scorer: RewardEvaluator, task: Task, problem: Problem, reply: Reply) 
         reply.sample_index,
         scored.outcome,
         None if is_open else scored.is_correct,
-        candidate.answer,
-        candidate.fault,
+        scored.answer,
+        scored.fault,
         reply.completion,
-        is_readable=candidate.outcome is Outcome.OK,
+        is_readable=candidate.outcome is Outcome.OK and scored.outcome is not Outcome.MODEL_FAULT,
     )
 
 
 def _ending(sample: JudgedSample) -> str:
     return f"{sample.outcome}: {sample.fault.kind}" if sample.fault else str(sample.outcome)
-
-
-async def _each(problems: Sequence[Problem]) -> AsyncIterator[Problem]:
-    for problem in problems:
-        yield problem

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, parse_settings
+from grpo_training.runs.settings import ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class EvaluateSettings(Settings):
+_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
+
+
+class EvaluateSettings(ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     aliases: ClassVar[Mapping[str, str]] = {"model": "model_path", "test_data": "dataset", "test_data_path": "dataset"}
@@ -37,15 +41,18 @@ class EvaluateSettings(Settings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="a library whose lessons stand in the prompts; none by default")
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="what serves a folder")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys of --role")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of --role")
     budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
-        ROOT / "grpo_training/cache/evaluation_results.json",
+        WORKING_DIR / "grpo_training/cache/evaluation_results.json",
         description="the figures; samples and the journal of replies stand beside it",
     )
-    resume: bool = Field(False, description="go on with the settings of the results there, whatever the flags say")
-    fresh: bool = Field(False, description="set the results there aside; replies that were paid for still serve")
+
+    @classmethod
+    def fingerprint_fields(cls) -> list[str]:
+        """The fields that change the figures."""
+        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
 
     @field_validator("k_values", mode="before")
     @classmethod

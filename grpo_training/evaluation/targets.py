@@ -14,7 +14,8 @@ from engine.llm.budget import Budget
 from engine.llm.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
-from grpo_training.learning.session import ledger_path
+from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.learning.endpoints import ledger_path
 from grpo_training.serving.local_server import choose_engine, local_server
 from grpo_training.serving.model_folder import base_of_adapter, check_model, content_digest
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MODEL, BASE = "model", "base"
 SAMPLED, GREEDY = "sampled", "greedy"
-POCKET = Path(__file__).resolve().parents[2] / "data/models/pocket"
 
 _LOCAL_ROLE = "evaluated"
 _LOCAL_PATIENCE_S = 120.0
@@ -53,7 +53,7 @@ def arms_of(settings: EvaluateSettings) -> dict[str, Arm]:
     """Whom to ask by name; a model's folder is checked, a role's endpoint is complete."""
     arms: dict[str, Arm] = {}
     if settings.role is None:
-        arms[MODEL] = _folder(settings.model_path or POCKET, settings.adapter)
+        arms[MODEL] = _folder(settings.model_path or POCKET_MODEL, settings.adapter)
     elif settings.model_path or settings.adapter:
         raise InputError("--role asks an endpoint, so it excludes --model-path and --adapter")
     else:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from engine.errors import InputError
-from grpo_training.cli.settings import ROOT, Positive, Settings, Weight, settings_from_yaml
+from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, settings_from_yaml
+from grpo_training.runs.settings import ResumableSettings
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -19,13 +19,13 @@ CISPO_EPSILON_HIGH = 5.0
 _TRAFFIC = "it belongs to the rewards of the traffic-signal task, not to the fine-tune"
 _TEACHER = "the teacher is set where its traces are made; the fine-tune takes them by teacher_traces"
 
-_NOT_SHAPING = frozenset(
+_NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that leave the trained weights as they are."""
 
 
-class GRPOTrainingConfig(Settings):
+class GRPOTrainingConfig(ResumableSettings):
     """Settings of ``python -m grpo_training.train``.
 
     A row is one completion. Fields that are None by default and stand for a value that follows from others
@@ -95,7 +95,7 @@ class GRPOTrainingConfig(Settings):
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
-    output_dir: Path = Field(ROOT / "outputs/grpo", description="the run directory")
+    output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field(
         "hf", description="who loads the model; unsloth is never chosen by itself"
     )
@@ -103,7 +103,7 @@ class GRPOTrainingConfig(Settings):
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the lessons they were asked with, without any, or on both"
     )
-    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the lessons are kept")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the lessons are kept")
     max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
     served_as: str | None = Field(
         None, description="name under which this very model was served when the rollouts were made"
@@ -210,8 +210,6 @@ class GRPOTrainingConfig(Settings):
     project: str = Field("scaffold-grpo", description="the tracker's project")
     run_name: str | None = Field(None, description="the tracker's name for this run")
     dry_run: bool = Field(False, description="read and check everything, print the plan and stop")
-    resume: bool = Field(False, description="go on with the run directory's own configuration, whatever the flags say")
-    fresh: bool = Field(False, description="set the run directory aside and start anew")
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod
@@ -234,7 +232,6 @@ class GRPOTrainingConfig(Settings):
 
     def _contradictions(self) -> list[str]:
         checks = [
-            (self.resume and self.fresh, "resume and fresh exclude each other"),
             (
                 self.mode == "offline" and self.dataset_path is None,
                 "dataset_path is needed: the rollouts to learn from, such as grpo_training/cache",
@@ -288,20 +285,10 @@ class GRPOTrainingConfig(Settings):
         """All fields as JSON values; ``from_yaml`` of them gives an equal configuration."""
         return self.model_dump(mode="json")
 
-    def shaping(self) -> dict[str, Any]:
-        """The fields that shape the trained weights, as JSON values."""
-        return {name: value for name, value in self.to_dict().items() if name not in _NOT_SHAPING}
-
-    def with_changes(self, **changes: Any) -> Self:
-        """A copy with other values, checked again.
-
-        Raises:
-            InputError: a value is wrong.
-        """
-        try:
-            return type(self).model_validate(self.model_dump() | changes)
-        except ValueError as error:
-            raise InputError("The configuration cannot be changed so", why=str(error)) from None
+    @classmethod
+    def fingerprint_fields(cls) -> list[str]:
+        """The fields that change the trained weights."""
+        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
 
 
 def load_config(path: Path | str) -> GRPOTrainingConfig:

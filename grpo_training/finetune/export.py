@@ -1,11 +1,12 @@
-"""What a training hands over: the LoRA adapter, and a whole model that can be served."""
+"""Results of a training: the LoRA adapter, and a merged model that can be served."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from grpo_training.finetune.folders import write_folder
 from grpo_training.finetune.model_loading import has_adapter
-from grpo_training.finetune.offline.checkpoints import write_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,17 +16,36 @@ if TYPE_CHECKING:
 ADAPTER, MERGED = "lora", "merged"
 
 
-def export_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run_dir: Path) -> tuple[Path | None, Path]:
-    """Write ``RUN/lora`` (where there is a LoRA) and ``RUN/merged``, each whole or not at all.
+@dataclass(frozen=True)
+class TrainingResult:
+    """The result of a training.
 
-    The merged model has the precision that it was trained in, and with it the tokenizer, its chat template and the
-    generation settings. The LoRA is merged in place: the model has none afterwards.
+    Args:
+        steps: optimizer steps, those before an interruption included.
+        adapter: the folder of the LoRA; None where the whole model was trained.
+        merged: the folder of a whole model that can be served.
+        best: the best checkpoint by each measure, and the exported one.
+        seconds: duration of this process's part.
+    """
+
+    steps: int
+    adapter: Path | None
+    merged: Path
+    best: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def export_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run_dir: Path) -> tuple[Path | None, Path]:
+    """Write ``RUN/lora`` (if there is a LoRA) and ``RUN/merged``, each atomically.
+
+    The merged model keeps the precision of the training; tokenizer, chat template and generation settings are saved
+    with it. The LoRA is merged in place: ``model`` has none afterwards.
 
     Returns:
-        the adapter's folder or None, and the merged model's.
+        the folder of the adapter or None, and that of the merged model.
 
     Raises:
-        ScaffoldError: the disk does not take it; nothing half-written is left.
+        ScaffoldError: they cannot be written; no partial folder is left.
     """
     adapter = run_dir / ADAPTER if has_adapter(model) else None
     if adapter is not None:
@@ -37,7 +57,7 @@ def export_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run
 
 def _merged(model: Any) -> Any:
     whole = model.merge_and_unload() if has_adapter(model) else model
-    whole.config.use_cache = True  # it was off for the training
+    whole.config.use_cache = True  # the training disables it
     return whole
 
 

@@ -1,4 +1,4 @@
-"""The critic: ``python -m grpo_training.critic`` fuses what the generators kept, scores, keeps and learns."""
+"""The critic's run: the candidates of each generator are fused; the fusions are scored, stored and learned from."""
 
 from __future__ import annotations
 
@@ -8,235 +8,205 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agents.critic import CriticAgent, critic_template
 from engine.errors import InputError
-from grpo_training.cli.settings import parse_settings
-from grpo_training.learning.settings import CriticSettings
+from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Sampling, timestamp
+from engine.reward_evaluator import fusion_baseline, task_total
+from engine.statistics.groups import group_stats
+from engine.storage.rollout_store import RolloutStore, latest_fusions, read
+from engine.task import DEFAULT_TASK, task_named
+from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.extractor import ScoredGroup
+from grpo_training.learning.generator_caches import GeneratorCaches
+from grpo_training.learning.learner import Learner, run_learner
+from grpo_training.learning.records import attempt_from_fusion, total_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
-    from agents.critic import CriticAgent
-    from engine.api_manager import ApiManager
+    from agents.critic import FusedCandidate
     from engine.experience.state import LibraryState
-    from engine.records import Candidate, Fault, Fusion, Problem, RolloutGroup
-    from engine.reward_evaluator import Baseline
-    from grpo_training.learning.extractor import ScoredGroup, Step
-    from grpo_training.learning.generator_caches import GeneratorCaches
+    from engine.records import Problem
+    from engine.reward_evaluator import Baseline, Scored
+    from engine.storage.rollout_store import BrokenLine
+    from grpo_training.cli.progress import Progress
+    from grpo_training.learning.extractor import Step
+    from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
+    from grpo_training.learning.settings import CriticSettings
 
-_WEIGHTS = {
-    "r_ans": "weight_ans",
-    "r_logic": "weight_logic",
-    "r_graph": "weight_graph",
-    "r_fusion": "weight_fusion",
-}
-_SHAPING = [
-    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
-    *("weight_judge", *_WEIGHTS.values()),
-]
+ROLE = "critic"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
-    settings = parse_settings(
-        CriticSettings,
-        argv,
-        prog="python -m grpo_training.critic",
-        description=(
-            "The critic: fuses each generator's candidates for a problem into one scaffold (a merge where they "
-            "agree, a model where they do not), scores the fusions, and learns from problems whose fusions "
-            "differ. Run it after the generators, or beside them with --follow. The same command again goes on "
-            "where it stopped."
-        ),
-    )
-    from grpo_training.learning.session import open_endpoints
-
-    with open_endpoints(settings) as manager:
-        return asyncio.run(run_critic(settings, manager))
-
-
-async def run_critic(settings: CriticSettings, manager: ApiManager) -> int:
-    """Run the critic to its end; the exit code.
+def run_critic(settings: CriticSettings) -> int:
+    """Run the critic; the exit code.
 
     Raises:
-        ScaffoldError: a missing cache, bad input, a refusing endpoint, an exhausted budget, an open group.
+        MissingInputError: a generator's cache is missing.
+        ScaffoldError: as :func:`run_learner`.
     """
-    from agents.critic import CriticAgent, critic_template
-    from engine.experience.library import ExperienceLibrary
-    from engine.records import Fusion, RolloutGroup, Sampling
-    from engine.storage.rollout_store import RolloutStore, latest_fusions, read
-    from engine.task import task_named
-    from grpo_training.cli.progress import Progress
-    from grpo_training.learning.extractor import ExperienceExtractor
-    from grpo_training.learning.generator_caches import GeneratorCaches
-    from grpo_training.learning.loop import LearningRun
-    from grpo_training.learning.session import open_session, shaping_facts
-    from grpo_training.runs.manifest import resumed_settings, set_aside, settle_run
-
-    manager.endpoint("critic")
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
-    manifest_path = settings.cache_dir / "critic_run.json"
-    settings = resumed_settings(settings, manifest_path)
-    # The caches' tasks are not known yet (--follow), so this names the prompt of the format's default task; a
-    # fusion of any task is held to the prompt on its own record, in _kept.
-    default_task = task_named(RolloutGroup.model_fields["task"].default)
-    prompt_hash = critic_template(default_task, settings.prompts).hash
-    if settings.fresh:
-        GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
-        set_aside(store, manifest_path)
-    with store.hold():
-        caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
-        manifest = settle_run(
-            manifest_path,
-            {name: getattr(settings, name) for name in _SHAPING},
-            shaping_facts(manager, "critic", prompt_hash),
-            [store.path],
-            resume=settings.resume,
-        )
-        contents = read(store.path, Fusion, missing_ok=True)
-        done = {
-            key: fusion for key, fusion in latest_fusions(contents.records).items() if fusion.outcome.carries_reward
-        }
-        library = ExperienceLibrary(settings.experiences_dir / "critic_experiences.json", "C", settings.capacity)
-        sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
-        weights = {component: getattr(settings, name) for component, name in _WEIGHTS.items()}
-
-        def keep(fusions: list[Fusion]) -> None:
-            for fusion in fusions:
-                store.append(fusion)
-
-        async with open_session(settings, manager, "critic", "critic", weights) as session:
-            agent = CriticAgent(session.client, sampling, settings.prompts)
-            producer = _Producer(settings, session, agent, caches, done)
-            progress = Progress("critic", None, lambda: session.client.counters)
-            run = LearningRun(
-                settings.window,
-                ExperienceExtractor(manifest.run, session.analyst, library),
-                producer.produce,
-                keep,
-                progress,
-            )
-            try:
-                with progress:
-                    for broken in contents.broken:
-                        progress.note(f"skipped {broken}")
-                    await run.go(caches.steps(progress, follow=settings.follow))
-                    for text in [*caches.notes(), *(f"skipped {broken}" for broken in caches.broken)]:
-                        progress.note(text)
-            finally:
-                progress.summary(
-                    [
-                        *run.summary_rows(),
-                        ("merged without a model", f"{producer.structural} of {producer.fusions} fusions"),
-                        ("fusions kept in", str(store.path)),
-                    ]
-                )
-        manifest.finish(manifest_path)
-    return 0
+    with open_endpoints(settings) as manager:
+        return asyncio.run(run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed)))
 
 
-class _Producer:
-    """Makes a problem's group of fusions, one a generator; what an earlier start stored is not asked again."""
+class CriticLearner(Learner[list[Fusion]]):
+    """Critic: its steps are the problems that all its generators have answered.
+
+    Raises:
+        MissingInputError: a generator's cache is missing.
+    """
+
+    kind = "critic"
+
+    def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
+        self._store, self._settings = store, settings
+        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
+        # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
+        # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
+        self.prompt_hash = critic_template(task_named(DEFAULT_TASK), settings.prompts).hash
+        self._done: dict[tuple[str, int, str], Fusion] = {}
+        self._counts = FusionCounts()
+
+    def read_stored(self) -> list[BrokenLine]:
+        """Read the fusions of earlier starts; those without a reward are made again."""
+        contents = read(self._store.path, Fusion, missing_ok=True)
+        fusions = latest_fusions(contents.records)
+        self._done = {key: fusion for key, fusion in fusions.items() if fusion.outcome.carries_reward}
+        return contents.broken
+
+    def steps(self, progress: Progress) -> AsyncIterator[Step]:
+        """The problems in the first generator's order; with ``--follow`` as they are answered."""
+        return self._caches.steps(progress, follow=self._settings.follow)
+
+    def producer(self, session: Session, progress: Progress) -> FusionProducer:
+        """Fuses and scores."""
+        return FusionProducer(self._store, self._settings, session, self._caches, self._done, self._counts)
+
+    def notes(self) -> list[str]:
+        """Problems and lines of the generators' caches that were left out."""
+        return [*self._caches.notes(), *(f"skipped {line}" for line in self._caches.broken)]
+
+    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[tuple[str, str]]:
+        """Where the fusions are, and how many needed no model."""
+        return [
+            ("merged without a model", f"{self._counts.structural} of {self._counts.made} fusions"),
+            ("fusions kept in", str(self._store.path)),
+        ]
+
+
+@dataclass
+class FusionCounts:
+    """Fusions made in this start, and how many of them were merged without a model."""
+
+    made: int = 0
+    structural: int = 0
+
+
+class FusionProducer:
+    """Makes the group of a problem: one fusion per generator, the stored one if there is one."""
 
     def __init__(
         self,
+        store: RolloutStore,
         settings: CriticSettings,
         session: Session,
-        agent: CriticAgent,
         caches: GeneratorCaches,
         done: dict[tuple[str, int, str], Fusion],
+        counts: FusionCounts,
     ) -> None:
-        self._settings, self._session, self._agent = settings, session, agent
-        self._caches, self._done = caches, done
-        self.fusions = self.structural = 0
+        self._store, self._settings, self._session = store, settings, session
+        self._caches, self._done, self._counts = caches, done, counts
+        sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
+        self._agent = CriticAgent(session.client, sampling, settings.prompts)
+
+    def keep(self, record: list[Fusion]) -> None:
+        """Append the fusions of a problem to the cache."""
+        for fusion in record:
+            self._store.append(fusion)
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[list[Fusion]] | Fault:
-        """The step's group, or the fault that leaves it open."""
-        from engine.records import Fault
-        from engine.statistics.groups import group_stats
-        from grpo_training.learning.extractor import ScoredGroup
-        from grpo_training.learning.session import attempt_from_fusion, total_of
-
+        """The group of a step, or the fault that leaves it open."""
         groups = self._caches.groups(step.problem.id, step.epoch)
-        kept = {name: self._kept(step, name, group) for name, group in groups.items()}
+        stored = {name: self._stored(step, name, group) for name, group in groups.items()}
         made = await asyncio.gather(
-            *(self._fuse(step, name, group, state) for name, group in groups.items() if kept[name] is None)
+            *(self._fuse(step, name, group, state) for name, group in groups.items() if stored[name] is None)
         )
-        fresh: dict[str, Fusion] = {}
+        new: dict[str, Fusion] = {}
         for fusion in made:
             if isinstance(fusion, Fault):
                 return fusion
-            fresh[fusion.generator_id] = fusion
-        fusions = [kept[name] or fresh[name] for name in groups]
-        self.fusions += len(fresh)
-        self.structural += sum(fusion.merged == "structural" for fusion in fresh.values())
-        return ScoredGroup(
-            record=list(fresh.values()),
-            attempts=[attempt_from_fusion(fusion) for fusion in fusions],
-            rewards=[fusion.rewards for fusion in fusions],
-            stats=group_stats([total_of(fusion.rewards) for fusion in fusions], self._settings.tau),
-            experience_ids=fusions[0].experience_ids,
-            is_kept=not fresh,
-            re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
-            repaired=sum(bool(fusion.repairs) for fusion in fusions),
-        )
+            new[fusion.generator_id] = fusion
+        self._counts.made += len(new)
+        self._counts.structural += sum(fusion.merged == "structural" for fusion in new.values())
+        fusions = [stored[name] or new[name] for name in groups]
+        return scored_fusions(fusions, list(new.values()), self._settings.tau)
 
-    def _kept(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
-        """The fusion that an earlier start stored; refused where it is not one of this group, or of another prompt."""
-        from agents.critic import critic_template
-        from engine.task import task_named
+    def _stored(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
+        """The stored fusion of a group.
 
+        Raises:
+            InputError: it was made from other rollouts, or with another prompt.
+        """
         fusion = self._done.get((step.problem.id, step.epoch, generator))
-        if fusion is not None and fusion.inputs_hash not in ("", _inputs_hash(group)):
+        if fusion is None:
+            return None
+        if fusion.inputs_hash not in ("", _inputs_hash(group)):
             raise InputError(
-                f"critic_results.jsonl holds fusions of other rollouts of {generator} than there are now",
-                why=f"{step.problem.id} was answered anew since.",
-                fix="Choose --fresh (set those fusions aside).",
+                f"{self._store.path} holds a fusion of other rollouts of {generator} than its cache now has",
+                why=f"{step.problem.id} was answered again since.",
+                fix="Pass --fresh to set the fusions aside.",
             )
-        asked_with = fusion.policy.prompt_hash if fusion is not None and fusion.policy is not None else ""
         prompt_hash = critic_template(task_named(step.problem.task), self._settings.prompts).hash
-        if asked_with not in ("", prompt_hash):
+        if fusion.policy is not None and fusion.policy.prompt_hash not in ("", prompt_hash):
             raise InputError(
-                f"critic_results.jsonl holds a fusion of {step.problem.id} that was asked for with another prompt",
-                why=f"prompt_hash: {asked_with} there, {prompt_hash} now.",
-                fix="Choose --fresh (set those fusions aside).",
+                f"{self._store.path} holds a fusion of {step.problem.id} that was made with another prompt",
+                why=f"prompt_hash: stored {fusion.policy.prompt_hash}, now {prompt_hash}.",
+                fix="Pass --fresh to set the fusions aside.",
             )
         return fusion
 
     async def _fuse(self, step: Step, generator: str, group: RolloutGroup, state: LibraryState) -> Fusion | Fault:
-        from agents.critic import critic_template
-        from engine.records import Fault, Fusion, Policy
-        from engine.task import task_named
-        from grpo_training.learning.session import now_text
-
-        problem, session = step.problem, self._session
+        problem = step.problem
         task = task_named(problem.task)
-        inputs = await asyncio.to_thread(_read_inputs, session, problem, group)
+        inputs = await asyncio.to_thread(_read_inputs, self._session, problem, group)
         if isinstance(inputs, Fault):
             return inputs
-        fused = await self._agent.fuse(task, problem, generator, inputs.candidates, state.experiences)
+        fused = await self._agent.fuse(task, problem, generator, inputs.scored, state.experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
-        score = await session.score(task, problem, fused.candidate, inputs.baseline)
+        score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
         if isinstance(score, Fault):
             return score
-        candidate = score.candidate
+        return self._fusion(step, group, generator, fused, score, state)
+
+    def _fusion(
+        self,
+        step: Step,
+        group: RolloutGroup,
+        generator: str,
+        fused: FusedCandidate,
+        score: Scored,
+        state: LibraryState,
+    ) -> Fusion:
+        problem, candidate = step.problem, score.candidate
+        task = task_named(problem.task)
         return Fusion(
             problem_id=problem.id,
             problem_text=problem.text,
             ground_truth=problem.answer,
             generator_id=generator,
             fused_scaffold=task.to_record(candidate),
-            final_answer=candidate.answer,
+            final_answer=score.answer,
             is_correct=score.is_correct,
             rewards=score.rewards,
-            timestamp=now_text(),
+            timestamp=timestamp(),
             task=problem.task,
             epoch=step.epoch,
             outcome=score.outcome,
-            fault=candidate.fault,
+            fault=score.fault,
             completion=fused.reply.completion if fused.reply else None,
-            answer_source=candidate.answer_source,
+            answer_source=score.answer_source,
             stated_answer=candidate.stated_answer,
             merged=fused.merged,
             inputs_hash=_inputs_hash(group),
@@ -244,7 +214,7 @@ class _Producer:
             reward_detail=score.detail,
             experience_ids=[experience.id for experience in state.experiences],
             policy=Policy(
-                model=session.manager.endpoint(self._agent.role).model,
+                model=self._session.manager.endpoint(self._agent.role).model,
                 library_version=state.version,
                 prompt_hash=critic_template(task, self._settings.prompts).hash,
                 sampling=self._agent.sampling,
@@ -252,8 +222,22 @@ class _Producer:
         )
 
 
+def scored_fusions(fusions: Sequence[Fusion], new: list[Fusion], tau: float) -> ScoredGroup[list[Fusion]]:
+    """The fusions of a problem as the loop takes them; ``new`` are those that are not stored yet."""
+    return ScoredGroup(
+        record=new,
+        attempts=[attempt_from_fusion(fusion) for fusion in fusions],
+        rewards=[fusion.rewards for fusion in fusions],
+        stats=group_stats([total_of(fusion.rewards) for fusion in fusions], tau),
+        experience_ids=fusions[0].experience_ids,
+        is_kept=not new,
+        re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
+        repaired=sum(bool(fusion.repairs) for fusion in fusions),
+    )
+
+
 def _inputs_hash(group: RolloutGroup) -> str:
-    """Names a group by what is fused of it."""
+    """Hash of what is fused of a group."""
     parts = [(rollout.scaffold, rollout.answer, rollout.stated_answer) for rollout in group.rollouts]
     text = json.dumps([group.problem_text, group.ground_truth, parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
@@ -261,29 +245,23 @@ def _inputs_hash(group: RolloutGroup) -> str:
 
 @dataclass(frozen=True)
 class _Inputs:
-    candidates: list[Candidate]
+    scored: list[Scored]
     baseline: Baseline | None
 
 
 def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _Inputs | Fault:
-    """One generator's candidates as fusion inputs, and what their fusion must beat.
+    """One generator's candidates as inputs of a fusion, and the baseline that the fusion is compared with.
 
-    They are scored anew, so that inputs by any program and the fusion are measured with one yardstick.
+    They are scored again, so that inputs from any program and their fusion are measured in the same way.
     """
-    from engine.records import Fault, Outcome
-    from engine.reward_evaluator import GENERATOR_WEIGHTS, fusion_baseline
-    from engine.statistics.groups import combine_rewards
-    from engine.task import task_named
-
     task = task_named(problem.task)
-    candidates, totals = [], []
+    inputs, totals = [], []
     for rollout in group.rollouts:
         stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
         candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
         scored = session.evaluator.score(task, problem, candidate)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
-        components = {name: getattr(scored.rewards, name) for name in GENERATOR_WEIGHTS}
-        candidates.append(candidate)
-        totals.append(combine_rewards(components, GENERATOR_WEIGHTS) or 0.0)
-    return _Inputs(candidates, fusion_baseline([candidate.answer for candidate in candidates], totals))
+        inputs.append(scored)
+        totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
+    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals))

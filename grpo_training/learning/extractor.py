@@ -1,4 +1,4 @@
-"""Experience extraction, the same for every learner: a scored group -> analyst -> library."""
+"""Experience extraction: a scored group is shown to the analyst, and its valid proposals go into the library."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
 from engine.records import Problem, Rewards
+from engine.task import task_named
 
 if TYPE_CHECKING:
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal
@@ -19,7 +20,7 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True)
 class Step:
-    """One problem's turn. ``number`` names it in the library's log; it never changes between starts."""
+    """One problem in one epoch. ``number`` identifies it in the library's log and is the same at every start."""
 
     number: int
     problem: Problem
@@ -31,15 +32,15 @@ class ScoredGroup(Generic[RecordT]):
     """A complete group of rollouts or fusions.
 
     Args:
-        record: what is kept.
+        record: what the cache stores.
         attempts: the members as the analyst sees them.
         rewards: the members' rewards.
-        stats: their statistics.
-        experience_ids: the lessons that stood in the prompt.
-        is_kept: whether an earlier start has stored the record.
-        re_asked: members that were re-asked.
-        repaired: members whose reply had to be mended.
-        with_logprobs: members whose sampled token ids are stored with their log-probs.
+        stats: mean, standard deviation and advantages of ``r_total``.
+        experience_ids: the experiences in the prompt.
+        is_kept: whether the record is in the cache already.
+        re_asked: members whose endpoint was asked a second time for a readable reply.
+        repaired: members whose reply was repaired while parsing.
+        with_logprobs: members stored with sampled token ids and their log-probs.
     """
 
     record: RecordT
@@ -54,15 +55,15 @@ class ScoredGroup(Generic[RecordT]):
 
     @property
     def correct(self) -> int:
-        """How many members are right."""
+        """The number of correct members."""
         return sum(attempt.is_correct for attempt in self.attempts)
 
 
 class ExperienceExtractor:
-    """Turns groups into lessons. The analyst proposes; the library disposes.
+    """Turns groups into experiences: the analyst proposes operations, the library applies the valid ones.
 
     Args:
-        run: the run's name in the library's log.
+        run: the run's id in the library's log.
         analyst: proposes operations.
         library: the learner's library.
     """
@@ -72,35 +73,35 @@ class ExperienceExtractor:
         self._run, self._analyst = run, analyst
 
     def begin(self) -> LibraryState:
-        """The library that the run's first prompts know, also after a restart."""
+        """The library state of the run's first prompts; the same after a restart."""
         return self.library.begin_run(self._run)
 
     def is_recorded(self, step: Step) -> bool:
         """Whether an earlier start has recorded the step.
 
         Raises:
-            InputError: what is recorded under its number is of another problem.
+            InputError: another problem is recorded under the step's number.
         """
         recorded = self.library.recorded(self._run, step.number)
         if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
             raise InputError(
-                f"The run's step {step.number} was {recorded.problem_id} and is {step.problem.id} now",
-                why="What the run works on was replaced since it began.",
-                fix="Choose --fresh (set its results aside).",
+                f"Step {step.number} of this run was {recorded.problem_id}, and is {step.problem.id} now",
+                why="The problems or rollouts that the run works on were replaced.",
+                fix="Pass --fresh to set the results of this run aside.",
             )
         return recorded is not None
 
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
-        """What a group teaches; None where sigma <= tau, or where an earlier start has recorded the step.
+        """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
 
-        A proposal of outcome ``infra_fault`` says that the analyst could not be reached: the step stays open.
+        A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
         if not group.stats.triggered or self.is_recorded(step):
             return None
         return await self._analyst.propose(step.problem, group.attempts, state.experiences)
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
-        """Write the step, and what holds of its proposal, into the library."""
+        """Record the step and apply the valid operations of its proposal to the library."""
         outcome = StepOutcome(
             run=self._run,
             step=step.number,
@@ -110,5 +111,6 @@ class ExperienceExtractor:
             rollouts=len(group.attempts),
             correct=group.correct,
             stats=group.stats,
+            leaks_answer=task_named(step.problem.task).leaks_answer,
         )
         return self.library.commit_step(outcome, proposal.operations if proposal else [])

@@ -1,4 +1,4 @@
-"""What the three generators share: ask, score, keep, learn, in problem order."""
+"""A generator's run: each problem is answered several times; the group is scored, stored and learned from."""
 
 from __future__ import annotations
 
@@ -6,87 +6,110 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from grpo_training.cli.settings import parse_settings
-from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
+from agents.generator import GeneratorAgent, prompt_hash
+from engine.api_manager import GENERATORS
+from engine.datasets import load_problems
+from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
+from engine.statistics.groups import group_stats
+from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
+from engine.task import task_named
+from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.extractor import ScoredGroup, Step
+from grpo_training.learning.learner import Learner, run_learner
+from grpo_training.learning.records import attempt_from_rollout, check_same_problem, rollout_from, total_of
+from grpo_training.learning.settings import MAX_EPOCHS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from agents.generator import GeneratorAgent
-    from engine.api_manager import ApiManager
     from engine.experience.state import LibraryState
-    from engine.records import Fault, Rollout, RolloutGroup
-    from grpo_training.learning.extractor import ScoredGroup, Step
+    from engine.records import Rollout
+    from engine.storage.rollout_store import BrokenLine
+    from grpo_training.cli.progress import Progress
+    from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
-
-_WEIGHTS = {"r_ans": "weight_ans", "r_logic": "weight_logic", "r_graph": "weight_graph"}
-_SHAPING = [
-    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs"),
-    *("seed", "window", "tau", "capacity", "prompts", "weight_judge", *_WEIGHTS.values()),
-]
+    from grpo_training.learning.settings import GeneratorSettings
 
 
-def main(number: int, argv: Sequence[str] | None = None) -> int:
-    """The command ``python -m grpo_training.generatorN``. Returns the exit code."""
-    settings = parse_settings(
-        GeneratorSettings,
-        argv,
-        prog=f"python -m grpo_training.generator{number}",
-        description=(
-            f"Generator {number}: answers each problem several times as causal scaffolds, scores them, learns "
-            "from groups whose rewards differ, and keeps everything in the cache for the critic and the "
-            "fine-tune. The same command again goes on where it stopped."
-        ),
-    )
-    from grpo_training.learning.session import open_endpoints
-
-    with open_endpoints(settings) as manager:
-        return asyncio.run(run_generator(number, settings, manager))
-
-
-async def run_generator(number: int, settings: GeneratorSettings, manager: ApiManager) -> int:
-    """Run one generator to its end; the exit code.
+def run_generator(number: int, settings: GeneratorSettings) -> int:
+    """Run generator 1, 2 or 3; the exit code.
 
     Raises:
-        ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a group left open.
+        ScaffoldError: as :func:`run_learner`.
     """
-    from agents.generator import GeneratorAgent, prompt_hash
-    from engine.experience.library import ExperienceLibrary
-    from engine.records import RolloutGroup, Sampling
-    from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
-    from engine.task import task_named
-    from grpo_training.cli.progress import Progress
-    from grpo_training.learning.extractor import ExperienceExtractor
-    from grpo_training.learning.loop import LearningRun
-    from grpo_training.learning.session import open_session, shaping_facts
-    from grpo_training.runs.manifest import resumed_settings, set_aside, settle_run
-
-    role = f"generator_{number}"
-    manager.endpoint(role)
+    role = GENERATORS[number - 1]
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
-    manifest_path = settings.cache_dir / f"{role}_run.json"
-    settings = resumed_settings(settings, manifest_path)
-    steps = _steps(settings)  # what cannot be read is refused before anything is set aside
-    tasks = {step.problem.task: task_named(step.problem.task) for step in steps}
-    hashes = sorted({prompt_hash(task, settings.prompts) for task in tasks.values()})
-    if settings.fresh:
-        set_aside(store, manifest_path)
-    with store.hold():
-        shaping = {name: getattr(settings, name) for name in _SHAPING}
-        if settings.epochs > 1:  # with one epoch more problems only lengthen the run
-            shaping["max_problems"] = settings.max_problems
-        manifest = settle_run(
-            manifest_path,
-            shaping,
-            shaping_facts(manager, role, "+".join(hashes)),
-            [store.path],
-            resume=settings.resume,
+    with open_endpoints(settings) as manager:
+        return asyncio.run(
+            run_learner(role, store, settings, manager, lambda resumed: GeneratorLearner(role, store, resumed))
         )
-        contents = read(store.path, RolloutGroup, missing_ok=True)
-        done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}
-        library = ExperienceLibrary(
-            settings.experiences_dir / f"{role}_experiences.json", f"G{number}", settings.capacity
-        )
+
+
+class GeneratorLearner(Learner[RolloutGroup]):
+    """Generator: its steps are the problems of a dataset, once per epoch.
+
+    Raises:
+        InputError: the dataset cannot be read or scored.
+    """
+
+    kind = "generator"
+
+    def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
+        self._role, self._store, self._settings = role, store, settings
+        self._steps = _steps(settings)
+        tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
+        self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
+        self.total = len(self._steps)
+        self._done: dict[tuple[str, int], RolloutGroup] = {}
+
+    def read_stored(self) -> list[BrokenLine]:
+        """Read the groups of earlier starts; incomplete ones are asked for again."""
+        contents = read(self._store.path, RolloutGroup, missing_ok=True)
+        self._done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}
+        return contents.broken
+
+    def steps(self, progress: Progress) -> Iterable[Step]:
+        """The problems in order."""
+        progress.restored(sum((step.problem.id, step.epoch) in self._done for step in self._steps))
+        return self._steps
+
+    def producer(self, session: Session, progress: Progress) -> RolloutProducer:
+        """Asks and scores."""
+        return RolloutProducer(self._role, self._store, self._settings, session, self._done, progress)
+
+    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str]]:
+        """Where the rollouts are, and how many have log-probs."""
+        rows = [("rollouts kept in", str(self._store.path))]
+        if self._settings.logprobs:
+            rows.insert(0, ("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
+        return rows
+
+
+def _steps(settings: GeneratorSettings) -> list[Step]:
+    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems)
+    ordered = [(0, problem) for problem in problems]
+    for epoch in range(1, settings.epochs):
+        shuffled = list(problems)
+        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
+        ordered += [(epoch, problem) for problem in shuffled]
+    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
+
+
+class RolloutProducer:
+    """Makes the group of a problem: the stored one if it is complete, else by asking and scoring."""
+
+    def __init__(
+        self,
+        role: str,
+        store: RolloutStore,
+        settings: GeneratorSettings,
+        session: Session,
+        done: dict[tuple[str, int], RolloutGroup],
+        progress: Progress,
+    ) -> None:
+        self._role, self._store, self._settings = role, store, settings
+        self._session, self._done, self._progress = session, done, progress
         sampling = Sampling(
             temperature=settings.temperature,
             top_p=settings.top_p,
@@ -94,91 +117,32 @@ async def run_generator(number: int, settings: GeneratorSettings, manager: ApiMa
             seed=settings.seed,
             logprobs=settings.logprobs,
         )
-        weights = {component: getattr(settings, name) for component, name in _WEIGHTS.items()}
-        async with open_session(settings, manager, "generator", role, weights) as session:
-            progress = Progress(role, len(steps), lambda: session.client.counters)
-            agent = GeneratorAgent(session.client, role, sampling, settings.prompts)
-            producer = _Producer(role, settings, session, agent, done, progress.note)
-            run = LearningRun(
-                settings.window,
-                ExperienceExtractor(manifest.run, session.analyst, library),
-                producer.produce,
-                store.append,
-                progress,
-            )
-            try:
-                with progress:
-                    for broken in contents.broken:
-                        progress.note(f"skipped {broken}")
-                    progress.restored(sum((step.problem.id, step.epoch) in done for step in steps))
-                    await run.go(_each(steps))
-            finally:
-                rows = run.summary_rows()
-                if settings.logprobs:
-                    rows.append(("log-probs stored for", f"{run.with_logprobs} of {run.members} rollouts"))
-                progress.summary([*rows, ("rollouts kept in", str(store.path))])
-        manifest.finish(manifest_path)
-    return 0
+        self._agent = GeneratorAgent(session.client, role, sampling, settings.prompts)
+        self._has_warned = False
 
-
-def _steps(settings: GeneratorSettings) -> list[Step]:
-    """The run's steps in order: epoch 0 as the dataset has it, later epochs shuffled by the seed."""
-    from engine.datasets import load_problems
-    from engine.task import task_named
-    from grpo_training.learning.extractor import Step
-
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems)
-    for problem in problems:
-        task_named(problem.task).check_problem(problem)
-    ordered = [(0, problem) for problem in problems]
-    for epoch in range(1, settings.epochs):
-        shuffled = list(problems)
-        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - an order, no secret
-        ordered += [(epoch, problem) for problem in shuffled]
-    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
-
-
-async def _each(steps: Sequence[Step]) -> AsyncIterator[Step]:
-    for step in steps:
-        yield step
-
-
-class _Producer:
-    """Makes a step's group: from the cache where an earlier start finished it, else by asking and scoring."""
-
-    def __init__(
-        self,
-        role: str,
-        settings: GeneratorSettings,
-        session: Session,
-        agent: GeneratorAgent,
-        done: dict[tuple[str, int], RolloutGroup],
-        note: Callable[[str], None],
-    ) -> None:
-        self._role, self._settings, self._session, self._agent, self._done = role, settings, session, agent, done
-        self._note, self._has_noted = note, False
+    def keep(self, record: RolloutGroup) -> None:
+        """Append the group to the cache."""
+        self._store.append(record)
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
-        """The step's group, or the fault that leaves it open."""
-        from grpo_training.learning.session import check_same_problem
-
+        """The group of a step, or the fault that leaves it open."""
         kept = self._done.get((step.problem.id, step.epoch))
-        if kept is None:
-            return await self._ask(step, state)
-        check_same_problem(step.problem, kept.problem_text, kept.ground_truth, f"{self._role}_rollouts.jsonl")
-        return _scored(kept, self._settings.tau, is_kept=True)
+        if kept is not None:
+            check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
+            return scored_rollouts(kept, self._settings.tau, is_kept=True)
+        rollouts = await self._ask(step, state)
+        if isinstance(rollouts, Fault):
+            return rollouts
+        if self._settings.logprobs:
+            self._warn_of_missing_logprobs(rollouts)
+        group = self._group(step, state, rollouts)
+        return scored_rollouts(group, self._settings.tau, is_kept=False)
 
-    async def _ask(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
-        from agents.generator import prompt_hash
-        from engine.records import Fault, Policy, RolloutGroup
-        from engine.statistics.groups import group_stats
-        from engine.task import task_named
-        from grpo_training.learning.session import now_text, rollout_from, total_of
-
+    async def _ask(self, step: Step, state: LibraryState) -> list[Rollout] | Fault:
         problem, count = step.problem, self._settings.rollouts
         task = task_named(problem.task)
-        # Other epochs and other generators draw other samples, also where prompt and model are the same.
-        first = ((int(self._role[-1]) - 1) * MAX_EPOCHS + step.epoch) * count
+        # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
+        first = (GENERATORS.index(self._role) * MAX_EPOCHS + step.epoch) * count
         answers = await self._agent.answer(task, problem, state.experiences, range(first, first + count))
         candidates = [answer.read for answer in answers]
         for answer in answers:
@@ -193,57 +157,50 @@ class _Producer:
             if isinstance(score, Fault):
                 return score
             rollouts.append(rollout_from(task, number, answer, score, ids))
-        if self._settings.logprobs:
-            self._tell_what_is_missing(rollouts)
-        group = RolloutGroup(
+        return rollouts
+
+    def _group(self, step: Step, state: LibraryState, rollouts: list[Rollout]) -> RolloutGroup:
+        problem = step.problem
+        return RolloutGroup(
             problem_id=problem.id,
             problem_text=problem.text,
             ground_truth=problem.answer,
             rollouts=rollouts,
-            timestamp=now_text(),
+            timestamp=timestamp(),
             generator_id=self._role,
             task=problem.task,
             epoch=step.epoch,
             policy=Policy(
                 model=self._session.manager.endpoint(self._role).model,
                 library_version=state.version,
-                prompt_hash=prompt_hash(task, self._settings.prompts),
+                prompt_hash=prompt_hash(task_named(problem.task), self._settings.prompts),
                 sampling=self._agent.sampling,
             ),
             stats=group_stats([total_of(rollout) for rollout in rollouts], self._settings.tau),
         )
-        return _scored(group, self._settings.tau, is_kept=False)
 
-    def _tell_what_is_missing(self, rollouts: Sequence[Rollout]) -> None:
-        """Say, once a run, that a reply came without what ``--logprobs`` asks for. The run goes on."""
+    def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
+        """Warn once per run if a reply came without what ``--logprobs`` asks for."""
         for completion in (rollout.completion for rollout in rollouts):
-            if self._has_noted or completion is None:
+            if self._has_warned or completion is None:
                 continue
             parts = {"token ids": completion.token_ids, "log-probs": completion.logprobs}
             missing = [name for name, values in parts.items() if not values]
             if missing:
-                self._has_noted = True
-                self._note(
+                self._has_warned = True
+                self._progress.note(
                     f"⚠ --logprobs: the endpoint returned no {' and no '.join(missing)}. Such rollouts are kept "
-                    "without log-probs: the fine-tune does not know how likely they were. vLLM returns both."
+                    "without log-probs, so the fine-tune does not know how probable they were. vLLM returns both."
                 )
 
 
-def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
-    """A complete group as the loop takes it. All from the record, so that a resumed run sees the same."""
-    from engine.records import Rewards
-    from engine.statistics.groups import group_stats
-    from grpo_training.learning.extractor import ScoredGroup
-    from grpo_training.learning.session import attempt_from_rollout, total_of
-
-    rollouts = group.rollouts
+def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
+    """A complete group as the loop takes it. Uses only the record, so that a resumed run sees the same."""
+    task, rollouts = task_named(group.task), group.rollouts
     return ScoredGroup(
         record=group,
-        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
-        rewards=[
-            Rewards(r_ans=item.r_ans, r_logic=item.r_logic, r_graph=item.r_graph, r_total=item.r_total)
-            for item in rollouts
-        ],
+        attempts=[attempt_from_rollout(task, rollout) for rollout in rollouts],
+        rewards=[item.rewards for item in rollouts],
         stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
         experience_ids=rollouts[0].experience_ids,
         is_kept=is_kept,
@@ -254,6 +211,6 @@ def _scored(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[Ro
 
 
 def _has_logprobs(rollout: Rollout) -> bool:
-    """Log-probs without the ids that they belong to are of no use."""
+    """Whether log-probs and the token ids that they belong to are both stored."""
     completion = rollout.completion
     return completion is not None and bool(completion.token_ids and completion.logprobs)

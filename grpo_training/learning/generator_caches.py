@@ -9,6 +9,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import Problem, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine, follow, latest_by_problem, read
+from engine.task import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
 
@@ -168,7 +169,7 @@ class GeneratorCaches:
                 raise self._started_anew(name)
             self._runs[name] = run
             self._groups[name].clear()
-        return manifest is not None and manifest.finished and writer_of(self.path(name)) is None
+        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
 
     def _step(self, number: int, key: Key) -> Step:
         self._used.add(key)
@@ -180,7 +181,9 @@ class GeneratorCaches:
                     f"{self.path(name)} and {self.path(self.names[0])} hold different problems as {key[0]}",
                     fix="Let the generators answer the same dataset.",
                 )
-        problem = Problem(id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task)
+        problem = Problem(
+            id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
+        )
         return Step(number, problem, key[1])
 
 

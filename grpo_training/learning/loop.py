@@ -1,20 +1,20 @@
-"""The loop that generators and critic share: groups in window order, each kept, then learned from."""
+"""The learning loop of generators and critic: groups in order, each stored, then shown to the analyst."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.state import EMPTY, LibraryState
-from engine.records import Fault, Outcome, Rewards
+from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.window import run_in_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Iterable
 
     from agents.analyst import Proposal
     from engine.experience.library import StepResult
@@ -22,9 +22,19 @@ if TYPE_CHECKING:
 RecordT = TypeVar("RecordT")
 
 
+class GroupProducer(Protocol[RecordT]):
+    """Makes the groups of a learner and stores them."""
+
+    async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RecordT] | Fault:
+        """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
+
+    def keep(self, record: RecordT) -> None:
+        """Store the record of a group durably."""
+
+
 @dataclass(frozen=True)
-class _Turn(Generic[RecordT]):
-    """A step's outcome: a group and its proposal, or the fault that leaves it open."""
+class _StepResult(Generic[RecordT]):
+    """A group and the analyst's proposal, or the fault that leaves the step open."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
@@ -32,21 +42,19 @@ class _Turn(Generic[RecordT]):
 
 
 @dataclass
-class LearningRun(Generic[RecordT]):
-    """One process's run.
+class LearningLoop(Generic[RecordT]):
+    """The loop of one start of a learner.
 
     Args:
-        window: W; the group of the k-th step sees the lessons of steps up to k - W.
-        extractor: learns from groups.
-        produce: makes a step's group with the library given, or says what fault leaves it open.
-        keep: stores a group's record durably.
-        progress: shows the run.
+        window: W; the prompt of step k has the experiences of steps up to k - W.
+        extractor: turns groups into experiences.
+        producer: makes and stores groups.
+        progress: displays the run.
     """
 
     window: int
     extractor: ExperienceExtractor
-    produce: Callable[[Step, LibraryState], Awaitable[ScoredGroup[RecordT] | Fault]]
-    keep: Callable[[RecordT], None]
+    producer: GroupProducer[RecordT]
     progress: Progress
     open: list[str] = field(default_factory=list)
     members: int = 0
@@ -57,11 +65,11 @@ class LearningRun(Generic[RecordT]):
     _committed: list[LibraryState] = field(default_factory=list)
     _watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
 
-    async def go(self, steps: AsyncIterator[Step]) -> None:
-        """Work through the steps.
+    async def run(self, steps: Iterable[Step] | AsyncIterator[Step]) -> None:
+        """Run all steps.
 
         Raises:
-            IncompleteRunError: a step stayed open after all attempts; later steps wait for its lesson.
+            IncompleteRunError: a step stayed open after all attempts; later steps need its result.
         """
         self._start = self.extractor.begin()
         for notice in self.extractor.library.notices:
@@ -70,45 +78,45 @@ class LearningRun(Generic[RecordT]):
         if self.open:
             raise IncompleteRunError(
                 f"Stopped: {self.open[0]}",
-                why="All attempts failed, and later problems wait for this lesson. Nothing was scored as wrong.",
-                fix="The same command goes on from there; what was answered is not paid for again.",
+                why="All attempts failed, and later prompts depend on this problem. Nothing was scored as wrong.",
+                fix="Run the same command again to continue from there. Stored replies are reused.",
             )
 
     def summary_rows(self) -> list[tuple[str, str]]:
-        """What the table at the end says beside the progress's own counts."""
+        """Rows of the final table: library, repairs, ranges of the reward components, open steps."""
         state = self.extractor.library.state
         rows = [
-            ("library", f"version {state.version}, {len(state.experiences)} lessons"),
-            ("replies mended / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}"),
+            ("library", f"version {state.version}, {len(state.experiences)} experiences"),
+            ("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}"),
         ]
         for item in self._watch.summary():
             alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
             rows.append((item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}"))
         return rows + [("open", text) for text in self.open]
 
-    async def _work(self, k: int, step: Step) -> _Turn[RecordT]:
+    async def _work(self, k: int, step: Step) -> _StepResult[RecordT]:
         state = self._committed[k - self.window] if k >= self.window else self._start
-        self.extractor.is_recorded(step)  # refuses a step that is not what it was, before anything is paid for
-        group = await self.produce(step, state)
+        self.extractor.is_recorded(step)  # refuses a changed problem before anything is paid for
+        group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
-            return _Turn(None, fault=group)
+            return _StepResult(None, fault=group)
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
-            return _Turn(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
-        return _Turn(group, proposal)
+            return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
+        return _StepResult(group, proposal)
 
-    def _commit(self, k: int, step: Step, turn: _Turn[RecordT]) -> bool:
-        group = turn.group
+    def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
+        group = result.group
         if group is not None and not group.is_kept:
-            self.keep(group.record)
-        if group is None or turn.fault is not None:
-            fault = turn.fault or Fault(kind="unknown")
+            self.producer.keep(group.record)
+        if group is None or result.fault is not None:
+            fault = result.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.kind} {fault.message}".strip())
             return False
-        result = self.extractor.record(step, group, turn.proposal)
-        self._committed.append(result.state)
+        recorded = self.extractor.record(step, group, result.proposal)
+        self._committed.append(recorded.state)
         self._count(group)
-        self._show(step, group, turn.proposal, result)
+        self._show(step, group, result.proposal, recorded)
         return True
 
     def _count(self, group: ScoredGroup[RecordT]) -> None:
@@ -116,13 +124,14 @@ class LearningRun(Generic[RecordT]):
         self.re_asked += group.re_asked
         self.repaired += group.repaired
         self.with_logprobs += group.with_logprobs
-        names = [name for name in Rewards.model_fields if name != "r_total"]
-        for alarm in self._watch.feed({name: [getattr(rewards, name) for rewards in group.rewards] for name in names}):
+        members = [rewards.by_name() for rewards in group.rewards]
+        names = dict.fromkeys(name for member in members for name in member)
+        for alarm in self._watch.feed({name: [member.get(name) for member in members] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
     def _show(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None, result: StepResult) -> None:
         if proposal is not None and proposal.fault is not None:
-            self.progress.note(f"{step.problem.id}: the analyst's reply gave no lesson ({proposal.fault.kind})")
+            self.progress.note(f"{step.problem.id}: no experience in the analyst's reply ({proposal.fault.kind})")
         line = GroupLine(
             problem_id=step.problem.id,
             mean=group.stats.mean,

@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, Weight
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Weight, parse_settings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 MAX_EPOCHS = 1000
 
+GENERATOR_FINGERPRINT_FIELDS = (
+    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window", "tau"),
+    *("capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
+)
+CRITIC_FINGERPRINT_FIELDS = (
+    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts", "weight_judge"),
+    *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+)
 
-class RunSettings(Settings):
+_ENDPOINTS = ("endpoint", "model", "api_config", "attempts", "retry_minutes", "budget_usd", "budget_tokens")
+
+
+class LearnerSettings(ClientSettings, ResumableSettings):
     """What the generators and the critic share."""
 
-    seed: int = Field(0, description="seed of the sampling and of the order of problems from the 2nd epoch on")
+    temperature: float
+    seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
     window: Positive = Field(
-        8, description="problems in flight: problem k is asked with the lessons of problems up to k-W"
+        8, description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W"
     )
-    tau: float = Field(0.05, ge=0, description="a group teaches when the std of its rewards exceeds this")
-    max_tokens: Positive | None = Field(None, description="completion tokens a reply may have")
+    tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
+    max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    capacity: Positive = Field(64, description="experiences that a library holds")
-    budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
-    attempts: Positive = Field(8, description="attempts per request before its group is left open")
-    retry_minutes: float = Field(15.0, gt=0, description="minutes that the attempts of a request may take")
+    capacity: Positive = Field(64, description="maximum experiences of a library")
     weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
-    weight_logic: Weight = Field(0.25, description="weight of r_logic")
-    weight_graph: Weight = Field(0.25, description="weight of r_graph")
-    weight_judge: float = Field(0.3, ge=0, le=1, description="share of a configured judge in r_logic")
+    weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
+    weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
+    weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
     endpoint: Literal["config", "local"] = Field(
-        "config", description="local: all roles on a model of this machine, served for the length of the run"
+        "config", description="config: as --api-config says; local: serve --model for all roles during the run"
     )
-    model: Path = Field(ROOT / "data/models/pocket", description="the model of --endpoint local")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where rollouts and replies are kept")
-    experiences_dir: Path = Field(ROOT / "data/grpo_experiences", description="where the libraries are kept")
-    resume: bool = Field(False, description="go on with the cache's own configuration, whatever the flags say")
-    fresh: bool = Field(
-        False, description="set the cache's results aside and start anew; the libraries stay, and paid replies serve"
-    )
-
-    @model_validator(mode="after")
-    def _resume_or_fresh(self) -> Self:
-        if self.resume and self.fresh:
-            raise ValueError("--resume and --fresh exclude each other")
-        return self
+    model: Path = Field(POCKET_MODEL, description="model folder for --endpoint local")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -55,31 +53,104 @@ class RunSettings(Settings):
             raise ValueError("the weights of r_ans, r_logic and r_graph are all 0")
         return self
 
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """Reward component -> its weight in ``r_total``."""
+        return {"r_ans": self.weight_ans, "r_logic": self.weight_logic, "r_graph": self.weight_graph}
 
-class GeneratorSettings(RunSettings):
+
+class GeneratorSettings(LearnerSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems and sampling": (
+            *("dataset", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
+            *("prompts", "logprobs"),
+        ),
+        "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
+        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "endpoints and budget": _ENDPOINTS,
+    }
+
     dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, mbpp, apps, or a JSONL file")
-    max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
+    max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
-    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling; the server's default if unset")
+    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     epochs: Positive = Field(1, le=MAX_EPOCHS, description="passes over the problems")
     logprobs: bool = Field(
         False,
         description=(
-            "keep each reply's sampled token ids and their log-probs, so that the fine-tune knows exactly how likely a "
-            "reply was when it was sampled; needs a server that returns both, such as vLLM. Costs no tokens; the cache "
-            "grows, and replies are not held to a JSON schema, which would change their log-probs"
+            "store sampled token ids and their log-probs, which give the fine-tune exact importance ratios; needs a "
+            "server that returns both, such as vLLM. Costs no tokens. The cache grows, and replies are not "
+            "constrained to a JSON schema, as that would change their log-probs"
+        ),
+    )
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the rollouts or the library."""
+        return GENERATOR_FINGERPRINT_FIELDS
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With several epochs also the number of problems, since it changes the order of the steps."""
+        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
+
+
+class CriticSettings(LearnerSettings):
+    """Settings of ``python -m grpo_training.critic``."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "fusion and sampling": ("generators", "follow", "temperature", "max_tokens", "seed", "prompts"),
+        "learning": (
+            *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+            "weight_judge",
+        ),
+        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "endpoints and budget": _ENDPOINTS,
+    }
+
+    temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
+    generators: str = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
+    follow: bool = Field(False, description="start while the generators are still running")
+    weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
+    weight_fusion: Weight = Field(0.25, description="weight of r_fusion in r_total")
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the fusions or the library."""
+        return CRITIC_FINGERPRINT_FIELDS
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """Reward component -> its weight in ``r_total``."""
+        return super().reward_weights | {"r_fusion": self.weight_fusion}
+
+
+def parse_generator_settings(number: int, argv: Sequence[str] | None) -> GeneratorSettings:
+    """The settings of ``generator<number>`` from its command line."""
+    return parse_settings(
+        GeneratorSettings,
+        argv,
+        prog=f"python -m grpo_training.generator{number}",
+        description=(
+            f"Generator {number}: answers each problem several times, scores the answers, and extracts experiences "
+            "from groups whose rewards differ. All rollouts are kept in the cache for the critic and the fine-tune. "
+            "Run the same command again to continue an interrupted run."
         ),
     )
 
 
-class CriticSettings(RunSettings):
-    """Settings of ``python -m grpo_training.critic``."""
-
-    temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
-    generators: str = Field("1,2,3", description="whose rollouts to fuse, such as 1,2")
-    follow: bool = Field(False, description="start while the generators still write")
-    weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
-    weight_fusion: Weight = Field(0.25, description="weight of r_fusion")
+def parse_critic_settings(argv: Sequence[str] | None) -> CriticSettings:
+    """The settings of ``critic`` from its command line."""
+    return parse_settings(
+        CriticSettings,
+        argv,
+        prog="python -m grpo_training.critic",
+        description=(
+            "Critic: fuses the candidates of each generator for a problem into one (structurally where they agree, "
+            "else by asking a model), scores the fusions, and extracts experiences from problems whose fusions "
+            "differ. Run it after the generators, or beside them with --follow. Run the same command again to "
+            "continue an interrupted run."
+        ),
+    )

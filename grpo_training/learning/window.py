@@ -1,41 +1,43 @@
-"""Order and speed together: steps overlap inside a window, their results are committed in order."""
+"""Steps overlap inside a window; their results are committed in order."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
 StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
 
 
 async def run_in_window(
-    steps: AsyncIterator[StepT],
+    steps: Iterable[StepT] | AsyncIterator[StepT],
     window: int,
     work: Callable[[int, StepT], Awaitable[ResultT]],
     commit: Callable[[int, StepT, ResultT], bool],
 ) -> int:
-    """Work on up to ``window`` steps at once; step k starts when step k - window is committed.
+    """Work on up to ``window`` steps at once. Step k starts as soon as step k - window is committed.
 
-    So what a step sees is fixed by its place, not by the network's timing: everything that steps up to
-    k - window committed, nothing of later ones.
+    Later steps up to k - 1 may be committed as well by then, depending on timing. For results that do not depend on
+    timing, give ``work`` the state as it was after step k - window, not the newest one.
 
     Args:
-        steps: the steps in their order; may arrive over time.
-        window: steps in flight at most.
-        work: does a step; runs concurrently.
-        commit: takes a step's result; called in order, once each. Where it returns False the run halts: what
-            is in flight (and paid for) ends, nothing new starts, nothing more is committed.
+        steps: the steps in order; an async iterator may yield them over time.
+        window: the maximum number of steps in flight.
+        work: does step number k; called concurrently.
+        commit: takes the result of step k; called once per step, in order. If it returns False the run halts: steps
+            in flight complete (their requests are paid for), nothing new starts and nothing more is committed.
 
     Returns:
-        how many steps were committed.
+        the number of committed steps.
 
     Raises:
-        whatever the first failing step raised, at once; the others are cancelled. What ``commit`` raises.
+        the first exception of any step, at once, after cancelling the others; and any exception of ``commit``.
     """
+    arriving = steps if isinstance(steps, AsyncIterator) else _arriving(steps)
     running: dict[int, tuple[StepT, asyncio.Task[ResultT]]] = {}
     committed = started = 0
     arrival: asyncio.Task[StepT] | None = None
@@ -43,20 +45,20 @@ async def run_in_window(
     try:
         while True:
             if arrival is None and not (exhausted or halted) and started < committed + window:
-                arrival = asyncio.ensure_future(_next(steps))
+                arrival = asyncio.ensure_future(_next(arriving))
             if halted:
                 await asyncio.gather(*(task for _, task in running.values()))
                 return committed
-            # What is done waits for its turn behind a straggler: to wait on it too would never pause.
+            # Completed steps may queue behind a slow one; waiting on them as well would return at once.
             waiting: set[asyncio.Future[Any]] = {task for _, task in running.values() if not task.done()}
             if arrival is not None:
                 waiting.add(arrival)
             if not waiting:
                 return committed
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for _, begun in running.values():
-                if begun.done():
-                    begun.result()
+            for _, task in running.values():
+                if task.done():
+                    task.result()
             if arrival is not None and arrival.done():
                 try:
                     step = arrival.result()
@@ -76,6 +78,11 @@ async def run_in_window(
         for left in pending:
             left.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+
+
+async def _arriving(steps: Iterable[StepT]) -> AsyncIterator[StepT]:
+    for step in steps:
+        yield step
 
 
 async def _next(steps: AsyncIterator[StepT]) -> StepT:

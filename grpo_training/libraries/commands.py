@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # imported when a command runs, so that --help answers at onc
     from engine.records import Evidence, Experience
     from grpo_training.libraries.tables import View
 
-_ROOT = Path(__file__).resolve().parents[2]
 _SUFFIX = "_experiences.json"
 
 _DESCRIPTION = """\
@@ -87,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _defaults() -> argparse.Namespace:
     """They stand apart from the parsers, as a sub-parser's default would undo what stood before the command."""
-    experiences, cache = _ROOT / "data" / "grpo_experiences", _ROOT / "grpo_training" / "cache"
+    experiences, cache = Path.cwd() / "data/grpo_experiences", Path.cwd() / "grpo_training/cache"
     return argparse.Namespace(library=None, experiences_dir=experiences, cache_dir=cache)
 
 

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agents.analyst import MAX_WORDS
+from agents.analyst import MAX_WORDS, analyst_template
 from agents.critic import critic_template
 from agents.generator import generator_template
 from engine.records import Experience
@@ -234,5 +234,4 @@ def _template(role: Role) -> PromptTemplate:
         return generator_template(TASK, STYLE)
     if role == "critic":
         return critic_template(TASK, STYLE)
-    variables = {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
-    return PromptTemplate("analyst", variables, STYLE)
+    return analyst_template(TASK, "generator", STYLE)

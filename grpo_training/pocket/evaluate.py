@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, Positive, Settings, parse_settings
 from grpo_training.serving.model_folder import check_model
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class EvaluateSettings(Settings):
     """Settings of ``python -m grpo_training.pocket.evaluate``."""
 
-    model: Path = Field(ROOT / "data/models/pocket", description="folder of the model")
+    model: Path = Field(POCKET_MODEL, description="folder of the model")
     split: Literal["train", "validation", "test"] = Field("test", description="whose wordings and numbers are asked")
     per_family: Positive = Field(16, description="samples of each family in each setting")
     most_lessons: Positive = Field(6, description="lessons in a prompt, the fitting one among them, at most")
@@ -126,12 +126,13 @@ def judge(conversation: Conversation, reply: str) -> Judged:
         if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
             return Judged(conversation, reply, False, False)
         return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
+    from engine.records import Completion
     from engine.tasks.math.task import TASK
 
     problem = conversation.instance.problem
-    candidate = TASK.parse(reply, problem)
-    is_right = bool(TASK.measure(candidate, problem).is_correct)
-    return Judged(conversation, reply, candidate.scaffold is not None, is_right)
+    candidate = TASK.parse(Completion(text=reply), problem)
+    is_right = bool(TASK.evaluate(candidate, problem).is_correct)
+    return Judged(conversation, reply, candidate.content is not None, is_right)
 
 
 def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +38,8 @@ _STAGES = ((0.75, 4), (0.88, 10), (1.0, 26))
 class PocketSettings(Settings):
     """Settings of ``python -m grpo_training.pocket.train``."""
 
-    output: Path = Field(ROOT / "data/models/pocket", description="where the model is written")
-    run_dir: Path = Field(ROOT / "grpo_training/cache/pocket", description="checkpoint and metrics.jsonl")
+    output: Path = Field(WORKING_DIR / "data/models/pocket", description="where the model is written")
+    run_dir: Path = Field(WORKING_DIR / "grpo_training/cache/pocket", description="checkpoint and metrics.jsonl")
     tokens: Positive = Field(8_000_000, description="tokens to train on")
     batch_tokens: Positive = Field(4096, description="tokens in a batch")
     learning_rate: float = Field(2e-3, gt=0, description="the highest; warmed up, then along a cosine")

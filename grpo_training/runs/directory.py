@@ -1,207 +1,125 @@
-"""The folder of a training: what it was made with is written before anything else, and never mixed with another's."""
+"""The directory of a training: configuration and environment are written before anything else."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
-import platform
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from engine.errors import InputError, ScaffoldError
 from engine.storage.append_log import AppendLog, replace_file
-from grpo_training.cli.settings import ROOT
-from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.runs.manifest import RunManifest, load_manifest, settle_run
+from grpo_training.runs.environment import environment
+from grpo_training.runs.files import RunFiles, SettingsT
+from grpo_training.runs.manifest import RunManifest, load_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from grpo_training.runs.settings import ResumableSettings
 
 CONFIG_YAML, CONFIG_JSON, ENVIRONMENT = "config.yaml", "config.json", "environment.json"
 LOCK = "run.lock"
 _RESULTS = ("metrics.jsonl", "lora", "merged", "checkpoint-*")
-_LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "numpy", "pydantic")
-_GIT_S = 10.0
 
 
-@dataclass(frozen=True)
-class RunDirectory:
-    """A run directory that this process holds.
+class RunDirectory(RunFiles):
+    """A run whose results are all files of one directory; ``config.json`` is its manifest.
 
     Args:
-        path: the folder.
-        manifest: what is in ``config.json``.
-        is_finished: an earlier start of just this configuration came to its end.
+        folder: the directory; made by :meth:`open`.
     """
 
-    path: Path
-    manifest: RunManifest
-    is_finished: bool
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run"))
+        self.folder = folder
 
-    def finish(self) -> None:
-        """Write that the training came to its end."""
-        self.manifest.finish(self.path / CONFIG_JSON)
+    def resumed(self, settings: SettingsT) -> SettingsT:
+        """As in :class:`RunFiles`; ``--resume`` needs a run that exists."""
+        if settings.resume and load_manifest(self.manifest) is None:
+            raise InputError(
+                f"No run to resume in {self.folder}",
+                fix="Leave --resume out to begin a run there, or pass the directory of a run as --output-dir.",
+            )
+        return super().resumed(settings)
 
+    @contextlib.contextmanager
+    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
+        """As in :class:`RunFiles`; writes ``config.yaml`` and ``environment.json`` too.
 
-def resumed_config(config: GRPOTrainingConfig) -> GRPOTrainingConfig:
-    """With ``resume`` the configuration of the run directory, in whatever the given one differs; else the given one.
+        A new directory is removed again if the training is refused before its first result.
+        """
+        self._check_is_run_directory()
+        is_new = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with super().open(settings, facts) as manifest:
+                if manifest.is_finished:
+                    manifest.finish()
+                else:
+                    replace_file(self.folder / CONFIG_YAML, config_yaml(settings).encode())
+                    replace_file(self.folder / ENVIRONMENT, json.dumps(environment(), indent=2).encode() + b"\n")
+                yield manifest
+        except ScaffoldError:
+            if is_new and not self.has_results():
+                self._remove_empty()
+            raise
 
-    Raises:
-        InputError: there is no run to go on with, or its ``config.json`` cannot be used.
-    """
-    if not config.resume:
-        return config
-    manifest = load_manifest(config.output_dir / CONFIG_JSON)
-    if manifest is None:
-        raise InputError(
-            f"There is no run in {config.output_dir} to go on with",
-            fix="Leave --resume out to begin one, or name its folder by --output-dir.",
-        )
-    return config.with_changes(**manifest.configuration["settings"])
+    def has_results(self) -> bool:
+        """Whether a training has written metrics, a checkpoint or a model."""
+        return any(True for pattern in _RESULTS for _ in self.folder.glob(pattern))
 
+    def set_aside(self) -> None:
+        """Move all files into ``runN.old`` of the same directory, ``config.json`` last.
 
-@contextlib.contextmanager
-def open_run(config: GRPOTrainingConfig, facts: dict[str, Any]) -> Iterator[RunDirectory]:
-    """Hold the run directory of a configuration, with ``config.yaml``, ``config.json`` and ``environment.json`` in it.
+        After a crash in between, the next ``--fresh`` moves the remaining files to a folder of their own.
+        """
+        entries = self._entries()
+        if not entries:
+            return
+        number = 1
+        while (self.folder / f"run{number}.old").exists():
+            number += 1
+        old = self.folder / f"run{number}.old"
+        old.mkdir()
+        for path in sorted(entries, key=lambda path: path.name == CONFIG_JSON):
+            path.rename(old / path.name)
 
-    Args:
-        config: after :func:`resumed_config`.
-        facts: what shapes the weights and stands in no setting, such as a hash of the data, as JSON values.
+    def _entries(self) -> list[Path]:
+        """The files of the present run: all but the lock and earlier runs."""
+        return [
+            path
+            for path in self.folder.iterdir()
+            if path.name != LOCK and not (path.is_dir() and path.name.startswith("run") and path.suffix == ".old")
+        ]
 
-    Raises:
-        InputError: the folder holds a run of another configuration or data, or files that are no run.
-        LockHeldError: another process trains in it.
-    """
-    folder = config.output_dir
-    _refuse_foreign(folder)
-    is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with AppendLog(folder / "run").hold():
-            if config.fresh:
-                _set_aside(folder)
-            yield _begin(config, facts)
-    except ScaffoldError:
-        if is_new and not _results(folder):
-            _remove_empty_run(folder)
-        raise
+    def _check_is_run_directory(self) -> None:
+        """Refuse a folder with other files, which ``--fresh`` would move."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(
+                f"--output-dir is a file: {self.folder}", fix="Pass a new directory, or that of an earlier run."
+            )
+        if not self.folder.is_dir() or self.manifest.is_file():
+            return
+        names = sorted(path.name for path in self._entries())
+        if names:
+            raise InputError(
+                f"{self.folder} is not a run directory",
+                why=f"It has no {CONFIG_JSON} and contains {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}.",
+                fix="Pass a new directory as --output-dir, or that of an earlier run.",
+            )
 
-
-def _begin(config: GRPOTrainingConfig, facts: dict[str, Any]) -> RunDirectory:
-    folder = config.output_dir
-    path = folder / CONFIG_JSON
-    before = load_manifest(path)
-    manifest = settle_run(path, config.shaping(), facts, _results(folder), resume=config.resume)
-    is_finished = before is not None and before.finished and before.run == manifest.run
-    if is_finished:
-        manifest.finish(path)
-    else:
-        replace_file(folder / CONFIG_YAML, config_yaml(config).encode())
-        replace_file(folder / ENVIRONMENT, json.dumps(environment(), indent=2).encode() + b"\n")
-    return RunDirectory(folder, manifest, is_finished)
-
-
-def _results(folder: Path) -> list[Path]:
-    return [path for pattern in _RESULTS for path in folder.glob(pattern)]
-
-
-def _remove_empty_run(folder: Path) -> None:
-    """Take back a folder in which a training was refused before its first step."""
-    for name in (CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK):
-        (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # something else was written to it: that stays
-        folder.rmdir()
-
-
-def config_yaml(config: GRPOTrainingConfig) -> str:
-    """The resolved configuration as a file for ``--config``; how this one start was given is left out."""
-    import yaml
-
-    settings = {key: value for key, value in config.to_dict().items() if key not in ("dry_run", "resume", "fresh")}
-    head = "# The resolved configuration of this run. The same run again: --config THIS_FILE\n"
-    return head + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+    def _remove_empty(self) -> None:
+        for name in (CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK):
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty: the training has written something else, which is kept
+            self.folder.rmdir()
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """A folder with files of someone else is never written to, nor set aside."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output-dir is a file: {folder}", fix="Name a new folder, or that of an earlier run.")
-    if not folder.is_dir() or (folder / CONFIG_JSON).is_file():
-        return
-    strange = sorted(path.name for path in folder.iterdir() if path.name != LOCK and not _is_old(path))
-    if strange:
-        raise InputError(
-            f"{folder} is no run directory",
-            why=f"It has no {CONFIG_JSON}, and it holds {', '.join(strange[:3])}{' ...' if len(strange) > 3 else ''}.",
-            fix="Name a new folder by --output-dir, or that of an earlier run.",
-        )
-
-
-def _set_aside(folder: Path) -> None:
-    """Move what a run left into ``runN.old`` of the same folder, its ``config.json`` last.
-
-    A crash in between leaves the rest with the manifest; the next ``--fresh`` moves it to a folder of its own.
-    """
-    entries = [path for path in folder.iterdir() if path.name != LOCK and not _is_old(path)]
-    if not entries:
-        return
-    number = 1
-    while (folder / f"run{number}.old").exists():
-        number += 1
-    old = folder / f"run{number}.old"
-    old.mkdir()
-    for path in sorted(entries, key=lambda path: path.name == CONFIG_JSON):
-        path.rename(old / path.name)
-
-
-def _is_old(path: Path) -> bool:
-    return path.is_dir() and path.name.startswith("run") and path.name.endswith(".old")
-
-
-# ------------------------------------------------------------------ environment.json
-
-
-def environment() -> dict[str, Any]:
-    """What a run depends on beside its configuration: versions, code revision, machine."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {name: version for name in _LIBRARIES if (version := _version(name)) is not None},
-        "code": code_revision(ROOT),
-        "device": _device(),
-    }
-
-
-def code_revision(folder: Path) -> dict[str, Any]:
-    """The git revision of a checkout and whether it holds changes beside it; None where git does not say."""
-    revision = _git(folder, "rev-parse", "HEAD")
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"revision": revision, "dirty": None if status is None else bool(status)}
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _device() -> dict[str, Any]:
-    torch = sys.modules.get("torch")  # a training has it; to look at a folder is no reason to load it
-    if torch is None or not torch.cuda.is_available():
-        return {"type": "cpu", "threads": torch.get_num_threads() if torch else None}
-    return {"type": "cuda", "name": torch.cuda.get_device_name(), "count": torch.cuda.device_count()}
+def config_yaml(settings: ResumableSettings) -> str:
+    """The resolved settings as a file for ``--config``, without the flags of this one start."""
+    values = settings.model_dump(mode="json", exclude={"dry_run", "resume", "fresh"})
+    head = "# The resolved configuration of this run. To repeat it: --config THIS_FILE\n"
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)

@@ -1,167 +1,127 @@
-"""What a cache's results were made with. Results of different configurations are never mixed."""
+"""The manifest of a run: which configuration its results were made with. Configurations are never mixed."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
-
-    from engine.storage.rollout_store import RolloutStore
-    from grpo_training.learning.settings import RunSettings
-
-
-SettingsT = TypeVar("SettingsT", bound="RunSettings")
-
-_BEFORE: dict[str, Any] = {"logprobs": False}
-"""Settings that manifests of earlier versions do not name -> what held then."""
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
 class RunManifest:
-    """The configuration that a cache belongs to.
+    """The content of a manifest file.
 
     Args:
-        run: the name of this run in the library's log, used once.
-        configuration: what shapes the results, as JSON values.
-        finished: whether the run came to its end.
+        path: the file.
+        run: unique id of the run; the library's log refers to it.
+        configuration: ``settings`` (fields that change the results) and ``facts`` (what else does), as JSON values.
+        is_finished: whether an earlier start completed the run.
     """
 
+    path: Path
     run: str
     configuration: dict[str, Any]
-    finished: bool = False
+    is_finished: bool = False
 
-    def finish(self, path: Path) -> None:
-        """Write that the run came to its end."""
-        self.save(path, finished=True)
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The stored settings."""
+        return dict(self.configuration.get("settings", {}))
 
-    def save(self, path: Path, *, finished: bool = False) -> None:
-        """Write the manifest beside the cache, atomically."""
-        text = json.dumps(
-            {"run": self.run, "finished": finished, "configuration": self.configuration},
-            indent=2,
-            ensure_ascii=False,
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode() + b"\n")
+    def finish(self) -> None:
+        """Record that the run is complete."""
+        dataclasses.replace(self, is_finished=True).save()
+
+    def save(self) -> None:
+        """Write the file atomically."""
+        content = {"run": self.run, "finished": self.is_finished, "configuration": self.configuration}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def load_manifest(path: Path) -> RunManifest | None:
-    """The manifest at ``path``; None where there is none.
+    """Read a manifest; None if there is no such file.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file is damaged.
     """
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
-        return RunManifest(str(loaded["run"]), dict(loaded["configuration"]), bool(loaded["finished"]))
+        return RunManifest(path, str(loaded["run"]), dict(loaded["configuration"]), bool(loaded["finished"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"Cannot read {path}", why=str(error), fix="Start anew with --fresh; the old results are set aside."
+            f"Cannot read {path}", why=str(error), fix="Pass --fresh to set the results aside and start over."
         ) from None
 
 
-def resumed_settings(settings: SettingsT, path: Path) -> SettingsT:
-    """The settings of the manifest at ``path`` in place of the given ones, where ``--resume`` asks for them."""
-    manifest = load_manifest(path) if settings.resume else None
-    if manifest is None:
-        return settings
-    return settings.model_copy(update=_settings_of(manifest.configuration, type(settings).model_fields))
-
-
-def settle_run(
+def open_or_resume_manifest(
     path: Path,
     settings: Mapping[str, Any],
     facts: Mapping[str, Any],
-    results: Sequence[Path],
+    defaults: Mapping[str, Any],
     *,
+    has_results: bool,
     resume: bool,
 ) -> RunManifest:
-    """Decide whether this start goes on with the cache, begins one, or must be refused.
+    """Continue the run of a manifest, or begin a new one.
 
     Args:
-        path: the manifest's place.
-        settings: the settings that shape results, after :func:`resumed_settings`.
-        facts: what shapes results and no setting of this start can restore: model, prompt hash.
-        results: the result files that the manifest speaks for.
-        resume: go on with the settings there.
+        path: the manifest.
+        settings: the settings that change the results.
+        facts: what else changes them and cannot be restored from a manifest: models, prompts, data.
+        defaults: values of settings that a manifest of an earlier version does not name.
+        has_results: whether there are results that the manifest would describe.
+        resume: ``--resume`` was given.
+
+    Returns:
+        the manifest, unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
 
     Raises:
-        InputError: the cache holds results of another configuration, or ones whose configuration is not known,
-            and ``resume`` does not mend that.
+        InputError: the results are of another configuration, or of an unknown one without ``resume``.
     """
-    wanted = _as_json({"settings": dict(settings), "facts": dict(facts)})
+    wanted = json.loads(json.dumps({"settings": dict(settings), "facts": dict(facts)}))
     existing = load_manifest(path)
-    has_results = any(file.exists() and file.stat().st_size for file in results)
     if existing is not None and (has_results or existing.configuration == wanted):
-        differences = _differences(existing.configuration, wanted)
-        if not differences:
-            existing.save(path)  # an earlier start may have come to its end; this one has not
-            return existing
-        raise InputError(
-            f"{path.parent} holds results of another configuration",
-            why="; ".join(differences),
-            fix="Choose --fresh (set those results aside)."
-            if resume
-            else "Choose --resume (go on with the settings there) or --fresh (set those results aside).",
-        )
+        differences = _differences(existing, wanted, defaults)
+        if differences:
+            raise InputError(
+                f"{path.parent} holds results of another configuration",
+                why="; ".join(differences),
+                fix=f"Pass {'' if resume else '--resume to continue with the stored settings, or '}"
+                "--fresh to set the stored results aside.",
+            )
+        dataclasses.replace(existing, is_finished=False).save()
+        return existing
     if has_results and not resume:
         raise InputError(
-            f"{path.parent} holds results whose configuration is not known",
-            fix="Choose --resume (add to them) or --fresh (set them aside).",
+            f"{path.parent} holds results of an unknown configuration ({path.name} is missing)",
+            fix="Pass --resume to add to them, or --fresh to set them aside.",
         )
-    manifest = RunManifest(uuid.uuid4().hex[:12], wanted)
-    manifest.save(path)
+    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted)
+    manifest.save()
     return manifest
 
 
-def _differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    found = []
-    for part in ("settings", "facts"):
-        new = now[part]
-        old = _settings_of(there, new) if part == "settings" else there.get(part, {})
-        found += [
-            f"{key}: {old.get(key)!r} there, {new.get(key)!r} now"
-            for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key)
-        ]
-    return found
-
-
-def _settings_of(configuration: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """A manifest's settings, with those of the ``known`` ones that it is too old to name."""
-    named: dict[str, Any] = configuration.get("settings", {})
-    return {name: value for name, value in _BEFORE.items() if name in known} | named
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
-
-
-def set_aside(store: RolloutStore, manifest: Path) -> None:
-    """Rename a store's file and its manifest to the first ``.oldN`` that is free for both.
-
-    Raises:
-        LockHeldError: someone writes the file.
-    """
-    with store.hold():
-        number = _first_free([manifest, store.path])
-        for path in (manifest, store.path):
-            if path.exists():
-                path.rename(path.with_name(f"{path.name}.old{number}"))
-
-
-def _first_free(paths: Sequence[Path]) -> int:
-    number = 1
-    while any(path.with_name(f"{path.name}.old{number}").exists() for path in paths):
-        number += 1
-    return number
+def _differences(stored: RunManifest, wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """One text per setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
+    pairs = [
+        ({**defaults, **stored.settings}, wanted["settings"]),
+        (stored.configuration.get("facts", {}), wanted["facts"]),
+    ]
+    return [
+        f"{key}: stored {old.get(key)!r}, given {new.get(key)!r}"
+        for old, new in pairs
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]

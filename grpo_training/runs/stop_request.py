@@ -1,4 +1,4 @@
-"""Ctrl-C during a training: the step comes to its end and is saved."""
+"""Ctrl-C during a training: the current step is completed and saved first."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM asks for a stop; a second one ends at once. Use as a context manager.
+    """Records the first Ctrl-C or SIGTERM; a second one interrupts at once. Use as a context manager.
 
-    ``number`` is the signal that came, None before.
+    ``number`` is the signal received, None before.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._asked) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -30,13 +30,13 @@ class StopRequest:
             signal.signal(number, handler)
 
     def obey(self) -> None:
-        """Stop here, if asked to: as Ctrl-C does, or with the exit code of the signal."""
+        """Raise if a stop was requested: KeyboardInterrupt, or SystemExit with the exit code of the signal."""
         if self.number == signal.SIGINT:
             raise KeyboardInterrupt
         if self.number is not None:
             raise SystemExit(128 + self.number)
 
-    def _asked(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
             raise KeyboardInterrupt
         self.number = number

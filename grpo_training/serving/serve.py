@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import ROOT, Settings, parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, Settings, parse_settings
 from grpo_training.serving.local_server import local_server
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _LOOK_S = 1.0
 class ServeSettings(Settings):
     """Settings of ``python -m grpo_training.serve``."""
 
-    model: Path = Field(ROOT / "data/models/pocket", description="a model's folder")
+    model: Path = Field(POCKET_MODEL, description="a model's folder")
     adapter: Path | None = Field(None, description="a PEFT LoRA folder on top of it")
     engine: Literal["auto", "transformers", "vllm"] = Field(
         "auto", description="auto: vLLM where it and a CUDA GPU are, else transformers"

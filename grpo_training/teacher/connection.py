@@ -103,11 +103,11 @@ def _look_at(answer: TeacherReply, problem: Problem, max_tokens: int) -> list[Fi
     else:
         fix = 'Turn it on in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
         found.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK:
+    if candidate.outcome is not Outcome.OK or candidate.content is None:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
         return [*found, failed(f"no program in the reply: {reason}", _FIX_OF_MODEL)]
-    found.append(passed(f"code extracted ({len(candidate.detail['code'])} characters), valid Python"))
-    measured = task_named(problem.task).measure(candidate, problem)
+    found.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))
+    measured = task_named(problem.task).evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
         return [*found, failed("the sandbox could not run it", "python -m grpo_training.doctor says what is missing.")]
     if measured.is_correct:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import ROOT, Positive, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, parse_settings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
     from engine.llm.client import Counters
     from engine.records import Problem, Sampling
     from engine.task import Task
-    from grpo_training.runs.manifest import RunManifest
     from grpo_training.teacher.run import TeacherRun
 
-_SHAPING = ("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars")
+FINGERPRINT_FIELDS = ("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars")
 
 
-class TeacherSettings(Settings):
+class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="a dataset by name (mbpp, apps), instead of --train-data")
-    output: Path = Field(ROOT / "data/teacher_traces.jsonl", description="where the traces are kept")
+    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="where the traces are kept")
     num_samples: Positive = Field(8, description="replies per task")
     max_tasks: Positive | None = Field(None, description="only so many tasks, from the start")
     test_connection: bool = Field(False, description="ask the teacher one small problem, say what came, and stop")
@@ -44,27 +44,22 @@ class TeacherSettings(Settings):
     prompts: str = Field("full", description="prompt style, the same that the student is trained with")
     accept_per_task: Positive = Field(2, description="accepted traces per task at most, the shortest first")
     max_chars: Positive = Field(24_000, description="characters that an accepted reply may have, its thinking included")
-    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
-    attempts: Positive = Field(8, description="attempts per request before its task is left open")
-    retry_minutes: float = Field(15.0, gt=0, description="minutes that the attempts of a request may take")
-    api_config: Path = Field(ROOT / "data/api_keys/api_config.json", description="endpoints and keys; role: teacher")
-    cache_dir: Path = Field(ROOT / "grpo_training/cache", description="where paid replies are journalled")
-    resume: bool = Field(False, description="go on with the output's own configuration, whatever the flags say")
-    fresh: bool = Field(False, description="set the output aside and start anew; paid replies serve")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if self.train_data is not None and self.dataset is not None:
             raise ValueError("--train-data and --dataset exclude each other")
-        if self.resume and self.fresh:
-            raise ValueError("--resume and --fresh exclude each other")
         return self
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change a trace."""
+        return FINGERPRINT_FIELDS
 
     @property
     def source(self) -> str:
         """The problems' file or dataset."""
-        return self.dataset or str(self.train_data or ROOT / "data/train.jsonl")
+        return self.dataset or str(self.train_data or WORKING_DIR / "data/train.jsonl")
 
     @property
     def sampling(self) -> Sampling:
@@ -125,28 +120,27 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or tasks that were left open.
     """
+    from agents.generator import prompt_hash
     from agents.teacher import TeacherAgent
     from engine.datasets import load_problems
     from engine.errors import IncompleteRunError
     from engine.llm.concurrency import ConcurrencyRule
     from engine.storage.rollout_store import RolloutStore
-    from grpo_training.learning.session import open_client
-    from grpo_training.runs.manifest import load_manifest, set_aside
+    from grpo_training.learning.endpoints import open_client
+    from grpo_training.runs.files import RunFiles
     from grpo_training.teacher.run import AcceptanceRule, TeacherRun
     from grpo_training.teacher.traces import table
 
-    if settings.resume and (manifest := load_manifest(settings.manifest)):
-        settings = settings.model_copy(update=manifest.configuration["settings"])
+    store = RolloutStore(settings.output)
+    files = RunFiles(settings.manifest, [settings.output], lock=store)
+    settings = files.resumed(settings)
     problems = load_problems(settings.source, max_problems=settings.max_tasks)
     task = _only_task(problems)
-    store = RolloutStore(settings.output)
-    if settings.fresh:
-        set_aside(store, settings.manifest)
     at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
-    with store.hold():
+    facts = _facts(manager, prompt_hash(task, settings.prompts))
+    with files.open(settings, facts) as manifest:
         async with open_client(settings, manager, at_once) as client:
             agent = TeacherAgent(client, task, settings.sampling, settings.prompts)
-            manifest = _settled(settings, manager, agent.prompt_hash)
             run = TeacherRun(
                 agent=agent,
                 task=task,
@@ -166,7 +160,7 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
                 why="All attempts failed. No trace of these tasks was written.",
                 fix="The same command asks for them again; what was answered is not paid for again.",
             )
-        manifest.finish(settings.manifest)
+        manifest.finish()
     print(f"Traces are kept in {settings.output}")
     return 0
 
@@ -190,23 +184,15 @@ def _only_task(problems: Sequence[Problem]) -> Task:
     task = task_named(names[0])
     for problem in problems:
         facts_of(problem)  # traces are programs
-        task.check_problem(problem)
     return task
 
 
-def _settled(settings: TeacherSettings, manager: ApiManager, prompt_hash: str) -> RunManifest:
-    """Whether this start goes on with the output or begins it; refuses to mix configurations."""
+def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:
+    """What changes a trace and is no setting."""
     from agents.teacher import ROLE
-    from grpo_training.runs.manifest import settle_run
 
     endpoint = manager.endpoint(ROLE)
-    return settle_run(
-        settings.manifest,
-        {name: getattr(settings, name) for name in _SHAPING},
-        {"model": endpoint.model, "extra_body": endpoint.extra_body, "prompt_hash": prompt_hash},
-        [settings.output],
-        resume=settings.resume,
-    )
+    return {"model": endpoint.model, "extra_body": endpoint.extra_body, "prompt_hash": prompt_hash}
 
 
 def configuration_hash(configuration: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import ROOT, Settings, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class PrepareSettings(Settings):
         "all", description="which problems of APPS"
     )
     skip_apps: bool = Field(False, description="MBPP only")
-    output_dir: Path = Field(ROOT / "data", description="where train.jsonl, val.jsonl and data_report.json go")
+    output_dir: Path = Field(WORKING_DIR / "data", description="where train.jsonl, val.jsonl and data_report.json go")
     seed: int = Field(42, description="of the split")
     train_share: float = Field(0.8, gt=0, lt=1, description="share of the problems that is for training")
     public_tests: int = Field(1, ge=0, description="tests of an MBPP problem that its prompt shows")
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _load(settings: PrepareSettings, drops: DropList) -> list[Problem]:
     from tqdm import tqdm
 
-    from engine.datasets import load_code_set
+    from engine.datasets import load_dataset
     from engine.errors import MissingInputError
 
     names = ["mbpp"]
@@ -102,7 +102,7 @@ def _load(settings: PrepareSettings, drops: DropList) -> list[Problem]:
     for name in names:
         with tqdm(desc=f"reading {name}", unit=" rows", mininterval=0.5) as bar:
             try:
-                found = load_code_set(name, public_tests=settings.public_tests, row_read=bar.update)
+                found = load_dataset(f"{name}?public_tests={settings.public_tests}", row_read=bar.update)
             except MissingInputError as error:
                 skip = " Or leave APPS out with --skip_apps." if name != "mbpp" else ""
                 raise MissingInputError(error.what, why=error.why, fix=error.fix + skip) from None
@@ -146,8 +146,8 @@ def _fault_of(problem: Problem) -> tuple[str, str] | None:
     """The reason code and the words why a problem cannot be used; None where it can."""
     from dataclasses import replace
 
+    from engine.tasks.code.execution import limits_of
     from engine.tasks.code.problems import facts_of
-    from engine.tasks.code.task import limits_of
 
     reference, limits = facts_of(problem).reference, limits_of(problem)
     if not reference:
@@ -164,7 +164,7 @@ def _fault_of(problem: Problem) -> tuple[str, str] | None:
 def _run(program: str, problem: Problem, limits: Any) -> Any:
     from engine.errors import ConfigurationError
     from engine.records import Outcome
-    from engine.tasks.code.task import run_program
+    from engine.tasks.code.execution import run_program
 
     for _ in range(2):
         report = run_program(program, problem, stop_early=True, limits=limits)

@@ -24,13 +24,13 @@ from grpo_training.teacher.traces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from typing import TextIO
 
     from tqdm import tqdm
 
     from agents.teacher import TeacherAgent, TeacherReply
-    from engine.records import Completion, Message, Problem
+    from engine.records import Candidate, Completion, Message, Problem
     from engine.storage.rollout_store import RolloutStore
     from engine.task import Measurement, Task
 
@@ -89,7 +89,7 @@ class TeacherRun:
         await self._read_store()
         lasting = LastingStream(self.stream)
         with tqdm(total=len(problems), unit="task", file=lasting, mininterval=0.5, dynamic_ncols=True) as self._bar:
-            await run_in_window(_each(problems), _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
+            await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
 
     # -------------------------------------------------------------- what is there
 
@@ -148,7 +148,7 @@ class TeacherRun:
         candidate, completion = answer.candidate, answer.reply.completion
         if candidate is None:
             return answer.reply.fault or Fault(kind="unknown")
-        measured = self.task.measure(candidate, problem)
+        measured = self.task.evaluate(candidate, problem)
         if measured.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(measured.detail.get("why", "")))
         facts = facts_of(problem)
@@ -158,7 +158,7 @@ class TeacherRun:
             difficulty=problem.meta.get("difficulty") or "",
             prompt=problem.text,
             thinking=answer.thinking,
-            code=candidate.detail.get("code") or "",
+            code=candidate.content.code or "" if candidate.content else "",
             full_response=completion.text if completion else "",
             teacher_metadata=_metadata(completion),
             test_list=problem.meta.get("test_list") or [dict(test) for test in facts.tests],
@@ -167,7 +167,7 @@ class TeacherRun:
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
             config_hash=self.config_hash,
-            status=candidate.detail.get("status") or (candidate.fault.kind if candidate.fault else "no_reply"),
+            status=_status(candidate),
             verdict=_verdict(measured, len(facts.tests)),
         )
 
@@ -192,9 +192,10 @@ class TeacherRun:
         tqdm.write(harmless(text), file=self.stream)
 
 
-async def _each(problems: Sequence[Problem]) -> AsyncIterator[Problem]:
-    for problem in problems:
-        yield problem
+def _status(candidate: Candidate) -> str:
+    if candidate.content is not None:
+        return str(candidate.content.status)
+    return candidate.fault.kind if candidate.fault else "no_reply"
 
 
 def _metadata(completion: Completion | None) -> TeacherMetadata:

@@ -2,6 +2,7 @@ import json
 
 from agents.critic import CriticAgent
 from engine.records import Problem, Sampling
+from engine.reward_evaluator import RewardEvaluator
 from engine.task import task_named
 from tests.agents.test_generator import SCAFFOLD
 from tests.support.scripted_client import ScriptedClient
@@ -9,29 +10,29 @@ from tests.support.scripted_client import ScriptedClient
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")
 
 
-def candidate(**changes):
-    return task_named("math").candidate_from_record(
-        dict(SCAFFOLD, **changes), changes.get("final_answer", "12"), PROBLEM
-    )
+def scored(**changes):
+    task = task_named("math")
+    candidate = task.candidate_from_record(dict(SCAFFOLD, **changes), changes.get("final_answer", "12"), PROBLEM)
+    return RewardEvaluator().score(task, PROBLEM, candidate)
 
 
-async def fuse(client, candidates):
+async def fuse(client, inputs):
     agent = CriticAgent(client, Sampling(temperature=0.0))
-    return await agent.fuse(task_named("math"), PROBLEM, "generator_2", candidates, [])
+    return await agent.fuse(task_named("math"), PROBLEM, "generator_2", inputs, [])
 
 
 async def test_candidates_that_agree_are_merged_without_a_model():
     client = ScriptedClient()
-    fused = await fuse(client, [candidate(), candidate(), candidate()])
+    fused = await fuse(client, [scored(), scored(), scored()])
     assert fused.merged == "structural"
-    assert fused.candidate.answer == "12"
+    assert fused.candidate.stated_answer == "12"
     assert client.asked == []
 
 
 async def test_a_conflict_goes_to_the_model_and_is_named():
     other = [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates + each"}]
     client = ScriptedClient(json.dumps(SCAFFOLD))
-    fused = await fuse(client, [candidate(), candidate(causal_graph=other, final_answer="7")])
+    fused = await fuse(client, [scored(), scored(causal_graph=other, final_answer="7")])
     assert fused.merged == "model"
     [(request, _)] = client.asked
     text = request.messages[1].content

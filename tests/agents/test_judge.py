@@ -6,7 +6,7 @@ from engine.task import task_named
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")
-CANDIDATE = Candidate(outcome=Outcome.OK, scaffold=Scaffold(target_variable="apples"))
+CANDIDATE = Candidate(outcome=Outcome.OK, content=Scaffold(target_variable="apples"))
 
 
 async def opinion(*replies):

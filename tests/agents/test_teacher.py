@@ -54,7 +54,7 @@ async def test_thinking_is_read_from_the_field_or_the_tags(text, reasoning):
     [answer] = await teacher(OneReply(outcome=Outcome.OK, completion=completion)).answer(PROBLEM, [0])
     assert answer.thinking == "twice x"
     assert answer.candidate.outcome is Outcome.OK
-    assert answer.candidate.detail["code"] == CODE
+    assert answer.candidate.content.code == CODE
 
 
 async def test_an_unreadable_reply_is_not_asked_for_again():

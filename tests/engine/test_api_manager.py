@@ -32,7 +32,7 @@ def test_without_both_prices_the_cost_is_unknown(tmp_path):
     assert ApiManager.load(path).endpoint("critic").cost_usd(1000, 500) is None
 
 
-def test_a_missing_role_says_where_and_both_ways_to_mend_it(tmp_path):
+def test_a_missing_role_names_the_file_and_both_fixes(tmp_path):
     path = write(tmp_path, {"generator_1": ENTRY})
     with pytest.raises(ConfigurationError) as caught:
         ApiManager.load(path).endpoint("generator_2")
@@ -67,15 +67,6 @@ def test_only_the_asked_role_needs_its_key(tmp_path):
     assert manager.endpoint("generator_1").model == "m"
     with pytest.raises(ConfigurationError, match="API key not found for critic"):
         manager.endpoint("critic")
-
-
-def test_the_analyst_falls_back_to_the_role_that_learns(tmp_path):
-    manager = ApiManager.load(write(tmp_path, {"generator_1": ENTRY}))
-    assert manager.endpoint_or("analyst", "generator_1").role == "generator_1"
-    both = ApiManager.load(write(tmp_path, {"generator_1": ENTRY, "analyst": {**ENTRY, "model": "big"}}))
-    assert both.endpoint_or("analyst", "generator_1").model == "big"
-    assert both.has("analyst")
-    assert not manager.has("analyst")
 
 
 def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):

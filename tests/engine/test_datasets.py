@@ -48,12 +48,12 @@ def test_physics_is_shipped_with_the_task_physics():
 
 def test_a_path_gives_fields_defaults_and_meta(write):
     first, second = load_problems(
-        write(GOOD, {"question": " Two? ", "ground_truth": 2, "task": "code", "year": 2024, "level": None})
+        write(GOOD, {"question": " Two? ", "ground_truth": 2, "task": "physics", "year": 2024, "level": None})
     )
     assert (first.id, first.text, first.answer, first.task, first.meta) == (
         "a", "What is 6 * 7?", "42", "math", {}
     )  # fmt: skip
-    assert (second.id, second.text, second.answer, second.task) == ("mine_002", "Two?", "2", "code")
+    assert (second.id, second.text, second.answer, second.task) == ("mine_002", "Two?", "2", "physics")
     assert second.meta == {"year": 2024, "level": None}
 
 
@@ -201,18 +201,18 @@ def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given
         ({"problem": "Q", "answer": " \t"}, "line 2: field 'answer' is empty"),
         ({"problem": "", "answer": "1"}, "line 2: field 'problem' is empty"),
         ({"problem": "Q", "answer": "1", "id": ""}, "line 2: field 'id' is empty"),
-        ({"problem": "Q", "answer": "1", "task": {"a": 1}}, "line 2: field 'task': a text is needed"),
-        ({"prompt": [{"role": "user"}], "answer": "1"}, "line 2: field 'prompt': a text is needed"),
-        ({"problem": "Q", "answer": False}, "line 2: field 'answer': a text is needed, not False"),
+        ({"problem": "Q", "answer": "1", "task": {"a": 1}}, "line 2: field 'task': expected text"),
+        ({"prompt": [{"role": "user"}], "answer": "1"}, "line 2: field 'prompt': expected text"),
+        ({"problem": "Q", "answer": False}, "line 2: field 'answer': expected text, got False"),
         ({"problem": "Q", "answer": "1", "id": "a"}, "line 2: field 'id': 'a' is already on line 1"),
         ('{"problem": "Q", "answer": "1"', "line 2: not JSON: .* at column"),
         ('{"problem": "Q", "answer": NaN}', "line 2: not JSON: NaN is not a JSON number"),
         ('{"problem": "Q", "answer": 1e999}', "line 2: .*not a finite number"),
         ('{"problem": "Q", "answer": ' + "7" * 5000 + "}", "line 2: not JSON: Exceeds the limit"),
-        ('{"problem": "\\ud800", "answer": "1"}', "line 2: half of a surrogate pair"),
+        ('{"problem": "\\ud800", "answer": "1"}', "line 2: unpaired surrogate"),
         ("[" * 100_000, "line 2: nested too deeply"),
-        ("[1, 2]", "line 2: a JSON object is needed, this is a list"),
-        ('"text"', "line 2: a JSON object is needed, this is a str"),
+        ("[1, 2]", "line 2: expected a JSON object, got a list"),
+        ('"text"', "line 2: expected a JSON object, got a str"),
         (b'{"problem": "caf\xe9", "answer": "1"}', "line 2: not UTF-8 .byte 0xe9 at column 17"),
     ],
 )

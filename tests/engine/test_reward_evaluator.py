@@ -1,6 +1,7 @@
 import pytest
 
-from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, mean_of_measured, with_opinion
+from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, with_opinion
+from engine.tasks.scaffold_task import mean_of_measured
 
 
 @pytest.mark.parametrize(

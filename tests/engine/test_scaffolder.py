@@ -8,7 +8,9 @@ import networkx
 import pytest
 
 from engine.errors import InputError
+from engine.mathematics.notation import clean
 from engine.mathematics.solver import EquationError
+from engine.mathematics.unit_text import read_unit
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import MAX_RULES
 from engine.scaffold.given_values import read_known
@@ -18,7 +20,6 @@ from engine.scaffolder import (
     check_structure,
     execute,
     intervene,
-    known_units,
     plan_agreement,
     rule_cause_agreement,
     to_json,
@@ -246,11 +247,24 @@ def test_angles_in_degrees():
         ("9.8 meters", Fraction(49, 5), "meters"),
         ("30°", 30, "°"),
         ("50%", Fraction(1, 2), ""),
+        ("10 lb", 10, "lb"),
+        ("10 rpm", 10, "rpm"),
+        ("10 psi", 10, "psi"),
+        ("about 5 m", 5, "m"),
+        (r"5\ \mathrm{m\,s^{-1}}", 5, "m/s"),
+        ("sqrt(49) m", 7, "m"),
+        ("2 1/2", Fraction(5, 2), ""),
+        ("12 square units", 12, ""),
     ],
 )
 def test_numbers_of_knowns(written, value, unit):
     known = read_known(written)
-    assert (known.value, known.unit) == (value, unit)
+    assert (known.value, known.unit) == (value, read_unit(clean(unit)))
+
+
+def test_an_angle_inside_a_function_is_part_of_the_number():
+    known = read_known(r"2\cos 20^\circ")
+    assert (known.value, known.unit) == (pytest.approx(2 * math.cos(math.radians(20))), ())
 
 
 @pytest.mark.parametrize(
@@ -291,9 +305,8 @@ def test_integers_too_long_to_write_break_nothing():
     assert parsed.scaffold.knowns == {"a": None, "None": 3}
 
 
-def test_units_are_kept():
+def test_rules_compute_with_the_numbers_of_quantities():
     given = scaffold(("v t", "s", "v*t"), knowns={"v": "5 m/s", "t": "3 s", "n": 4})
-    assert known_units(given) == {"v": "m/s", "t": "s"}
     assert execute(given).answer == "15"
 
 

@@ -185,9 +185,6 @@ _FAULTS = {
 }
 
 
-# ------------------------------------------------------------------ a model server
-
-
 @dataclass
 class Seen:
     """A request as it came."""
@@ -268,9 +265,6 @@ def _completion(model, choices, prompt_tokens, completion_tokens):
         ],
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
     }
-
-
-# ------------------------------------------------------------------ on a port
 
 
 @contextlib.asynccontextmanager

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from grpo_training.learning import critic
-from grpo_training.learning import generator as generator_process
+from engine.api_manager import LEARNERS
+from grpo_training import critic, generator1, generator2, generator3
 from grpo_training.serving.replay import build_app
 from tests.conftest import ROOT
 from tests.support.fault_server import fault_middleware, serve_in_thread
@@ -24,7 +24,7 @@ _WORDS = (
     "parity symmetry factor bound case diagram unit limit ratio graph check order sign residue pivot median "
     "vertex chord prime digit carry remainder overlap boundary variable constraint invariant recursion"
 ).split()
-_ROLES = ("generator_1", "generator_2", "generator_3", "critic")
+GENERATOR_COMMANDS = (generator1.main, generator2.main, generator3.main)
 
 
 class Traffic:
@@ -125,7 +125,7 @@ class World:
         self.config.parent.mkdir(parents=True, exist_ok=True)
         roles = {
             role: {"api_key": "EMPTY", "base_url": base_url, "model": role, "timeout_s": 5, **overrides}
-            for role in _ROLES
+            for role in LEARNERS
         }
         self.config.write_text(json.dumps(roles))
 
@@ -137,7 +137,7 @@ class World:
 
     def generate(self, number, dataset, *more):
         """Run a generator in this process."""
-        return generator_process.main(number, self.arguments("--dataset", dataset, *more))
+        return GENERATOR_COMMANDS[number - 1](self.arguments("--dataset", dataset, *more))
 
     def criticise(self, *more):
         """Run the critic in this process."""

@@ -1,8 +1,16 @@
-"""Runs one program in a process made for it, and writes down what it gives. It judges nothing and knows no answer.
+"""Runs one Python program in its own process and reports its values.
 
-Talks in frames over one socket: four bytes of length, then JSON. The first frame is the job; for a job of calls
-each further frame asks for one value. All that is written back may be forged by the program, so its reader trusts
-none of it and the expected values are never sent here.
+Messages are frames over one socket: four bytes of length, then JSON. The first frame is the job. Its ``kind``:
+
+``calls``
+    Load the program. Each further frame asks for one value: a call of a function, or an expression.
+``main``
+    Run the program as a script; the other side reads what it prints.
+``remote``
+    Run code whose functions are in another process. Each call is sent as ``{"call": ...}`` and its reply read.
+
+A reply is ``{"value": ...}`` or ``{"error": kind, "text": ...}``. The program shares this process and can forge
+replies, so the reader trusts none of them, and nothing that the program must not know is sent here.
 """
 
 from __future__ import annotations
@@ -28,8 +36,8 @@ _TEXT = 300
 
 
 def run(channel: int) -> None:
-    """Do the job that comes through the file descriptor ``channel``, then end this process."""
-    _write_frame(channel, {"started": True})  # no program has run yet, so this one is no forgery
+    """Do the job that arrives on the file descriptor ``channel``, then exit this process."""
+    _write_frame(channel, {"started": True})  # the program does not run yet, so this reply is not forged
     job = json.loads(_read_frame(channel))
     gc.enable()
     random.seed(0)
@@ -37,12 +45,12 @@ def run(channel: int) -> None:
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False)  # noqa: SIM115
     builtins.exit = builtins.quit = _leave  # type: ignore[assignment]
-    code = {"calls": _calls, "main": _main, "asserts": _asserts}[job["kind"]](channel, job)
+    code = {"calls": _calls, "main": _main, "remote": _remote}[job["kind"]](channel, job)
     os._exit(code & 0xFF)
 
 
 def _leave(code: Any = None) -> NoReturn:
-    """``exit`` and ``quit``, which an interpreter without ``site`` lacks."""
+    """``exit`` and ``quit``, which only ``site`` defines."""
     raise SystemExit(code)
 
 
@@ -53,17 +61,14 @@ def _module(name: str) -> dict[str, Any]:
 
 
 def _execute(source: str, name: str, namespace: dict[str, Any]) -> None:
-    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 - this is what the box is for
-
-
-# ------------------------------------------------------------------ a program that is called
+    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 - running code is what this process is for
 
 
 def _calls(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("solution")
     try:
         _load(job["setup"], job["program"], namespace)
-    except BaseException as error:  # noqa: BLE001 - whatever it raises, SystemExit too, is reported
+    except BaseException as error:  # noqa: BLE001 - any exception is reported, SystemExit too
         _write_frame(channel, _failure(error))
         return 0
     if job["entry_point"] and job["entry_point"] not in namespace:
@@ -72,9 +77,8 @@ def _calls(channel: int, job: dict[str, Any]) -> int:
     _write_frame(channel, {"value": None})
     max_items = job["max_items"]
     while request := _read_frame(channel):
-        ask = json.loads(request)
         try:
-            reply = _answer(ask, namespace, max_items)
+            reply = _answer(json.loads(request), namespace, max_items)
         except BaseException as error:  # noqa: BLE001
             reply = json.dumps(_failure(error)).encode()
         _write_bytes(channel, reply)
@@ -82,7 +86,7 @@ def _calls(channel: int, job: dict[str, Any]) -> int:
 
 
 def _load(setup: str, program: str, namespace: dict[str, Any]) -> None:
-    """Setup, then the program; a setup that uses what the program defines runs after it instead."""
+    """Run the setup, then the program; a setup that uses names of the program runs after it instead."""
     late = False
     if setup:
         try:
@@ -94,28 +98,25 @@ def _load(setup: str, program: str, namespace: dict[str, Any]) -> None:
         _execute(setup, "setup", namespace)
 
 
-def _answer(ask: dict[str, Any], namespace: dict[str, Any], max_items: int) -> bytes:
-    if "expression" in ask:
-        if ask["setup"]:
-            _execute(ask["setup"], "setup", namespace)
-        value = eval(compile(ask["expression"], "<test>", "eval", dont_inherit=True), namespace)  # noqa: S307
+def _answer(request: dict[str, Any], namespace: dict[str, Any], max_items: int) -> bytes:
+    if "expression" in request:
+        if request["setup"]:
+            _execute(request["setup"], "setup", namespace)
+        value = eval(compile(request["expression"], "<expression>", "eval", dont_inherit=True), namespace)  # noqa: S307
         return b'{"value":' + wire.encode(value, max_items) + b"}"
-    path = ask["fn"].split(".")
+    path = request["fn"].split(".")
     if path[0] not in namespace:
         return json.dumps(_missing(path[0])).encode()
     function = namespace[path[0]]
     for part in path[1:]:
         function = getattr(function() if isinstance(function, type) else function, part)
-    args = wire.from_form(ask["args"])
-    kwargs = wire.from_form(ask["kwargs"])
+    args = wire.from_form(request["args"])
+    kwargs = wire.from_form(request["kwargs"])
     value = function(*args, **kwargs)
     reply = b'{"value":' + wire.encode(value, max_items)
-    if ask.get("changed"):
+    if request.get("changed"):
         reply += b',"args":' + wire.encode(args, max_items)
     return reply + b"}"
-
-
-# ------------------------------------------------------------------ a program that reads and prints
 
 
 def _main(channel: int, job: dict[str, Any]) -> int:
@@ -129,7 +130,7 @@ def _main(channel: int, job: dict[str, Any]) -> int:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:  # noqa: BLE001
         failure = error
-    try:  # what an interpreter does at its end: threads, exit functions, buffers
+    try:  # what an interpreter does on exit: threads, exit functions, buffers
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
@@ -139,29 +140,26 @@ def _main(channel: int, job: dict[str, Any]) -> int:
     return code
 
 
-# ------------------------------------------------------------------ a test that calls a program elsewhere
-
-
-def _asserts(channel: int, job: dict[str, Any]) -> int:
-    """Run a test's own code. The program is in another process; its functions are asked for over the channel."""
-    namespace = _module("test")
+def _remote(channel: int, job: dict[str, Any]) -> int:
+    """Run code that does not share a process with the functions that it calls."""
+    namespace = _module("caller")
     try:
         trees = (ast.parse(job["setup"]), ast.parse(job["program"]))
         names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may use what the program defines
+        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may use remote functions too
             namespace[name] = _Remote(channel, name)
         _execute(job["setup"], "setup", namespace)
         for name in job["remote"]:
             namespace[name] = _Remote(channel, name)
-        _execute(job["program"], "test", namespace)
+        _execute(job["program"], "caller", namespace)
     except AssertionError as error:
-        _write_frame(channel, {"verdict": "wrong_answer", "text": str(error)[:_TEXT]})
+        _write_frame(channel, {"error": "assertion", "text": str(error)[:_TEXT]})
     except _RemoteError as error:
-        _write_frame(channel, {"verdict": error.kind, "text": str(error)[:_TEXT]})
+        _write_frame(channel, {"error": error.kind, "text": str(error)[:_TEXT]})
     except BaseException as error:  # noqa: BLE001
-        _write_frame(channel, {"verdict": "runtime_error", "text": _failure(error)["text"]})
+        _write_frame(channel, {"error": "runtime_error", "text": _failure(error)["text"]})
     else:
-        _write_frame(channel, {"verdict": "pass"})
+        _write_frame(channel, {"value": None})
     return 0
 
 
@@ -172,7 +170,7 @@ class _RemoteError(Exception):
 
 
 class _Remote:
-    """A function of the program, which runs in the program's process; plain values go there and come back."""
+    """A function in another process. Plain values are sent there and come back."""
 
     def __init__(self, channel: int, name: str) -> None:
         self._channel, self._name = channel, name
@@ -186,7 +184,7 @@ class _Remote:
         }
         _write_frame(self._channel, {"call": call})
         reply = wire.loads(_read_frame(self._channel))
-        if "value" not in reply:  # the same question as outside, where the kind of error was looked at
+        if "value" not in reply:  # the process outside has checked the kind of error
             raise _RemoteError(reply["error"], f"{self._name}: {reply.get('text', '')}")
         for mine, theirs in zip(args, wire.from_form(reply["args"]), strict=True):
             _take_over(mine, theirs)
@@ -194,7 +192,7 @@ class _Remote:
 
 
 def _take_over(mine: Any, theirs: Any) -> None:
-    """Show in a test's own argument what the call did to it."""
+    """Apply to an argument the changes that the remote call made to it."""
     if type(mine) is not type(theirs):
         return
     if isinstance(mine, list):
@@ -202,9 +200,6 @@ def _take_over(mine: Any, theirs: Any) -> None:
     elif isinstance(mine, dict | set):
         mine.clear()
         mine.update(theirs)
-
-
-# ------------------------------------------------------------------ frames
 
 
 def _missing(name: str) -> dict[str, str]:
@@ -235,7 +230,7 @@ def _write_bytes(channel: int, data: bytes) -> None:
 
 
 def _read_frame(channel: int) -> bytes:
-    """The next frame; empty when there will be no more."""
+    """The next frame; empty at the end of the channel."""
     head = _read_exactly(channel, _LENGTH.size)
     return _read_exactly(channel, _LENGTH.unpack(head)[0]) if head else b""
 

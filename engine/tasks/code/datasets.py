@@ -1,97 +1,92 @@
-"""MBPP and APPS by name: which part of them is meant, which files hold it, and where the hub has it."""
+"""The datasets MBPP and APPS: their parts, the files that hold them, and their place on the hub."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.errors import InputError
-from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS
+from engine.records import Problem
+from engine.task import Dataset, HubDataset
+from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS, code_problem
+from engine.tasks.rows import UnusableRowError, split_dataset_name
 
-CODE_SETS = ("mbpp", "apps")
+CODE_DATASETS = ("mbpp", "apps")
+
+MAX_LINE_BYTES = 64 << 20
+"""APPS has lines of many MiB."""
 
 _MBPP, _APPS = "google-research-datasets/mbpp", "codeparrot/apps"
 
 
-@dataclass(frozen=True)
-class CodePart:
-    """A part of a set.
+def code_dataset(name: str) -> Dataset:
+    """The dataset of a name: ``SET``, ``SET:WORD`` or ``SET:WORD-WORD``, for MBPP also with ``?public_tests=N``.
 
-    Args:
-        described: in words, for a message.
-        prefix: what stands before the number in a problem's id.
-        files: names that its file may have; one may also hold other parts.
-        repository: its place on the hub.
-        hub_arguments: of ``datasets.load_dataset``.
-        hub_options: the same, by name.
-        ids: the ``task_id`` that belong to it; None: all.
-        difficulty: the ``difficulty`` that belongs to it; None: all.
-    """
-
-    described: str
-    prefix: str
-    files: tuple[str, ...]
-    repository: str
-    hub_arguments: tuple[str, ...]
-    hub_options: Mapping[str, Any]
-    ids: range | None = None
-    difficulty: str | None = None
-
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row belongs to it."""
-        if self.ids is not None and row.get("task_id") not in self.ids:
-            return False
-        return self.difficulty is None or row.get("difficulty") == self.difficulty
-
-
-def code_part(name: str) -> CodePart:
-    """The part that a name means: ``SET``, or ``SET:WORD`` or ``SET:WORD-WORD``.
-
-    MBPP's words are its splits (``train`` is meant without one) and ``sanitized``; APPS's are ``train`` and
-    ``test`` and its difficulties.
+    MBPP's words are its splits (``train`` is the default) and ``sanitized``; APPS's are ``train`` and ``test`` and its
+    difficulties. ``public_tests`` is the number of tests that a prompt shows.
 
     Raises:
         InputError: there is no such part; the message has the words.
     """
-    base, _, rest = name.partition(":")
+    base, rest, options = split_dataset_name(name, ("public_tests",))
     given = [word for word in rest.split("-") if word]
     splits = list(MBPP_SPLITS) if base == "mbpp" else ["train", "test"]
     kinds = ["full", "sanitized"] if base == "mbpp" else ["all", *APPS_DIFFICULTIES]
     split = next((word for word in given if word in splits), "train")
     kind = next((word for word in given if word in kinds), kinds[0])
-    if base not in CODE_SETS or set(given) - {split, kind}:
+    if set(given) - {split, kind}:
         words = ", ".join([*splits, *kinds[1:]])
         raise InputError(f"Unknown part of a dataset: {name!r}", fix=f"{base}, or {base}: with some of {words}.")
-    return _mbpp(split, kind) if base == "mbpp" else _apps(split, kind)
+    public_tests = options.get("public_tests", "1")
+    if not public_tests.isdecimal():
+        raise InputError(f"public_tests: expected a number, got {public_tests!r}")
+    return _mbpp(split, kind, int(public_tests)) if base == "mbpp" else _apps(split, kind, int(public_tests))
 
 
-def _mbpp(split: str, kind: str) -> CodePart:
-    files: tuple[str, ...]
+def _mbpp(split: str, kind: str, public_tests: int) -> Dataset:
     if kind == "sanitized":
-        files = (f"mbpp_sanitized_{split}.jsonl", "mbpp_sanitized.jsonl", "sanitized-mbpp.json")
+        files: tuple[str, ...] = (f"mbpp_sanitized_{split}.jsonl", "mbpp_sanitized.jsonl", "sanitized-mbpp.json")
     else:
         files = (f"mbpp_{split}.jsonl", "mbpp.jsonl")
     ids = MBPP_SPLITS[split]
-    return CodePart(
-        described=f"MBPP with a task_id from {ids[0]} to {ids[-1]}",
-        prefix="mbpp" if kind == "full" else "mbpp_sanitized",
+    prefix = "mbpp" if kind == "full" else "mbpp_sanitized"
+    return Dataset(
         files=files,
-        repository=_MBPP,
-        hub_arguments=(_MBPP, kind),
-        hub_options={"split": split},
-        ids=ids,
+        hub=HubDataset(_MBPP, (_MBPP, kind), {"split": split}),
+        read_row=_reader(prefix, public_tests, lambda row: row.get("task_id") in ids),
+        described=f"MBPP with a task_id from {ids[0]} to {ids[-1]}",
+        drops_unusable_rows=True,
+        max_line_bytes=MAX_LINE_BYTES,
     )
 
 
-def _apps(split: str, kind: str) -> CodePart:
+def _apps(split: str, kind: str, public_tests: int) -> Dataset:
     # The repository's own loading script is no longer run by `datasets`; its raw files are read instead.
-    return CodePart(
-        described="APPS" if kind == "all" else f'APPS with the difficulty "{kind}"',
-        prefix=f"apps_{split}",
+    data_file = f"hf://datasets/{_APPS}/{split}.jsonl"
+    return Dataset(
         files=(f"apps_{split}.jsonl",),
-        repository=_APPS,
-        hub_arguments=("json",),
-        hub_options={"data_files": f"hf://datasets/{_APPS}/{split}.jsonl", "split": "train"},
-        difficulty=None if kind == "all" else kind,
+        hub=HubDataset(_APPS, ("json",), {"data_files": data_file, "split": "train"}),
+        read_row=_reader(f"apps_{split}", public_tests, lambda row: kind == "all" or row.get("difficulty") == kind),
+        described="APPS" if kind == "all" else f'APPS with the difficulty "{kind}"',
+        drops_unusable_rows=True,
+        max_line_bytes=MAX_LINE_BYTES,
     )
+
+
+def _reader(
+    prefix: str, public_tests: int, belongs: Callable[[Mapping[str, Any]], bool]
+) -> Callable[[Mapping[str, Any], str], Problem | None]:
+    def read(row: Mapping[str, Any], where: str) -> Problem | None:
+        if not belongs(row):
+            return None
+        number = row.get("task_id", row.get("problem_id"))
+        row_id = "" if number is None else f"{prefix}_{number}"
+        try:
+            problem = code_problem(row, row_id, prefix=prefix, public_tests=public_tests)
+            if problem is None:
+                raise UnusableRowError("malformed", "it has neither test_list nor input_output")
+        except UnusableRowError as error:
+            raise UnusableRowError(error.reason, error.what, row_id) from None
+        return problem
+
+    return read

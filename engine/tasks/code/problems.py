@@ -20,6 +20,7 @@ from engine.reading.python_syntax import parse
 from engine.records import Problem
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, from_literal, to_literal
+from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
 """Characters of a problem's tests; tests beyond it are left out, and counted in ``meta``."""
@@ -34,17 +35,9 @@ _COMPARISONS = {
     "stdin": ("exact", "lines", "tokens", "float", "set"),
     "assert": ("exact",),
 }
-"""What ``cmp`` of a test may be, as ``engine.sandbox.test_cases`` defines it."""
+"""What ``cmp`` of a test may be, as :mod:`engine.tasks.code.program_tests` defines it."""
 
 _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
-
-
-class UnusableRowError(InputError):
-    """A row that cannot become a problem; ``reason`` is a short code for counting."""
-
-    def __init__(self, reason: str, why: str) -> None:
-        self.reason = reason
-        super().__init__(why)
 
 
 @dataclass(frozen=True)
@@ -68,6 +61,11 @@ class CodeFacts:
     starter_code: str = ""
     reference: str = ""
     time_limit_s: float | None = None
+
+    @property
+    def required_name(self) -> str | None:
+        """The name that a program must define at its top level: the function, or the class of the method."""
+        return self.entry_point.partition(".")[0] if self.entry_point else None
 
 
 def facts_of(problem: Problem) -> CodeFacts:

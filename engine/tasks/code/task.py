@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from engine.records import Candidate, Fault, Outcome
-from engine.task import Measurement, TaskMerge
-from engine.tasks.code.problems import CodeFacts, facts_of, read_facts
+from engine.records import Candidate, Completion, Fault, Outcome
+from engine.task import Dataset, Measurement, Task, TaskMerge
+from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
+from engine.tasks.code.execution import program_tests, run_program
+from engine.tasks.code.problems import CodeFacts, code_problem, facts_of
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
-from engine.tasks.code.test_cases import CodeTest, as_statement, from_literal
+from engine.tasks.code.test_cases import CodeTest, as_statement
+from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from engine.records import Problem
-    from engine.sandbox.test_cases import Limits, Report, Test
+    from engine.tasks.code.program_tests import Report
 
 _SHOWN = 6000  # characters of a program or reply that another prompt gets
 _REMARK = 300  # characters of the failed test that the analyst is told
@@ -31,32 +35,61 @@ _FAULTS = {
 }
 
 
-class CodeTask:
+@dataclass(frozen=True)
+class Program:
+    """The program of a reply.
+
+    Args:
+        code: the program as written; None if the reply holds none.
+        status: how reading the reply ended.
+        normalised: the program without comments and layout; None if it is not valid Python.
+    """
+
+    code: str | None
+    status: ReplyStatus
+    normalised: str | None = None
+
+
+class CodeTask(Task[Program]):
     """Programs that tests decide on.
 
     ``r_ans`` is 1 where every test passes; ``r_logic`` is the share of tests that pass, which still differs where
-    no program is right; ``r_graph`` is absent, for there is no graph. A candidate's ``answer`` is its program
-    without comments and layout, so that equal programs vote together.
+    no program is right; ``r_graph`` is absent, for there is no graph. The answer is the program without comments and
+    layout, so that equal programs vote together.
     """
 
     name = "code"
-    prompts = "code"
+    dataset_names = CODE_DATASETS
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
-    attempts: Mapping[str, str] = MappingProxyType(
+    attempt_descriptions: Mapping[str, str] = MappingProxyType(
         {
             "generator": "Python programs that a solver wrote",
             "critic": "Python programs that a critic made of several solvers' programs",
         }
     )
-    reply_form = "one fenced Python program (```python ... ```)"
-    reply_schema: dict[str, Any] | None = None
+    reply_description = "one fenced Python program (```python ... ```)"
 
-    def check_problem(self, problem: Problem) -> None:
-        """Refuse a problem without tests, or with tests that cannot be read."""
-        facts_of(problem)
-        _sandbox_tests(problem.answer)
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """The problem of a row of MBPP, APPS or ``data/train.jsonl``, with tests that can be run."""
+        try:
+            problem = code_problem(row, "")
+            if problem is None:
+                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output")
+            program_tests(problem.answer)
+        except UnusableRowError as error:
+            raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
+        return problem
 
-    def prompt_values(self, problem: Problem) -> dict[str, Any]:
+    def dataset(self, name: str) -> Dataset:
+        """MBPP or APPS."""
+        return code_dataset(name)
+
+    def owns_row(self, row: Mapping[str, Any]) -> bool:
+        """A row with tests."""
+        return any(field in row for field in ("tests", "input_output", "test_list"))
+
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """Entry point, I/O mode, the tests that may be seen, and the beginning that is given."""
         facts = facts_of(problem)
         public = [test for test in facts.tests[: facts.public_count] if test["kind"] != "stdin"]
@@ -75,130 +108,86 @@ class CodeTask:
             return facts.reference[:_SHOWN]
         return "\n".join(_statement(test) for test in facts.tests)[:_SHOWN]
 
-    def parse(self, text: str, problem: Problem, reasoning: str | None = None) -> Candidate:
-        """Read a reply's program."""
-        return _candidate(extract(text, reasoning, _top_name(facts_of(problem))), text)
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[Program]:
+        """Read the program of a reply."""
+        text = completion.text
+        return _candidate(extract(text, completion.reasoning, facts_of(problem).required_name), text)
 
-    def re_ask_reason(self, candidate: Candidate) -> str | None:
+    def thinking(self, completion: Completion) -> str | None:
+        """The reasoning, as the reader of programs finds it."""
+        return extract(completion.text, completion.reasoning).thinking
+
+    def re_ask_reason(self, candidate: Candidate[Program]) -> str | None:
         """There is no program at all. One that is wrong or cut off is the model's answer."""
         fault = candidate.fault
         return fault.message if fault is not None and fault.kind == ReplyStatus.NO_CODE else None
 
-    def to_record(self, candidate: Candidate) -> str | None:
-        """The program as it was written."""
-        return candidate.detail.get("code")
+    def to_record(self, candidate: Candidate[Program]) -> str | None:
+        """The program as written."""
+        return None if candidate.content is None else candidate.content.code
 
-    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate:
+    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate[Program]:
         """Read a program back: its text, a whole reply, or an object with ``code``."""
         if isinstance(scaffold, dict):
             scaffold = scaffold.get("code")
         text = scaffold if isinstance(scaffold, str) else answer or ""
         if "```" not in text and normalised(text) is None and text.strip():
             return _candidate(CodeReply(None, text, ReplyStatus.SYNTAX_ERROR), text)
-        return self.parse(text, problem)
+        return self.parse(Completion(text=text), problem)
 
-    def measure(self, candidate: Candidate, problem: Problem) -> Measurement:
+    def evaluate(self, candidate: Candidate[Program], problem: Problem) -> Measurement:
         """Run the tests; a program that could not be read fails them all."""
-        code, status = candidate.detail.get("code"), candidate.detail.get("status", ReplyStatus.NO_CODE)
-        if code is None or candidate.outcome is not Outcome.OK:
-            return Measurement({"r_ans": 0.0, "r_logic": 0.0}, False, Outcome.OK, {"status": status})
-        report = run_program(code, problem)
+        program = candidate.content or Program(None, ReplyStatus.NO_CODE)
+        status, answer = str(program.status), program.normalised
+        if program.code is None or answer is None:
+            return Measurement({"r_ans": 0.0, "r_logic": 0.0}, False, detail={"status": status})
+        report = run_program(program.code, problem)
         if report.outcome is Outcome.INFRA_FAULT:
-            return Measurement({}, None, Outcome.INFRA_FAULT, {"why": report.detail[:_REMARK]})
+            why = {"why": report.detail[:_REMARK]}
+            return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
         is_correct = report.total > 0 and report.passed == report.total == len(report.statuses)
         return Measurement(
             components={"r_ans": 1.0 if is_correct else 0.0, "r_logic": report.passed / max(1, report.total)},
             is_correct=is_correct,
+            answer=answer,
+            answer_source="stated",
             outcome=report.outcome,
+            remarks=_remarks(report, facts_of(problem)),
             detail={
                 "status": status,
                 "passed": report.passed,
                 "total": report.total,
                 "tests": dict(Counter(str(each) for each in report.statuses)),
-                "remarks": _remarks(report, facts_of(problem)),
             },
         )
 
-    def wants_opinion(self, candidate: Candidate) -> bool:
-        """Tests decide; an opinion would only blur them."""
-        return False
+    def show(self, candidate: Candidate[Program]) -> str:
+        """The program; the reply if there is none."""
+        return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:_SHOWN]
 
-    def show(self, candidate: Candidate) -> str:
-        """The program; where there is none, what was said."""
-        return str(candidate.detail.get("code") or candidate.detail.get("text") or "(unreadable)")[:_SHOWN]
-
-    def merge(self, candidates: Sequence[Candidate], problem: Problem) -> TaskMerge:
+    def merge(self, candidates: Sequence[Candidate[Program]], problem: Problem) -> TaskMerge[Program]:
         """Programs that are the same but for comments and layout are one program."""
         programs: dict[str, list[int]] = {}
         for number, candidate in enumerate(candidates, 1):
-            if candidate.outcome is Outcome.OK and candidate.answer is not None:
-                programs.setdefault(candidate.answer, []).append(number)
+            if candidate.content is not None and candidate.content.normalised is not None:
+                programs.setdefault(candidate.content.normalised, []).append(number)
         if len(programs) == 1:
             [[first, *_]] = programs.values()
-            return TaskMerge(candidates[first - 1], [])
+            return TaskMerge(candidates[first - 1])
         same = [" and ".join(map(str, numbers)) for numbers in programs.values() if len(numbers) > 1]
         return TaskMerge(None, [f"proposals {numbers} are the same program" for numbers in same])
 
 
-def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits: Limits | None = None) -> Report:
-    """Run a program against a problem's tests; blocking, from any thread.
-
-    Args:
-        code: the program; hostile.
-        problem: of the task ``code``.
-        stop_early: end at the first test that fails.
-        limits: in place of the problem's own.
-    """
-    from engine.sandbox import run_tests
-
-    tests = _sandbox_tests(problem.answer)
-    entry_point = _top_name(facts_of(problem))
-    return run_tests(code, tests, entry_point=entry_point, limits=limits or limits_of(problem), stop_early=stop_early)
-
-
-def limits_of(problem: Problem) -> Limits:
-    """The sandbox's limits, with the problem's own time for a test where it has one."""
-    from engine.sandbox import Limits
-
-    time_s = facts_of(problem).time_limit_s
-    return Limits() if time_s is None else Limits(time_s=time_s)
-
-
-@lru_cache(maxsize=256)
-def _sandbox_tests(answer: str) -> tuple[Test, ...]:
-    return tuple(map(_sandbox_test, read_facts(answer).tests))
-
-
-def _sandbox_test(row: CodeTest) -> Test:
-    from engine.sandbox.test_cases import AssertTest, CallTest, StdinTest
-
-    cmp: Any = row.get("cmp", "exact")
-    if row["kind"] == "call":
-        kwargs = from_literal(row.get("kwargs", "{}"))
-        return CallTest(row["fn"], tuple(from_literal(row["args"])), kwargs, from_literal(row["expected"]), cmp)
-    if row["kind"] == "stdin":
-        return StdinTest(row["stdin"], row["expected"], row.get("cmp", "lines"))  # type: ignore[arg-type]
-    return AssertTest(row["code"], row.get("setup", ""))
-
-
-def _candidate(reply: CodeReply, text: str) -> Candidate:
-    detail: dict[str, Any] = {"status": str(reply.status)}
-    if reply.code is None:
-        detail["text"] = text[-_SHOWN:]
-    else:
-        detail["code"] = reply.code
+def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:
+    shown = text[-_SHOWN:] if reply.code is None else ""
     answer = None
     if reply.code is not None and reply.status is not ReplyStatus.SYNTAX_ERROR:
         answer = normalised(reply.code)
+    program = Program(reply.code, reply.status, answer)
     if answer is None:
         fault = Fault(kind=str(reply.status), message=_FAULTS.get(reply.status, ""))
-        return Candidate(outcome=Outcome.MODEL_FAULT, fault=fault, detail=detail)
-    return Candidate(outcome=Outcome.OK, answer=answer, answer_source="stated", detail=detail)
-
-
-def _top_name(facts: CodeFacts) -> str | None:
-    """What a program must define at its top level: the function, or the class of the method."""
-    return facts.entry_point.partition(".")[0] if facts.entry_point else None
+        return Candidate(Outcome.MODEL_FAULT, content=program, text=shown, fault=fault)
+    return Candidate(Outcome.OK, content=program, text=shown)
 
 
 def _remarks(report: Report, facts: CodeFacts) -> list[str]:

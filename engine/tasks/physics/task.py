@@ -1,68 +1,66 @@
-"""Physics problems: a number with a unit, and dimensions that must agree along the rules."""
+"""Physics problems: an answer with a unit, and dimensions that agree along the rules."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from engine.answers.final_answer import answer_text
+from engine.answers.shapes import read_shape
+from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.dimensions import Dimension, dimension_checks, is_pure_constant
-from engine.tasks.scaffold_task import REPLY_SCHEMA, ScaffoldTask
-
-if TYPE_CHECKING:
-    from engine.mathematics.units import Quantity
-    from engine.records import Scaffold
+from engine.mathematics.units import (
+    Quantity,
+    dimension_of,
+    from_base_units,
+    read_quantity,
+    without_side_remarks,
+)
+from engine.records import Scaffold
+from engine.tasks.scaffold_task import ScaffoldTask
 
 _FIGURES = 12
 
 
 def with_stated_unit(executed: str, stated: str | None) -> str:
-    """The executed number with the unit that the stated answer carries; rules compute with bare numbers.
+    """The executed number with the unit of the stated answer; rules compute with bare numbers.
 
-    The number is taken to be in that unit. Where it is not the stated one so, but is in SI base units, it was
-    computed in those: 0.0293 for a stated "29.3 ms" is 29.3 ms.
+    The number is assumed to be in that unit. If it differs from the stated answer in that unit, but agrees with it
+    in SI base units, it is converted: 0.0293 for a stated "29.3 ms" becomes 29.3 ms.
     """
-    from engine.answers.verify import is_value, verify_answer
-    from engine.mathematics.units import from_base_units
-
     try:
         value = Fraction(executed)
     except (ValueError, ZeroDivisionError):
         return executed
-    quantity = _stated_quantity(stated) if stated and is_value(stated, "physics") else None
+    quantity = _stated_quantity(stated) if stated and is_value(stated, "measured") else None
     if stated is None or quantity is None or not quantity.written:
         return _decimal_text(value)
     as_stated = f"{_decimal_text(value)} {quantity.written}"
-    if verify_answer(as_stated, stated, kind="physics").correct:
+    if verify_answer(as_stated, stated, comparison="measured").correct:
         return as_stated
     converted = 100 * value if quantity.written == "%" else from_base_units(value, quantity.unit)
     if converted is None:
         return as_stated
     from_base = f"{_decimal_text(converted)} {quantity.written}"
-    return from_base if verify_answer(from_base, stated, kind="physics").correct else as_stated
+    return from_base if verify_answer(from_base, stated, comparison="measured").correct else as_stated
 
 
 def _stated_quantity(stated: str) -> Quantity | None:
-    """The quantity that a stated answer names: "v = 3 m/s", "about 3 m/s", "the speed is 3 m/s"."""
-    from engine.answers.final_answer import answer_text
-    from engine.answers.shapes import read_shape
-    from engine.mathematics.units import read_quantity, without_side_remarks
-
+    """The quantity in a stated answer such as "v = 3 m/s", "about 3 m/s", "the speed is 3 m/s"."""
     shape = read_shape(without_side_remarks(answer_text(stated)))
     return read_quantity(shape.text) if shape.kind == "value" else None
 
 
 def _decimal_text(value: Fraction) -> str:
-    """An exact value in 12 figures, of any size."""
+    """An exact value of any size, rounded to 12 figures."""
     with localcontext(prec=_FIGURES, Emax=MAX_EMAX, Emin=MIN_EMIN):
         number = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
         return f"{number:f}" if -5 <= number.adjusted() < _FIGURES else f"{number:g}"  # 500, not 5e+2
 
 
 def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | None]:
-    """Share of the dimension checks that hold, as ``dimensions``; None where nothing could be judged."""
-    from engine.mathematics.units import dimension_of
-
+    """Share of the dimension checks that hold, as ``dimensions``; None if nothing could be checked."""
     written = {name: _written_dimension(value) for name, value in scaffold.knowns.items()}
     has_units = any(written.values())
     known = {name: _known_dimension(value, written[name], has_units) for name, value in scaffold.knowns.items()}
@@ -71,7 +69,7 @@ def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | 
 
 
 def _known_dimension(value: object, written: Dimension | None, has_units: bool) -> Dimension | None:
-    """A known's dimension. A bare number is pure where other knowns carry units and it hides none (as 9.8 may)."""
+    """A known's dimension. A bare number has none if other knowns have units and it cannot hide one (as 9.8 can)."""
     if written:
         return written
     try:
@@ -82,8 +80,6 @@ def _known_dimension(value: object, written: Dimension | None, has_units: bool) 
 
 
 def _written_dimension(value: object) -> Dimension | None:
-    from engine.mathematics.units import dimension_of
-
     return _exact_powers(dimension_of(value)) if isinstance(value, str) else None
 
 
@@ -91,14 +87,24 @@ def _exact_powers(found: dict[str, float] | None) -> Dimension | None:
     return None if found is None else {base: Fraction(power) for base, power in found.items()}
 
 
-TASK = ScaffoldTask(
-    name="physics",
-    answer_form=(
+class PhysicsTask(ScaffoldTask):
+    """Problems whose answer is a quantity with a unit."""
+
+    name = "physics"
+    dataset_names = ("physics",)
+    answer_form = (
         'a number with its unit, such as 3.2 m/s. Give knowns with units too ("5 kg"), in SI units without '
         "prefixes, so that the rules can compute with the bare numbers"
-    ),
-    kind="physics",
-    executed_answer=with_stated_unit,
-    logic_parts=dimension_part,
-    reply_schema=REPLY_SCHEMA,
-)
+    )
+    comparison = "measured"
+
+    def final_answer(self, executed: str, stated: str | None) -> str:
+        """The executed number with the stated unit."""
+        return with_stated_unit(executed, stated)
+
+    def logic_parts(self, scaffold: Scaffold, stated: str | None) -> Mapping[str, float | None]:
+        """Agreement of the dimensions along the rules."""
+        return dimension_part(scaffold, stated)
+
+
+TASK = PhysicsTask()

@@ -10,6 +10,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import latest_by_problem, read
+from engine.task import DEFAULT_TASK
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.finetune.data.stored_logprobs import without_unusable_logprobs
@@ -167,7 +168,7 @@ def _read_cache(
         plain = TrainingGroup(
             group_id=f"{source.name}:{problem_id}:{epoch}",
             problem_id=problem_id,
-            task=group.task,
+            task=group.task or DEFAULT_TASK,
             messages=(),
             responses=responses,
             model=_model(group),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from engine.records import Message
 
 
@@ -87,6 +90,16 @@ class Sample:
     def length(self) -> int:
         """Tokens of the whole row."""
         return len(self.prompt_ids) + len(self.completion_ids)
+
+
+def fingerprint(groups: Iterable[Sequence[Sample]]) -> str:
+    """A hash of samples, to recognise them when a run is resumed."""
+    digest = hashlib.sha256()
+    for group in groups:
+        digest.update(b"group")
+        for sample in group:
+            digest.update(repr(sample).encode())
+    return digest.hexdigest()
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import InputError
 from engine.records import Message
 from engine.storage.append_log import MAX_LINE_BYTES, LineReader
+from engine.task import DEFAULT_TASK
 from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _closed(group: _Open, group_id: str) -> TrainingGroup:
     return TrainingGroup(
         group_id=group_id,
         problem_id=group.problem_id,
-        task=_text(group.row, "task") or "math",
+        task=_text(group.row, "task") or DEFAULT_TASK,
         messages=group.messages,
         responses=tuple(group.responses),
         model=_text(group.row, "model"),

@@ -7,17 +7,18 @@ the lessons that the library's log holds for the recorded version. What cannot b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import prompts
 from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Problem
 from engine.task import task_named
+from prompts import prompt_styles
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.records import Experience, Message, RolloutGroup
     from engine.task import Task
 
@@ -73,7 +74,7 @@ class StoredPrompts:
         styles = {
             hash_asked: style
             for hash_asked, name in sorted(self._strange)
-            for style in _styles()
+            for style in prompt_styles()
             if prompt_hash(task_named(name), style) == hash_asked
         }
         known = [f"Prompts were asked in the style {style!r}: say --prompts {style}." for style in set(styles.values())]
@@ -110,8 +111,3 @@ class StoredPrompts:
             path = self._experiences_dir / f"{name}_experiences.json"
             self._libraries[name] = ExperienceLibrary(path, prefix, read_only=True)
         return self._libraries[name]
-
-
-def _styles() -> list[str]:
-    folder = Path(prompts.__file__).parent
-    return ["full", *sorted(path.name for path in folder.iterdir() if path.is_dir() and any(path.glob("*.j2")))]

@@ -65,6 +65,7 @@ def policy_loss(
     use_bias_correction_kl: bool = False,
     max_completion_length: int,
     totals: StepTotals,
+    scored: StepTotals | None = None,
     importance_weights_BC: Tensor | None = None,
 ) -> LossTerm:
     """The clipped policy gradient of GRPO and its relatives, with an optional KL penalty.
@@ -101,7 +102,9 @@ def policy_loss(
         use_bias_correction_kl: multiply the KL of a token by its ratio, with its gradient: unbiased where the tokens
             come from another policy than the one that learns (2512.02556).
         max_completion_length: the divisor of ``dr_grpo``, in tokens.
-        totals: what the whole optimiser step holds.
+        totals: of the whole optimizer step.
+        scored: the part of ``totals`` that is scored at all, where rows without gradient are left out of every
+            micro-batch: the divisor of ``ratio_mean``, as those rows have no ratio. None: all of ``totals``.
         importance_weights_BC: factors for the policy's part, without gradient (:func:`truncated_importance_weights`).
 
     Returns:
@@ -144,7 +147,7 @@ def policy_loss(
     with torch.no_grad():
         clipped = _clipped(ratio, advantages_B1, loss_type, epsilon, high)
         metrics = {name: _share(values, mask_BC, totals) for name, values in clipped.items()}
-        metrics["ratio_mean"] = _share(ratio, mask_BC, totals)
+        metrics["ratio_mean"] = _share(ratio, mask_BC, scored or totals)
         metrics["old_logps_missing"] = unknown_BC.sum()
         if kl_BC is not None:
             metrics["kl"] = _share(kl_BC, mask_BC, totals)

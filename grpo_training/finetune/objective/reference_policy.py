@@ -1,4 +1,4 @@
-"""The policy that a training began with, for the KL and for what else is measured against it."""
+"""The policy at the start of a training: the reference of the KL, of clipping and of validation."""
 # ruff: noqa: N806 - names end in their shape
 
 from __future__ import annotations
@@ -14,37 +14,46 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from grpo_training.finetune.data.batches import Batch
     from grpo_training.finetune.data.samples import Sample
-    from grpo_training.finetune.offline.batches import Batch
 
 
 class ReferencePolicy:
-    """Log-probs under the policy that the training began with: the adapter off, or a frozen copy of a whole model.
+    """Log-probs under the policy at the start of the training: the adapter disabled, or a frozen copy of the model.
 
-    That policy never changes, so each sample is scored once and kept.
+    This policy never changes, so each sample is scored once. The log-probs are kept in ``known``, by the index of the
+    sample, and are part of a checkpoint.
 
     Args:
         model: the model that learns.
         frozen: the copy, where there is no adapter.
-        samples: all that may be asked for.
+        samples: every sample that may be scored; equal ones share an index.
     """
 
     def __init__(self, model: Any, frozen: Any, samples: Sequence[Sample]) -> None:
         self._model, self._frozen = model, frozen
-        self._places = {id(sample): place for place, sample in enumerate(samples)}
+        self._index: dict[Sample, int] = {}
+        for number, sample in enumerate(samples):
+            self._index.setdefault(sample, number)
         self.known: dict[int, Tensor] = {}
 
     def logps(self, rows: Sequence[Sample], batch: Batch, score: Callable[[Any, Batch], Tensor]) -> Tensor:
-        """Of the rows' completions, (B, C), zero outside the mask; ``score`` gives them for a model."""
-        places = [self._places[id(row)] for row in rows]
-        if any(place not in self.known for place in places):
-            self._learn(places, batch, score)
+        """Log-probs (B, C) of the completions of ``rows``, 0 outside the mask.
+
+        Args:
+            rows: the samples of ``batch``.
+            batch: the rows as tensors.
+            score: log-probs (B, C) of a batch under a model.
+        """
+        indices = [self._index[row] for row in rows]
+        if any(index not in self.known for index in indices):
+            self._score(indices, batch, score)
         logps_BC = torch.zeros(batch.mask_BC.shape)
-        for number, place in enumerate(places):
-            logps_BC[number, : len(self.known[place])] = self.known[place]
+        for number, index in enumerate(indices):
+            logps_BC[number, : len(self.known[index])] = self.known[index]
         return logps_BC.to(batch.mask_BC.device)
 
-    def _learn(self, places: Sequence[int], batch: Batch, score: Callable[[Any, Batch], Tensor]) -> None:
+    def _score(self, indices: Sequence[int], batch: Batch, score: Callable[[Any, Batch], Tensor]) -> None:
         was_training = self._model.training
         self._model.eval()
         with torch.no_grad():
@@ -54,6 +63,6 @@ class ReferencePolicy:
             else:
                 fresh_BC = score(self._frozen, batch)
         self._model.train(was_training)
-        for number, place in enumerate(places):
+        for number, index in enumerate(indices):
             length = int(batch.mask_BC[number].sum())
-            self.known.setdefault(place, fresh_BC[number, :length].cpu().clone())
+            self.known.setdefault(index, fresh_BC[number, :length].cpu().clone())

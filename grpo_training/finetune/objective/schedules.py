@@ -1,6 +1,6 @@
-"""What changes while a run goes on: temperatures, weights, beta, the learning rate.
+"""Schedules: temperatures, term weights, beta and the learning rate as functions of the step.
 
-All but :class:`AdaptiveKL` are functions of the step alone, so that a resumed run needs no state for them.
+All but :class:`AdaptiveKL` depend on the step alone, so a resumed run needs no state for them.
 Steps and epochs count from 0.
 """
 
@@ -18,63 +18,61 @@ LRSchedule = Literal["cosine", "linear", "constant"]
 
 
 def rce_temperature(step: int, total_steps: int, start: float = 2.0, end: float = 0.5) -> float:
-    """From ``start`` at the first step to ``end`` at the last, on a line."""
+    """The temperature of RCE: linear from ``start`` at the first step to ``end`` at the last."""
     return start + (end - start) * _progress(step, total_steps - 1)
 
 
 def curriculum_top_k(epoch: int, early_epochs: int, early_top_k: int | None, late_top_k: int | None) -> int | None:
-    """How many of a group's responses, by reward, an epoch trains on; None means all."""
+    """The number of responses per group, the best first, that an epoch trains on; None: all."""
     return early_top_k if epoch < early_epochs else late_top_k
 
 
 @dataclass(frozen=True)
 class TermWeights:
-    """The factors of the objective's terms at one step."""
+    """The weights of the loss terms at one step."""
 
     grpo: float
     teacher_sft: float
     self_sft: float
 
 
-def term_weights(
-    step: int,
-    total_steps: int,
-    base: TermWeights,
-    *,
-    schedule: SFTSchedule,
-    chord_mu_peak: float,
-    chord_mu_end: float,
-    chord_warmup_steps: int,
-    chord_decay_steps: int,
-) -> TermWeights:
-    """The terms' weights at ``step``.
+def term_weights(step: int, total_steps: int, config: GRPOTrainingConfig, *, has_teacher: bool) -> TermWeights:
+    """The weights of the terms at ``step``, by ``config.sft_schedule``.
 
-    ``constant`` keeps ``base``. ``linear`` lets both imitation terms fall to 0 towards the end. ``chord`` moves from
-    the teacher to the rewards: ``(1 - mu)`` times the policy's term and ``mu`` times the teacher's, which is the
-    objective of arXiv 2508.11408 where both base weights are 1; the policy's own successes keep their weight.
-    ``chord_decay_steps`` 0 means all steps that the warm-up leaves.
+    ``constant`` keeps the configured weights. ``linear`` decays both imitation terms to 0. ``chord`` moves from the
+    teacher to the rewards: ``(1 - mu)`` times the policy loss and ``mu`` times the teacher term, which is the
+    objective of arXiv 2508.11408 where both configured weights are 1; self-SFT keeps its weight.
+    ``chord_decay_steps`` 0 means all steps after its warm-up. Without a teacher its term is 0, and ``chord`` is
+    ``constant``.
     """
-    if schedule == "constant":
-        return base
-    if schedule == "linear":
+    base = TermWeights(config.grpo_weight, config.teacher_sft_weight if has_teacher else 0.0, config.self_sft_weight)
+    if config.sft_schedule == "linear":
         left = 1.0 - _progress(step, total_steps)
         return TermWeights(base.grpo, base.teacher_sft * left, base.self_sft * left)
-    decay_steps = chord_decay_steps or max(total_steps - chord_warmup_steps, 1)
-    mu = chord_mu(step, peak=chord_mu_peak, end=chord_mu_end, warmup_steps=chord_warmup_steps, decay_steps=decay_steps)
+    if config.sft_schedule == "constant" or not has_teacher:
+        return base
+    mu = chord_mu(
+        step,
+        peak=config.chord_mu_peak,
+        end=config.chord_mu_end,
+        warmup_steps=config.chord_warmup_steps,
+        decay_steps=config.chord_decay_steps or max(total_steps - config.chord_warmup_steps, 1),
+    )
     return TermWeights(base.grpo * (1.0 - mu), base.teacher_sft * mu, base.self_sft)
 
 
 def chord_mu(step: int, *, peak: float, end: float, warmup_steps: int, decay_steps: int) -> float:
-    """The teacher's share: a line from 0 to ``peak`` in ``warmup_steps``, then a half cosine to ``end``."""
+    """The weight of the teacher in CHORD: linear from 0 to ``peak``, then a half cosine to ``end``."""
     if step < warmup_steps:
         return peak * step / warmup_steps
     return end + (peak - end) * _half_cosine(_progress(step - warmup_steps, decay_steps))
 
 
 def lr_factor(step: int, *, total_steps: int, warmup_steps: int, schedule: LRSchedule = "cosine") -> float:
-    """What the learning rate is multiplied by: a line up to 1, then ``schedule`` towards 0 (or 1 for good).
+    """The factor of the learning rate: linear warm-up to 1, then ``schedule`` towards 0 (``constant``: 1).
 
-    Unlike the schedules of transformers, step 0 already learns (``1 / warmup_steps``), and so does the last one.
+    Unlike in the schedules of transformers, the rate of step 0 is above 0 (``1 / warmup_steps``), and so is that of
+    the last step.
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps
@@ -86,9 +84,9 @@ def lr_factor(step: int, *, total_steps: int, warmup_steps: int, schedule: LRSch
 
 @dataclass
 class AdaptiveKL:
-    """A thermostat for beta: more of it when the policy strays, less when it hardly moves.
+    """Adapts beta to the measured KL: raised above ``high``, lowered below ``low``.
 
-    ``state_dict`` belongs into the checkpoint: a resumed run goes on with the beta it had.
+    ``state_dict`` is part of a checkpoint, so that a resumed run continues with its beta.
     """
 
     beta: float
@@ -100,7 +98,7 @@ class AdaptiveKL:
 
     @classmethod
     def of(cls, config: GRPOTrainingConfig) -> AdaptiveKL:
-        """As a configuration wants it, at the beta it starts from."""
+        """The controller that a configuration describes, at its initial beta."""
         return cls(
             beta=config.beta,
             low=config.kl_target_low,
@@ -111,10 +109,7 @@ class AdaptiveKL:
         )
 
     def update(self, kl: float) -> float:
-        """Adapt beta to the mean KL per token (nats) of the steps since the last call; the new beta.
-
-        A KL that is NaN says nothing and changes nothing.
-        """
+        """Adapt beta to the mean KL per token (nats) since the last call, and return it. NaN changes nothing."""
         if kl > self.high:
             self.beta *= self.factor
         elif kl < self.low:
@@ -123,16 +118,16 @@ class AdaptiveKL:
         return self.beta
 
     def state_dict(self) -> dict[str, float]:
-        """What changes: beta. The rest is configuration."""
+        """The state: beta. The rest is configuration."""
         return {"beta": self.beta}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Take over what :meth:`state_dict` gave."""
+        """Restore the state of :meth:`state_dict`."""
         self.beta = float(state["beta"])
 
 
 def _progress(step: int, steps: int) -> float:
-    """How much of ``steps`` is done, 0 to 1. Nothing to do counts as not begun: a single step has the start value."""
+    """The fraction of ``steps`` that is done, in [0, 1]; 0 at step 0 also where ``steps`` is 0."""
     return min(max(step / steps, 0.0), 1.0) if steps > 0 else float(step > 0)
 
 

@@ -1,43 +1,41 @@
-"""Checkpoints of a training run, and folders that are there whole or not at all.
+"""Checkpoints of an offline training, and which of them is the best.
 
-``RUN/checkpoint-12/`` holds what the training needs to go on after step 12 as if nothing had happened: the weights
-that learn (a PEFT adapter that can be served as it is), the optimizer, the scheduler, the adaptive KL, and in
-``state.json`` where the training stands. It holds no state of a random generator: what a step draws depends on the
-seed and the step's number alone.
+``RUN/checkpoint-12/`` holds the state after step 12: the trained weights (a PEFT adapter that can be served), the
+optimizer, the adaptive KL, the reference log-probs, and the progress in ``state.json``. It holds no random state:
+the seed of a step depends on the seed of the run and the number of the step.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import statistics
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import InputError, ScaffoldError
-from engine.storage.append_log import sync_directory
+import torch
+
+from engine.errors import InputError
+from grpo_training.finetune.folders import remove_folder, write_folder
 from grpo_training.finetune.model_loading import load_weights, save_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from transformers import PreTrainedModel
 
 _PREFIX = "checkpoint-"
 _STATE, _TENSORS = "state.json", "training.pt"
-_UNFINISHED, _REPLACED = ".unfinished", ".replaced"
 
 
 @dataclass(frozen=True)
 class Validation:
-    """How the policy does on held-out groups; see ``validation.validate``.
+    """Figures on held-out groups; see ``validation.validate``.
 
     Args:
         rewards: the estimated reward of each group, in their order.
         kl: mean k3 per token against the starting policy.
-        effective_samples: how many responses of a group the estimate rests on, on average.
+        effective_samples: mean number of responses of a group that the estimate rests on.
     """
 
     rewards: tuple[float, ...]
@@ -52,15 +50,15 @@ class Validation:
 
 @dataclass(frozen=True)
 class State:
-    """Where a training stands.
+    """The progress of a training.
 
     Args:
-        step: optimiser steps done; the place in the plan of steps, and so in the data.
+        step: optimizer steps done: the position in the plan of steps, and so in the data.
         stage, epoch: of the last step.
-        num_tokens: tokens that went through the model so far.
-        settings: what shapes the weights, as JSON values; a run of other settings is another run.
+        num_tokens: tokens that passed through the model so far.
+        settings: the settings that affect the weights, as JSON values; other settings are another run.
         data: the fingerprint of the samples.
-        validation: figures on held-out groups, where there are such.
+        validation: figures on held-out groups, if there are any.
     """
 
     step: int
@@ -81,21 +79,19 @@ class Checkpoint:
 
 
 def save_checkpoint(run_dir: Path, model: PreTrainedModel, state: State, tensors: Mapping[str, Any]) -> Checkpoint:
-    """Write ``RUN/checkpoint-<step>``, whole or not at all.
+    """Write ``RUN/checkpoint-<step>`` atomically.
 
     Args:
-        run_dir: the run's folder.
+        run_dir: the run directory.
         model: its trained weights are written.
-        state: where the training stands.
-        tensors: the state of optimizer, scheduler and the like: tensors, numbers and texts in dicts and lists.
+        state: the progress of the training.
+        tensors: the state of optimizer, beta and reference: tensors, numbers and strings in dicts and lists.
 
     Raises:
-        ScaffoldError: the disk does not take it; nothing half-written is left.
+        ScaffoldError: it cannot be written; no partial checkpoint is left.
     """
 
     def write(folder: Path) -> None:
-        import torch
-
         save_weights(model, folder)
         torch.save(dict(tensors), folder / _TENSORS)
         (folder / _STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
@@ -106,27 +102,25 @@ def save_checkpoint(run_dir: Path, model: PreTrainedModel, state: State, tensors
 
 
 def load_checkpoint(checkpoint: Checkpoint, model: PreTrainedModel) -> dict[str, Any]:
-    """Put the checkpoint's weights into ``model`` and give back its tensors, on the CPU.
+    """Load the weights of a checkpoint into ``model``; return its tensors, on the CPU.
 
     Raises:
-        InputError: it was made with another model, or it cannot be read.
+        InputError: it is of another model, or cannot be read.
     """
-    import torch
-
     load_weights(model, checkpoint.folder)
     try:
         tensors: dict[str, Any] = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
-    except Exception as error:  # a broken file fails in any of a dozen ways
+    except Exception as error:  # a damaged file raises one of many types
         raise InputError(
             f"The checkpoint {checkpoint.folder} cannot be read",
             why=str(error).splitlines()[0] if str(error) else type(error).__name__,
-            fix="Remove that folder to go on from the checkpoint before it, or begin anew with --fresh.",
+            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
         ) from error
     return tensors
 
 
 def checkpoints(run_dir: Path) -> list[Checkpoint]:
-    """The checkpoints of a run, the latest last.
+    """The checkpoints of a run, in the order of their steps.
 
     Raises:
         InputError: a ``state.json`` cannot be read.
@@ -148,40 +142,37 @@ def _read_state(path: Path) -> State:
         return State(**values, validation=held_out)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"Cannot read {path}", why=str(error), fix="Remove that checkpoint, or begin anew with --fresh."
+            f"Cannot read {path}", why=str(error), fix="Remove that checkpoint, or start over with --fresh."
         ) from error
 
 
 def check_same_run(checkpoint: Checkpoint, settings: Mapping[str, Any], data: str) -> None:
-    """Refuse to go on from a checkpoint of other settings or other samples.
+    """Refuse to resume from a checkpoint of other settings or other samples.
 
     Raises:
-        InputError: they differ; it names what.
+        InputError: they differ; the message names the differences.
     """
-    there = checkpoint.state.settings
+    stored = checkpoint.state.settings
     differences = [
-        f"{name}: {there.get(name)!r} there, {settings.get(name)!r} now"
-        for name in sorted(there.keys() | settings.keys())
-        if there.get(name) != settings.get(name)
+        f"{name}: {stored.get(name)!r} there, {settings.get(name)!r} now"
+        for name in sorted(stored.keys() | settings.keys())
+        if stored.get(name) != settings.get(name)
     ]
     if checkpoint.state.data != data:
-        differences.append("the training samples are others")
+        differences.append("the training samples differ")
     if differences:
         raise InputError(
-            f"{checkpoint.folder} belongs to a training of another configuration",
+            f"{checkpoint.folder} belongs to a training with another configuration",
             why="; ".join(differences),
-            fix="Run with the settings and data of then, or begin anew with --fresh, or in another --output-dir.",
+            fix="Use the settings and data of that training, or start over with --fresh or another --output-dir.",
         )
 
 
-# ------------------------------------------------------------------ which one is best
-
-
 def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, Checkpoint]:
-    """The best checkpoint by each measure; empty where nothing was held out.
+    """The best checkpoint by each measure; empty without held-out groups.
 
-    ``reward``: the highest estimated reward on the held-out groups. ``kl``: the highest among those that stayed within
-    ``kl_limit`` of the starting policy, or the nearest to it where none did. Of equals the earlier one.
+    ``reward``: the highest estimated reward on the held-out groups. ``kl``: the highest among those within
+    ``kl_limit`` of the starting policy, or the one nearest to it if none is. The earlier one of equals.
     """
     measured = [checkpoint for checkpoint in found if checkpoint.state.validation is not None]
     if not measured:
@@ -199,7 +190,7 @@ def checkpoint_to_export(found: Sequence[Checkpoint], kl_limit: float) -> Checkp
     """The last checkpoint, unless an earlier one is better on held-out groups by more than chance.
 
     Better by more than chance: the mean of the paired differences between the two estimates, group by group, exceeds
-    its standard error. A few held-out groups are a noisy judge, and training longer is the safer guess.
+    its standard error. With few held-out groups the estimate is noisy, and the last checkpoint is the safer choice.
     """
     last = found[-1]
     best = best_checkpoints(found, kl_limit).get("reward", last)
@@ -213,7 +204,7 @@ def checkpoint_to_export(found: Sequence[Checkpoint], kl_limit: float) -> Checkp
 
 
 def remove_old_checkpoints(run_dir: Path, keep: int | None, kl_limit: float) -> None:
-    """Remove all but the last ``keep`` checkpoints (None: keep all) and the best ones."""
+    """Remove all checkpoints but the last ``keep`` (None: all) and the best ones."""
     if keep is None:
         return
     found = checkpoints(run_dir)
@@ -221,82 +212,10 @@ def remove_old_checkpoints(run_dir: Path, keep: int | None, kl_limit: float) -> 
     kept |= {checkpoint.folder for checkpoint in best_checkpoints(found, kl_limit).values()}
     for checkpoint in found:
         if checkpoint.folder not in kept:
-            _remove_folder(checkpoint.folder)
+            remove_folder(checkpoint.folder)
 
 
 def _validation(checkpoint: Checkpoint) -> Validation:
     if checkpoint.state.validation is None:
         raise ValueError(f"{checkpoint.folder} was not measured")
     return checkpoint.state.validation
-
-
-# ------------------------------------------------------------------ whole folders
-
-
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a folder beside ``folder`` and put it in place when it is whole and on the disk.
-
-    A crash at any byte leaves the old folder, or the new one, or for an instant neither under this name (then
-    :func:`mend_folders` brings the old one back).
-
-    Args:
-        folder: the place; what is there is replaced.
-        write: fills the folder that it is given.
-
-    Raises:
-        ScaffoldError: the disk does not take it; nothing half-written is left.
-    """
-    from safetensors import SafetensorError
-
-    unfinished = folder.with_name(folder.name + _UNFINISHED)
-    replaced = folder.with_name(folder.name + _REPLACED)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        write(unfinished)
-        _sync_folder(unfinished)
-    except BaseException as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if isinstance(error, OSError | RuntimeError | SafetensorError) and not isinstance(error, ScaffoldError):
-            raise ScaffoldError(
-                f"Cannot write {folder}",
-                why=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                fix="Make room on the disk and give the same command again; nothing half-written was left.",
-            ) from error
-        raise
-    if folder.exists():
-        shutil.rmtree(replaced, ignore_errors=True)
-        folder.rename(replaced)
-    unfinished.rename(folder)
-    sync_directory(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-def mend_folders(run_dir: Path) -> None:
-    """After a crash: remove folders that were not finished, and bring back one that was just being replaced."""
-    for unfinished in run_dir.glob(f"*{_UNFINISHED}"):
-        shutil.rmtree(unfinished, ignore_errors=True)
-    for replaced in run_dir.glob(f"*{_REPLACED}"):
-        folder = replaced.with_name(replaced.name.removesuffix(_REPLACED))
-        if folder.exists():
-            shutil.rmtree(replaced, ignore_errors=True)
-        else:
-            replaced.rename(folder)
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a folder so that a crash leaves it whole or under a name that nobody takes for a checkpoint."""
-    doomed = folder.with_name(folder.name + _UNFINISHED)
-    folder.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-    sync_directory(folder)

@@ -1,66 +1,58 @@
-"""Training from stored rollouts: one flat loop over a plan of steps, on as many processes as ``accelerate`` gives.
+"""Training from stored rollouts: one flat loop over a plan of optimizer steps.
 
-Where it differs from the papers:
+Differences from the papers:
 
-* An epoch of RCE or GRPO takes every group once. The warm-up and GRPO each have an optimizer and a learning-rate
-  schedule of their own (warm-up of ``warmup_ratio``, then ``lr_scheduler_type``); early and late epochs share one.
+* An epoch of RCE or GRPO takes every group once. The warm-up and GRPO have an optimizer and a learning-rate schedule
+  each (warm-up over ``warmup_ratio``, then ``lr_scheduler_type``); early and late epochs share one.
 * The stored log-probs are the old policy, as the server reported them. Where they are missing the ratio is 1.
-* In epochs that take the best k responses of a group, the advantages stay those within the whole group.
-* A row that adds nothing to the gradient (advantage 0 and no KL, or cut off and masked) is not sent through the model.
-  It counts where the loss averages, so the gradient is the same.
-* RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would weigh all alike.
-* Gradients are summed over processes by hand, so any split of the rows gives the same step. Weights are not sharded.
-* Each step seeds torch from the run's seed and its own number: no state of a random generator has to be kept.
+* In epochs that take the best k responses of a group, advantages stay relative to the whole group.
+* A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
+  model. It counts in the divisor of the loss, so the gradient is the same.
+* RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
+* Each process takes its share of the micro-batches, and gradients are summed, so any number of processes and any
+  micro-batch size give the same step. Weights are not sharded.
+* Each step seeds torch from the seed of the run and its own number, so checkpoints hold no random state.
 """
 
 from __future__ import annotations
 
-import copy
-import importlib
-import json
+import math
+import random
 import statistics
 import time
+from collections import defaultdict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import gather_object
 
-from engine.errors import ConfigurationError, InputError
-from engine.storage.append_log import replace_file
-from grpo_training.finetune.export import ADAPTER, MERGED, export_model
-from grpo_training.finetune.model_loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
-from grpo_training.finetune.objective.logprobs import check_logits
-from grpo_training.finetune.objective.reference_policy import ReferencePolicy
-from grpo_training.finetune.objective.schedules import AdaptiveKL
-from grpo_training.finetune.objective.validation import validate
-from grpo_training.finetune.offline.batches import fingerprint, plan_steps
-from grpo_training.finetune.offline.checkpoints import (
-    State,
-    best_checkpoints,
-    check_same_run,
-    checkpoint_to_export,
-    checkpoints,
-    load_checkpoint,
-    mend_folders,
-    remove_old_checkpoints,
-    save_checkpoint,
-)
-from grpo_training.finetune.offline.step import Run, train_step
-from grpo_training.finetune.tracking import RunLog, TrainingProgress, TrainingResult, open_tracker
+from grpo_training.finetune.export import ADAPTER, MERGED, TrainingResult
+from grpo_training.finetune.folders import repair_folders
+from grpo_training.finetune.metrics_log import open_metrics
+from grpo_training.finetune.model_loading import trained_weights
+from grpo_training.finetune.offline.objective import objective
+from grpo_training.finetune.offline.plan import learning_rate
+from grpo_training.finetune.offline.step_rows import policy_step, rce_step
+from grpo_training.finetune.offline.training import export, new_optimizer, prepare, restore, save
+from grpo_training.finetune.offline.validation import validate
+from grpo_training.finetune.stopped import not_finite
 from grpo_training.runs.stop_request import StopRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
+    from accelerate import Accelerator
+
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import Sample
-    from grpo_training.finetune.offline.checkpoints import Checkpoint, Validation
+    from grpo_training.finetune.offline.checkpoints import Validation
+    from grpo_training.finetune.offline.step_rows import StepRows
+    from grpo_training.finetune.offline.training import Training
 
     Group = Sequence[Sample]
-
-BEST = "best.json"
 
 
 def train_offline(
@@ -73,235 +65,168 @@ def train_offline(
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainingResult:
-    """Fine-tune the model of ``config`` on scored groups and write checkpoints, metrics and the trained model.
+    """Fine-tune the model of ``config`` on scored groups; write checkpoints, metrics and the trained model.
 
-    The same call again goes on after the last checkpoint, with the same weights as without the interruption.
+    The same call again resumes from the last checkpoint and gives the same weights as an uninterrupted run.
 
     Args:
-        config: of the training.
-        groups: all responses to one prompt each.
-        validation: groups that are held out, to judge checkpoints by.
+        config: the training configuration.
+        groups: each all responses to one prompt.
+        validation: held-out groups, to rank checkpoints by.
         teacher: traces for the teacher-SFT term; empty turns it off.
         run_dir: gets ``metrics.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
-        stream: where progress is shown, stdout by default.
-        clock: seconds that only grow.
+        stream: receives the progress, stdout by default.
+        clock: monotonic seconds.
 
     Raises:
-        InputError: no groups, no model at its place, checkpoints of another configuration.
-        ConfigurationError: the machine or an optional package does not do what the configuration asks.
-        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite; the rows that caused it are in a file.
-        KeyboardInterrupt: Ctrl-C; the step was finished and saved before.
+        InputError: no groups, no model at its path, checkpoints of another configuration.
+        ConfigurationError: the machine or an optional package does not support the configuration.
+        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite; the rows of it are written to a file.
+        KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
     started = clock()
-    run = _prepare(config, groups, validation, teacher, run_dir)
-    mend_folders(run_dir)
-    done, total = _restore(run), len(run.plan)
+    training = prepare(config, groups, validation, teacher, run_dir)
+    repair_folders(run_dir)
+    done, total = restore(training), len(training.plan)
+    accelerator = training.accelerator
     with ExitStack() as stack:
-        screen = TrainingProgress(total, done=done, stream=stream, clock=clock)
-        log: RunLog | None = None
-        if run.accelerator.is_main_process:
-            name = config.run_name or run_dir.name
-            tracker = open_tracker(
-                config.report_to, run_dir, project=config.project, run_name=name, config=config.to_dict()
-            )
-            run_dir.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(screen)
-            log = stack.enter_context(
-                RunLog(run_dir / "metrics.jsonl", resume_step=done, tracker=tracker, warn=screen.note)
-            )
-            for note in _notes(run, done):
-                screen.note(note)
+        if accelerator.is_main_process:
+            log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
+            for note in _notes(training, done):
+                progress.note(note)
         stop = stack.enter_context(StopRequest())
         window: list[dict[str, float]] = []
-        for index in range(done, total):
-            step, number, before = run.plan[index], index + 1, (run.num_tokens, clock())
-            if step.number == 0 and index > done:
-                run.optimizer = new_optimizer(config, run.model)
-            figures = train_step(run, index)
-            seconds = max(clock() - before[1], 1e-9)
-            figures |= {
-                "num_tokens": run.num_tokens,
-                "tokens_per_s": (run.num_tokens - before[0]) / seconds,
-                "step_time": seconds,
-            }
-            window.append(figures)
+        for number, metrics in optimizer_steps(training, done, clock):
+            step = training.plan[number - 1]
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
-            if log is not None:
-                screen.step_done(number, step.stage, figures)
-                held_out = validate(run) if is_due and run.validation else None
+            if accelerator.is_main_process:
+                window.append(metrics)
+                progress.step_done(number, step.stage, metrics)
+                held_out = validate(training) if is_due and validation else None
                 if is_due or len(window) == config.logging_steps:
                     line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
-                    log.write(number, line | ({} if held_out is None else _validation_figures(run, held_out)))
+                    log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
                     window.clear()
                 if is_due:
-                    _save(run, number, held_out)
+                    save(training, number, held_out)
             if is_due:
-                run.accelerator.wait_for_everyone()
+                accelerator.wait_for_everyone()
             stop.obey()
-        best = _export(run) if log is not None else {}
-        run.accelerator.wait_for_everyone()
+        best = export(training) if accelerator.is_main_process else {}
+        accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
     return TrainingResult(total, adapter, run_dir / MERGED, best, clock() - started)
 
 
-# ------------------------------------------------------------------ before the first step
+def optimizer_steps(
+    training: Training, done: int = 0, clock: Callable[[], float] = time.monotonic
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Run the optimizer steps of the plan; after each, yield its number (from 1) and its metrics.
 
+    Metrics have TRL's names where TRL has them, and are the same on each process.
 
-def _prepare(
-    config: GRPOTrainingConfig,
-    groups: Sequence[Group],
-    validation: Sequence[Group],
-    teacher: Sequence[Sample],
-    run_dir: Path,
-) -> Run:
-    """Load and check all that the training needs; nothing is written."""
-    from accelerate import Accelerator
-
-    if not groups:
-        raise InputError("No groups to train on", why="The files hold none, or none was left after filtering.")
-    model, tokenizer = load_model(config)
-    accelerator = Accelerator(mixed_precision="bf16" if uses_bf16(config) else "no")
-    model = model.to(accelerator.device)
-    check_logits(model.eval())
-    uses_reference = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None or bool(validation)
-    uses_reference |= config.missing_logprobs == "start"
-    frozen = None
-    if uses_reference and not has_adapter(model):
-        frozen = copy.deepcopy(model).requires_grad_(False)
-    return Run(
-        config=config,
-        run_dir=run_dir,
-        accelerator=accelerator,
-        model=model.train(),
-        tokenizer=tokenizer,
-        groups=groups,
-        validation=validation,
-        teacher=teacher,
-        plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
-        reference=ReferencePolicy(model, frozen, [row for group in (*groups, *validation) for row in group]),
-        optimizer=new_optimizer(config, model),
-        kl=AdaptiveKL.of(config),
-    )
-
-
-def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
-    """AdamW over the weights that learn; its rate is set at each step.
+    Args:
+        training: is changed: weights, optimizer, beta, tokens seen.
+        done: number of steps to skip.
+        clock: monotonic seconds.
 
     Raises:
-        ConfigurationError: ``adamw_8bit`` without bitsandbytes.
+        TrainingStoppedError: a loss or a gradient is not finite; the weights are those of the step before.
     """
+    config, model, accelerator = training.config, training.model, training.accelerator
     weights = list(trained_weights(model).values())
-    if config.optim == "adamw_8bit":
-        try:
-            bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
-        except ImportError as error:
-            raise ConfigurationError(
-                "optim adamw_8bit needs bitsandbytes",
-                why=str(error),
-                fix="Install bitsandbytes (it wants a GPU), or take adamw_torch.",
-            ) from error
-        optimizer: torch.optim.Optimizer = bitsandbytes.AdamW8bit(weights, weight_decay=config.weight_decay)
-        return optimizer
-    fused = True if config.optim == "adamw_torch_fused" else None
-    return torch.optim.AdamW(weights, weight_decay=config.weight_decay, fused=fused)
+    for index in range(done, len(training.plan)):
+        step, started = training.plan[index], clock()
+        if step.number == 0 and index > done:
+            training.optimizer = new_optimizer(config, model)
+        torch.manual_seed(_step_seed(config.seed, index, accelerator.process_index))
+        training.optimizer.zero_grad(set_to_none=True)
+
+        step_rows = _rows_of(training, index)
+        shares: defaultdict[str, float] = defaultdict(float)
+        if step.stage != "rce":
+            shares |= {"loss": 0.0, "loss/grpo": 0.0}
+        for micro_batch in local_shard(step_rows.micro_batches, accelerator):
+            loss, figures = objective(training, step_rows, micro_batch)
+            values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
+            if not math.isfinite(values["loss"]):
+                raise not_finite("loss", index + 1, step.stage, values, micro_batch.rows, training.run_dir)
+            accelerator.backward(loss)
+            for name, value in values.items():
+                shares[name] += value
+        metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
+
+        if accelerator.num_processes > 1:  # not DDP, as processes may have different numbers of micro-batches
+            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in weights]
+            for weight, gradient in zip(weights, accelerator.reduce(gradients, reduction="sum"), strict=True):
+                weight.grad = gradient
+        grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
+        if not math.isfinite(grad_norm):
+            rows = [row for group in step.groups for row in training.groups[group]]
+            raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
+        rate = learning_rate(step, config)
+        for parameters in training.optimizer.param_groups:
+            parameters["lr"] = rate
+        training.optimizer.step()
+        if config.adaptive_kl and "kl" in metrics:
+            training.kl.update(metrics["kl"])
+
+        training.num_tokens += step_rows.num_tokens
+        seconds = max(clock() - started, 1e-9)
+        metrics |= {"learning_rate": rate, "grad_norm": grad_norm, "num_tokens": training.num_tokens}
+        yield index + 1, metrics | {"tokens_per_s": step_rows.num_tokens / seconds, "step_time": seconds}
 
 
-def _notes(run: Run, done: int) -> Iterator[str]:
+def local_shard(micro_batches: Sequence[Any], accelerator: Accelerator) -> Sequence[Any]:
+    """The micro-batches of a step that this process computes."""
+    return micro_batches[accelerator.process_index :: accelerator.num_processes]
+
+
+def _rows_of(training: Training, index: int) -> StepRows:
+    step, config = training.plan[index], training.config
+    groups = [training.groups[number] for number in step.groups]
+    if step.stage == "rce":
+        return rce_step(step, groups, config)
+    processes = training.accelerator.num_processes
+    return policy_step(step, index, groups, training.teacher, config, beta=training.beta, processes=processes)
+
+
+def _step_seed(seed: int, index: int, process: int) -> int:
+    """Seed of dropout, unique per step and process."""
+    return random.Random(f"{seed}:{index}:{process}").getrandbits(63)  # noqa: S311
+
+
+def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -> dict[str, float]:
+    """Sums by name; a process has no share of a term that none of its micro-batches takes."""
+    if accelerator.num_processes == 1:
+        return dict(shares)
+    total: defaultdict[str, float] = defaultdict(float)
+    for one in gather_object([dict(shares)]):
+        for name, value in one.items():
+            total[name] += value
+    return dict(total)
+
+
+def _notes(training: Training, done: int) -> Iterator[str]:
     if done:
-        yield f"going on after step {done} of {len(run.plan)}"
-    if all(row.old_logps is None for group in run.groups for row in group):
+        yield f"resuming after step {done} of {len(training.plan)}"
+    if all(row.old_logps is None for group in training.groups for row in group):
         yield (
             "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "
-            "learning rate hold the policy near the one that sampled (--missing-logprobs start clips all the same)"
-            if run.config.missing_logprobs == "ratio_1"
-            else "no stored log-probs: the model that training began with stands for the one that sampled"
+            "learning rate keep the policy near the one that sampled (--missing-logprobs start enables clipping)"
+            if training.config.missing_logprobs == "ratio_1"
+            else "no stored log-probs: the model at the start of the training is used as the old policy"
         )
-    if not run.validation:
+    if not training.validation:
         yield "no groups are held out: the last weights are exported"
 
 
-# ------------------------------------------------------------------ checkpoints and results
-
-
-def _restore(run: Run) -> int:
-    """Put the state of the last checkpoint into the run; how many steps are done."""
-    found = [] if run.config.fresh else checkpoints(run.run_dir)
-    if not found:
-        return 0
-    last = found[-1]
-    check_same_run(last, _settings(run), _data(run))
-    tensors = load_checkpoint(last, run.model)
-    done = last.state.step
-    if done < len(run.plan) and run.plan[done].number > 0:  # else the next step begins a phase, with an optimizer anew
-        run.optimizer.load_state_dict(tensors["optimizer"])
-    run.kl.load_state_dict(tensors["kl"])
-    run.reference.known = tensors["reference"]
-    run.num_tokens = last.state.num_tokens
-    return done
-
-
-def _save(run: Run, number: int, held_out: Validation | None) -> None:
-    """Write the checkpoint after step ``number``, remove old ones, and say which are the best."""
-    step, limit = run.plan[number - 1], run.config.kl_target_high
-    state = State(
-        step=number,
-        stage=step.stage,
-        epoch=step.epoch,
-        num_tokens=run.num_tokens,
-        settings=_settings(run),
-        data=_data(run),
-        validation=held_out,
-    )
-    tensors = {
-        "optimizer": run.optimizer.state_dict(),
-        "kl": run.kl.state_dict(),
-        "reference": run.reference.known,
-    }
-    save_checkpoint(run.run_dir, run.model, state, tensors)
-    remove_old_checkpoints(run.run_dir, run.config.save_total_limit, limit)
-    best = best_checkpoints(checkpoints(run.run_dir), limit)
-    if best:
-        replace_file(run.run_dir / BEST, json.dumps(_described(best), indent=2).encode() + b"\n")
-
-
-def _export(run: Run) -> dict[str, Any]:
-    """Write the trained model; which checkpoints were best, and which one this is."""
-    found = checkpoints(run.run_dir)
-    chosen = checkpoint_to_export(found, run.config.kl_target_high)
-    if chosen is not found[-1]:
-        load_weights(run.model, chosen.folder)
-    export_model(run.model, run.tokenizer, run.run_dir)
-    return _described(best_checkpoints(found, run.config.kl_target_high)) | {"exported": chosen.folder.name}
-
-
-def _described(best: dict[str, Checkpoint]) -> dict[str, Any]:
-    return {
-        measure: {
-            "checkpoint": checkpoint.folder.name,
-            "step": checkpoint.state.step,
-            "reward": checkpoint.state.validation.reward,
-            "kl": checkpoint.state.validation.kl,
-        }
-        for measure, checkpoint in best.items()
-        if checkpoint.state.validation is not None
-    }
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    """What shapes the weights; the number of processes does, as it decides how many rows a step of the plan has."""
-    return run.config.shaping() | {"processes": run.accelerator.num_processes}
-
-
-def _data(run: Run) -> str:
-    return fingerprint([*run.groups, *run.validation, run.teacher])
-
-
-def _validation_figures(run: Run, held_out: Validation) -> dict[str, float]:
+def _validation_metrics(training: Training, held_out: Validation) -> dict[str, float]:
     return {
         "validation/reward": held_out.reward,
         "validation/reward_start": statistics.fmean(
-            statistics.fmean(row.reward for row in group) for group in run.validation
+            statistics.fmean(row.reward for row in group) for group in training.validation
         ),
         "validation/kl": held_out.kl,
         "validation/effective_samples": held_out.effective_samples,
@@ -309,7 +234,7 @@ def _validation_figures(run: Run, held_out: Validation) -> dict[str, float]:
 
 
 def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The mean of each figure over the steps that have it; the last value of what only grows."""
-    names = dict.fromkeys(name for figures in window for name in figures)
-    means = {name: statistics.fmean(figures[name] for figures in window if name in figures) for name in names}
+    """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
+    names = dict.fromkeys(name for metrics in window for name in metrics)
+    means = {name: statistics.fmean(metrics[name] for metrics in window if name in metrics) for name in names}
     return means | {"num_tokens": window[-1]["num_tokens"]}

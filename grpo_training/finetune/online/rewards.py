@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
 from engine.errors import ScaffoldError
-from engine.records import Outcome, Problem
+from engine.records import Completion, Outcome, Problem
 from engine.task import task_named
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ class TaskReward:
         problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
         task = task_named(kind)
         text, reasoning = _text_of(completion)
-        scored = self._evaluator.score(task, problem, task.parse(text, problem, reasoning))
-        components = scored.rewards.model_dump(exclude={"r_total"}, exclude_none=True)
+        scored = self._evaluator.score(task, problem, task.parse(Completion(text=text, reasoning=reasoning), problem))
+        components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
         reward = scored.rewards.r_total if scored.outcome.carries_reward else None
         return ScoredCompletion(problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome)
 

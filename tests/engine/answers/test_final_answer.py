@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers.final_answer import answer_text, clean
+from engine.answers.final_answer import answer_text
 from engine.answers.shapes import Shape, read_shape
+from engine.mathematics.notation import clean
 
 
 @pytest.mark.parametrize(

@@ -28,42 +28,42 @@ HANG = r"\frac{5^{5^{5^{5^5}}-4}}{16}"
 
 
 @pytest.mark.parametrize(
-    ("truth", "answer", "kind", "right"),
+    ("truth", "answer", "comparison", "right"),
     [
-        ("73", "**73**", "math", True),
-        ("73", "Final Answer: **73**", "math", True),
-        ("1/2", "0.5", "math", True),
-        ("2√3", "√12", "math", True),
-        ("025", "25", "math", True),
-        ("3.0×10⁸", "300000000", "math", True),
-        ("1.6×10⁻¹⁹", "9.1×10⁻³¹", "math", False),
-        ("1.6×10⁻¹⁹", "9.1×10⁻³¹", "physics", False),
-        ("0.0000004", "0.0000001", "math", False),
-        ("1/2^{99}", "1/2^{98}", "math", False),
-        ("5 m/s", "5 kg", "math", False),
-        ("5 m/s", "5 kg", "physics", False),
-        ("5 m", "5 cm", "math", False),
-        ("5 m", "5 cm", "physics", False),
-        ("5 m", "500 cm", "physics", True),
-        ("3.0×10⁸", "3e8", "math", True),
-        ("3.0×10⁸", "3e8", "physics", True),
-        ("9.81", "9.8", "physics", True),
-        ("9.81", "9.8", "math", False),
-        ("3.00×10⁸", "2.998×10⁸", "physics", True),
-        ("0.5", "50 %", "math", True),
-        ("10", "10 %", "math", False),
-        ("2,3", "3,2", "math", True),  # a bare list has no order ...
-        ("(2,3)", "(3,2)", "math", False),  # ... a pair has
-        ("√(1/n)", "1/√n", "math", True),
-        (HANG, "7", "math", False),
-        ("7", HANG, "math", False),
-        ("3*x-1*y+13=0", "3x+4y+14=0", "math", False),
-        ("3*x-1*y+13=0", "y = 3x + 13", "math", True),
+        ("73", "**73**", "exact", True),
+        ("73", "Final Answer: **73**", "exact", True),
+        ("1/2", "0.5", "exact", True),
+        ("2√3", "√12", "exact", True),
+        ("025", "25", "exact", True),
+        ("3.0×10⁸", "300000000", "exact", True),
+        ("1.6×10⁻¹⁹", "9.1×10⁻³¹", "exact", False),
+        ("1.6×10⁻¹⁹", "9.1×10⁻³¹", "measured", False),
+        ("0.0000004", "0.0000001", "exact", False),
+        ("1/2^{99}", "1/2^{98}", "exact", False),
+        ("5 m/s", "5 kg", "exact", False),
+        ("5 m/s", "5 kg", "measured", False),
+        ("5 m", "5 cm", "exact", False),
+        ("5 m", "5 cm", "measured", False),
+        ("5 m", "500 cm", "measured", True),
+        ("3.0×10⁸", "3e8", "exact", True),
+        ("3.0×10⁸", "3e8", "measured", True),
+        ("9.81", "9.8", "measured", True),
+        ("9.81", "9.8", "exact", False),
+        ("3.00×10⁸", "2.998×10⁸", "measured", True),
+        ("0.5", "50 %", "exact", True),
+        ("10", "10 %", "exact", False),
+        ("2,3", "3,2", "exact", True),  # a bare list has no order ...
+        ("(2,3)", "(3,2)", "exact", False),  # ... a pair has
+        ("√(1/n)", "1/√n", "exact", True),
+        (HANG, "7", "exact", False),
+        ("7", HANG, "exact", False),
+        ("3*x-1*y+13=0", "3x+4y+14=0", "exact", False),
+        ("3*x-1*y+13=0", "y = 3x + 13", "exact", True),
     ],
 )
-def test_the_known_errors_of_the_field_are_not_ours(truth, answer, kind, right):
+def test_the_known_errors_of_the_field_are_not_ours(truth, answer, comparison, right):
     started = time.perf_counter()
-    assert correct(answer, truth, kind=kind) is right
+    assert correct(answer, truth, comparison=comparison) is right
     assert time.perf_counter() - started < 15
 
 
@@ -181,12 +181,12 @@ def test_wrong_in_mathematics(answer, truth):
     ],
 )
 def test_physics(answer, truth, right):
-    assert correct(answer, truth, kind="physics") is right
+    assert correct(answer, truth, comparison="measured") is right
 
 
 def test_a_given_tolerance():
-    assert correct("9.5 m/s^2", "9.81 m/s^2", kind="physics") is False
-    assert correct("9.5 m/s^2", "9.81 m/s^2", kind="physics", rel_tol=0.05) is True
+    assert correct("9.5 m/s^2", "9.81 m/s^2", comparison="measured") is False
+    assert correct("9.5 m/s^2", "9.81 m/s^2", comparison="measured", rel_tol=0.05) is True
     assert correct("9.8", "9.81", rel_tol=0.01) is True
     assert correct("3", r"\pi", rel_tol=0.05) is True
 
@@ -199,21 +199,21 @@ def test_junk_is_simply_wrong(junk):
 
 
 @pytest.mark.parametrize(
-    ("answer", "truth", "kind", "method"),
+    ("answer", "truth", "comparison", "method"),
     [
-        ("25", "025", "math", "integer"),
-        ("2/4", "1/2", "math", "rational"),
-        ("0.5", "1/2", "math", "numeric"),
-        ("1, 2", "2, 1", "math", "set"),
-        ("[0, 1)", "[0, 1)", "math", "interval"),
-        (r"\sqrt{12}", r"2\sqrt{3}", "math", "symbolic"),
-        (r"\int_0^1 x dx", "0.5", "math", "math_verify"),
-        ("5 m", "500 cm", "physics", "units"),
-        ("blue", "Blue", "math", "text"),
+        ("25", "025", "exact", "integer"),
+        ("2/4", "1/2", "exact", "rational"),
+        ("0.5", "1/2", "exact", "numeric"),
+        ("1, 2", "2, 1", "exact", "set"),
+        ("[0, 1)", "[0, 1)", "exact", "interval"),
+        (r"\sqrt{12}", r"2\sqrt{3}", "exact", "symbolic"),
+        (r"\int_0^1 x dx", "0.5", "exact", "math_verify"),
+        ("5 m", "500 cm", "measured", "units"),
+        ("blue", "Blue", "exact", "text"),
     ],
 )
-def test_the_layer_that_decided_is_named(answer, truth, kind, method):
-    verdict = verify_answer(answer, truth, kind=kind)
+def test_the_layer_that_decided_is_named(answer, truth, comparison, method):
+    verdict = verify_answer(answer, truth, comparison=comparison)
     assert (verdict.correct, verdict.method) == (True, method)
 
 
@@ -221,26 +221,26 @@ def test_the_layer_that_decided_is_named(answer, truth, kind, method):
 
 
 @pytest.mark.parametrize(
-    ("truth", "kind"),
-    [(None, "math"), ("", "math"), ("  ", "math"), ("**", "math"), ("N/A", "math"), ("nan", "math"),
-     ("1" * 2000, "math"), ("5 foos", "physics"), ("5 m, 3 bars/foo", "physics"), (7, "math")],
+    ("truth", "comparison"),
+    [(None, "exact"), ("", "exact"), ("  ", "exact"), ("**", "exact"), ("N/A", "exact"), ("nan", "exact"),
+     ("1" * 2000, "exact"), ("5 foos", "measured"), ("5 m, 3 bars/foo", "measured"), (7, "exact")],
 )  # fmt: skip
-def test_unusable_truths_are_refused_before_anything_is_paid_for(truth, kind):
+def test_unusable_truths_are_refused_before_anything_is_paid_for(truth, comparison):
     with pytest.raises(InputError) as refused:
-        check_ground_truth(truth, kind)
+        check_ground_truth(truth, comparison)
     assert "Unusable ground truth" in refused.value.what
     assert refused.value.why
     assert refused.value.fix
 
 
 @pytest.mark.parametrize(
-    ("truth", "kind"),
-    [("204", "math"), ("Evelyn", "math"), (r"\frac{1}{2}", "math"), ("9.81 m/s^2", "physics"), ("0.75", "physics"),
-     (r"\frac{1}{2} m v^2", "physics"), (r"2\pi \text{ s}", "physics"), ("25 °C", "physics")],
+    ("truth", "comparison"),
+    [("204", "exact"), ("Evelyn", "exact"), (r"\frac{1}{2}", "exact"), ("9.81 m/s^2", "measured"), ("0.75", "measured"),
+     (r"\frac{1}{2} m v^2", "measured"), (r"2\pi \text{ s}", "measured"), ("25 °C", "measured")],
 )  # fmt: skip
-def test_usable_truths(truth, kind):
-    check_ground_truth(truth, kind)
-    assert verify_answer(truth, truth, kind=kind).correct is True
+def test_usable_truths(truth, comparison):
+    check_ground_truth(truth, comparison)
+    assert verify_answer(truth, truth, comparison=comparison).correct is True
 
 
 def test_an_empty_truth_is_never_compared_with():
@@ -298,8 +298,8 @@ def test_aime_answers_verify_against_themselves_in_all_notations(aime2024):
 
 
 def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "engine.sandbox.worker_probe:spin")
-    pool = WorkerPool(size=1)
+    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:spin")
+    pool = WorkerPool(size=1, packages=("tests.",))
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.VERIFIER_TIMEOUT)
@@ -308,8 +308,8 @@ def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):
 
 
 def test_a_crash_of_the_job_is_a_wrong_answer(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "engine.sandbox.worker_probe:hoard")
-    pool = WorkerPool(size=1)
+    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:hoard")
+    pool = WorkerPool(size=1, packages=("tests.",))
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.OK)
     pool.close()
@@ -344,7 +344,8 @@ def test_verdicts_from_many_threads():
 def test_the_fast_path_brings_in_no_heavy_library():
     code = (
         "import sys; from engine.answers.verify import verify_answer as v;"
-        "assert v('**73**', '73').correct and v('0.5', '1/2').correct and v('5 m', '5 m', kind='physics').correct;"
+        "assert v('**73**', '73').correct and v('0.5', '1/2').correct;"
+        "assert v('5 m', '5 m', comparison='measured').correct;"
         "print([m for m in ('sympy', 'pint', 'mpmath', 'math_verify') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -363,10 +364,10 @@ TRUTHS = ["204", r"\frac{1}{2}", r"2\sqrt{3}", "(1,2)", "[0,1)", "x+1", "5 m/s",
 @given(
     st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
     st.sampled_from(TRUTHS),
-    st.sampled_from(["math", "physics"]),
+    st.sampled_from(["exact", "measured"]),
 )
-def test_any_answer_gets_a_verdict(answer, truth, kind):
-    assert verify_answer(answer, truth, kind=kind).correct in (True, False)
+def test_any_answer_gets_a_verdict(answer, truth, comparison):
+    assert verify_answer(answer, truth, comparison=comparison).correct in (True, False)
 
 
 @settings(max_examples=200)

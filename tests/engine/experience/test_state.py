@@ -10,8 +10,8 @@ from engine.experience.state import (
     RollbackEvent,
     StepEvent,
     diff,
-    dispose,
     reduce,
+    review_proposals,
 )
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 
@@ -41,7 +41,7 @@ def step(operations=(), number=0, used=(), rollouts=3, correct=1):
 
 
 def judged(state, *proposals, capacity=64, **more):
-    return dispose(state, proposals, prefix="G1", capacity=capacity, problem=PROBLEM, **more)
+    return review_proposals(state, proposals, prefix="G1", capacity=capacity, problem=PROBLEM, **more)
 
 
 @pytest.fixture
@@ -140,9 +140,6 @@ def test_diff_tells_added_deleted_and_modified(two):
     assert diff(two, reduce(two, step(used=["G1-001"]))) == []
 
 
-# ------------------------------------------------------------------ what code disposes
-
-
 @pytest.mark.parametrize(
     ("proposal", "code"),
     [
@@ -164,11 +161,11 @@ def test_diff_tells_added_deleted_and_modified(two):
     ],
 )
 def test_what_does_not_hold_is_refused_with_its_reason(two, proposal, code):
-    disposal = judged(two, proposal)
-    assert disposal.applied == ()
-    assert [refusal.reason for refusal in disposal.refused] == [code]
-    assert disposal.refused[0].operation == proposal
-    assert disposal.refused[0].message.endswith(".")
+    review = judged(two, proposal)
+    assert review.applied == ()
+    assert [refusal.reason for refusal in review.refused] == [code]
+    assert review.refused[0].operation == proposal
+    assert review.refused[0].message.endswith(".")
 
 
 def test_a_pinned_lesson_is_the_persons_and_not_the_analysts(two):
@@ -198,11 +195,11 @@ def test_each_proposal_is_judged_against_those_before_it(two):
 
 def test_a_flood_of_proposals_is_cut():
     flood = [add("x" * 1_000_000, category="y" * 1000)] * (MAX_PROPOSALS + 5)
-    disposal = judged(EMPTY, *flood)
-    assert len(disposal.refused) == MAX_PROPOSALS + 1
-    assert disposal.refused[-1].reason == "too_many_operations"
-    assert disposal.refused[-1].message == "Only the first 32 operations are read; 5 more were left out."
-    assert sum(len(refusal.model_dump_json()) for refusal in disposal.refused) < 30_000
+    review = judged(EMPTY, *flood)
+    assert len(review.refused) == MAX_PROPOSALS + 1
+    assert review.refused[-1].reason == "too_many_operations"
+    assert review.refused[-1].message == "Only the first 32 operations are read; 5 more were left out."
+    assert sum(len(refusal.model_dump_json()) for refusal in review.refused) < 30_000
 
 
 def test_the_id_of_an_add_is_never_the_models():

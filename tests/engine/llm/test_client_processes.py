@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from engine.llm.journal import RequestJournal, request_keys
+from engine.llm.journal import ResponseJournal, request_keys
 from engine.records import ChatRequest, Message
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -32,12 +32,12 @@ RUNNER = textwrap.dedent("""
     from engine.api_manager import ApiManager
     from engine.llm.client import LLMClient
     from engine.records import ChatRequest, Message
-    from engine.llm.journal import RequestJournal, request_keys
+    from engine.llm.journal import ResponseJournal, request_keys
     from engine.llm.retry import RetryPolicy
 
     async def main(url, path, count):
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m"}
-        journal = RequestJournal(Path(path))
+        journal = ResponseJournal(Path(path))
         retry = RetryPolicy(first_wait_s=0.01)
         async with LLMClient(ApiManager(Path("c.json"), {"g": entry}), journal=journal, retry=retry) as client:
             async def one(n):
@@ -79,7 +79,7 @@ def test_two_processes_share_one_journal(tmp_path):
         first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
     assert len(first) == 150
     assert first == second
-    journal = RequestJournal(tmp_path / "journal.sqlite")
+    journal = ResponseJournal(tmp_path / "journal.sqlite")
     for n, got in first.items():
         found = journal.get_many(request_keys(ask(f"q{n}"), "m", {}, [0, 1])).values()
         assert sorted(completion.text for completion in found) == sorted(got)

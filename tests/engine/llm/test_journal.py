@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.llm.journal import JournalError, RequestJournal, request_keys
+from engine.llm.journal import JournalError, ResponseJournal, request_keys
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +25,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def journal(path):
-    journal = RequestJournal(path)
+    journal = ResponseJournal(path)
     yield journal
     journal.close()
 
@@ -37,9 +37,6 @@ def key(name):
 def ask(**changes):
     fields = {"role": "generator_1", "messages": (Message(role="user", content="7 × 8?"),), **changes}
     return ChatRequest(**fields)
-
-
-# ------------------------------------------------------------------ keys
 
 
 def test_the_key_of_a_request_is_stable_over_versions():
@@ -72,9 +69,6 @@ def test_what_decides_a_reply_is_in_the_key_and_nothing_else():
     assert len({plain, *others}) == 1 + len(others)
 
 
-# ------------------------------------------------------------------ storing
-
-
 async def test_what_was_put_is_found_by_another_journal_of_the_same_file(journal, path):
     completion = Completion(
         text="Ω = 3\n",
@@ -86,13 +80,13 @@ async def test_what_was_put_is_found_by_another_journal_of_the_same_file(journal
         request_key=key(1),
     )
     assert await journal.put(key(1), completion) == completion
-    other = RequestJournal(path)
+    other = ResponseJournal(path)
     assert other.get_many([key(1), key(2)]) == {key(1): completion}
     other.close()
 
 
 async def test_the_first_reply_to_a_key_stays_and_the_second_asker_gets_it(journal, path):
-    other = RequestJournal(path)
+    other = ResponseJournal(path)
     await other.put(key(1), Completion(text="first"))
     late = await asyncio.gather(*(journal.put(key(n), Completion(text="second")) for n in (0, 1, 2)))
     assert [completion.text for completion in late] == ["second", "first", "second"]
@@ -152,14 +146,14 @@ async def test_a_cancelled_caller_loses_nothing(journal):
 
 
 async def test_closing_writes_what_is_queued(path):
-    journal = RequestJournal(path)
+    journal = ResponseJournal(path)
     future = journal.put(key(1), Completion(text="x"))
     journal.close()
     journal.close()
     assert (await future).text == "x"
     with pytest.raises(JournalError, match="closed"):
         journal.put(key(2), Completion(text="y"))
-    again = RequestJournal(path)
+    again = ResponseJournal(path)
     assert set(again.get_many([key(1), key(2)])) == {key(1)}
     again.close()
 
@@ -181,41 +175,36 @@ def test_a_file_that_is_no_journal_is_named(tmp_path):
     path = tmp_path / "journal.sqlite"
     path.write_text("this is no database, and long enough to be looked at as one " * 20)
     with pytest.raises(JournalError, match=r"journal\.sqlite"):
-        RequestJournal(path)
+        ResponseJournal(path)
 
 
 def test_a_journal_of_a_newer_version_is_refused(path):
-    RequestJournal(path).close()
+    ResponseJournal(path).close()
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version=99")
     raw.close()
     with pytest.raises(JournalError, match="newer"):
-        RequestJournal(path)
-
-
-# ------------------------------------------------------------------ abilities
+        ResponseJournal(path)
 
 
 def test_abilities_are_remembered_for_a_while_per_address_and_model(journal, path):
-    journal.remember_abilities("http://a/v1", "m", {"dropped": ["n"]})
-    journal.remember_abilities("http://a/v1", "m", {"dropped": ["n", "seed"]})
-    other = RequestJournal(path)
-    assert other.abilities("http://a/v1", "m", 60.0) == {"dropped": ["n", "seed"]}
-    assert other.abilities("http://a/v1", "m2", 60.0) == {}
-    assert other.abilities("http://a/v1", "m", -1.0) == {}
+    journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
+    journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n", "seed"]})
+    other = ResponseJournal(path)
+    assert other.capabilities("http://a/v1", "m", 60.0) == {"dropped": ["n", "seed"]}
+    assert other.capabilities("http://a/v1", "m2", 60.0) == {}
+    assert other.capabilities("http://a/v1", "m", -1.0) == {}
     other.close()
 
-
-# ------------------------------------------------------------------ several processes, killed processes
 
 WRITER = textwrap.dedent("""
     import asyncio, hashlib, os, sys, time
     from pathlib import Path
     from engine.records import Completion
-    from engine.llm.journal import RequestJournal
+    from engine.llm.journal import ResponseJournal
 
     async def main(path, name, count):
-        journal = RequestJournal(Path(path))
+        journal = ResponseJournal(Path(path))
         async def one(n):
             key = hashlib.sha256(f"{name}/{n}".encode()).hexdigest()
             await journal.put(key, Completion(text=f"{name}/{n}" * 50))
@@ -244,7 +233,7 @@ def test_processes_that_write_at_the_same_time_lose_nothing(path):
     for writer in writers.values():
         writer.communicate(timeout=60)
         assert writer.returncode == 0
-    journal = RequestJournal(path)
+    journal = ResponseJournal(path)
     names = [f"{name}/{n}" for name in writers for n in range(400)]
     found = journal.get_many([key(name) for name in names])
     assert [found[key(name)].text for name in names] == [name * 50 for name in names]
@@ -261,7 +250,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(path):
         lines = writer.stdout.read().split(b"\n")
         writer.wait(10)
         acknowledged += [int(line) for line in lines[:-1]]
-        journal = RequestJournal(path)
+        journal = ResponseJournal(path)
         names = [f"w{turn}/{n}" for n in acknowledged]
         found = journal.get_many([key(name) for name in names])
         assert [found[key(name)].text for name in names] == [name * 50 for name in names]

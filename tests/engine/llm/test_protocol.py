@@ -4,8 +4,8 @@ import pytest
 
 from engine.api_manager import Endpoint
 from engine.llm.protocol import (
-    Abilities,
     BadReplyError,
+    Capabilities,
     clean,
     completions,
     estimate_prompt_tokens,
@@ -14,7 +14,7 @@ from engine.llm.protocol import (
     request_body,
     split_by_size,
 )
-from engine.llm.retry import Verdict
+from engine.llm.retry import RetryAction
 from engine.records import ChatRequest, Message, Sampling, Usage
 
 ENDPOINT = Endpoint(
@@ -49,11 +49,8 @@ def drawn_completions(content, keys, **changes):
     return completions(read_reply(content), ENDPOINT, keys, **given)
 
 
-# ------------------------------------------------------------------ the request
-
-
 def test_a_body_asks_for_all_that_the_request_wants():
-    names = optional_names(REQUEST, 3, Abilities())
+    names = optional_names(REQUEST, 3, Capabilities())
     assert request_body(REQUEST, ENDPOINT, names, 2, 3) == {
         "model": "m",
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
@@ -73,26 +70,23 @@ def test_a_body_asks_for_all_that_the_request_wants():
 
 def test_what_an_endpoint_lacks_is_left_out_and_the_limit_gets_its_newer_name():
     every = frozenset({"n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"})
-    names = optional_names(REQUEST, 3, Abilities(dropped=every))
+    names = optional_names(REQUEST, 3, Capabilities(dropped=every))
     body = request_body(REQUEST, ENDPOINT, names, 0, 1)
     assert set(body) == {"model", "messages", "temperature", "max_completion_tokens", "top_k"}
 
 
 def test_a_plain_request_sends_nothing_optional():
     plain = ChatRequest(role="g", messages=(Message(role="user", content="u"),))
-    assert optional_names(plain, 1, Abilities()) == frozenset()
+    assert optional_names(plain, 1, Capabilities()) == frozenset()
     assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages", "top_k"}
 
 
 def test_abilities_survive_being_stored_and_unknown_names_do_not():
-    abilities = Abilities().with_proven({"chat", "seed"}).without("n")
-    assert Abilities.from_facts(json.loads(json.dumps(abilities.facts()))) == abilities
+    capabilities = Capabilities().with_proven({"chat", "seed"}).without("n")
+    assert Capabilities.from_facts(json.loads(json.dumps(capabilities.facts()))) == capabilities
     facts = {"proven": ["chat", "flying"], "dropped": ["chat", "n"]}
-    assert Abilities.from_facts(facts) == Abilities(frozenset({"chat"}), frozenset({"n"}))
-    assert abilities.without("seed").proven == frozenset({"chat"})
-
-
-# ------------------------------------------------------------------ the reply
+    assert Capabilities.from_facts(facts) == Capabilities(frozenset({"chat"}), frozenset({"n"}))
+    assert capabilities.without("seed").proven == frozenset({"chat"})
 
 
 def test_one_choice_becomes_one_completion():
@@ -190,19 +184,19 @@ def test_cached_tokens_are_read_in_both_forms():
 def test_what_is_no_reply_is_transient(content, code):
     with pytest.raises(BadReplyError) as caught:
         read_reply(content)
-    assert (caught.value.decision.verdict, caught.value.decision.code) == (Verdict.TRANSIENT, code)
+    assert (caught.value.decision.action, caught.value.decision.code) == (RetryAction.RETRY, code)
 
 
 def test_a_rate_limit_behind_a_200_is_a_rate_limit():
     with pytest.raises(BadReplyError) as caught:
         read_reply(b'{"error": {"message": "slow down", "code": 429}}')
-    assert caught.value.decision.verdict is Verdict.RATE_LIMITED
+    assert caught.value.decision.action is RetryAction.SLOW_DOWN
 
 
 def test_a_bad_reply_that_was_paid_for_is_booked():
     with pytest.raises(BadReplyError) as caught:
         read_reply(reply(completion=55, prompt=20))
-    assert (caught.value.prompt_tokens, caught.value.completion_tokens) == (20, 55)
+    assert (caught.value.decision.prompt_tokens, caught.value.decision.completion_tokens) == (20, 55)
 
 
 def test_an_empty_text_that_cost_tokens_is_the_models_own():
@@ -212,8 +206,8 @@ def test_an_empty_text_that_cost_tokens_is_the_models_own():
 
 def test_nonsense_in_the_usage_counts_as_nothing():
     usage = {"prompt_tokens": -4, "completion_tokens": "many", "prompt_tokens_details": 3}
-    drawn = read_reply(reply(choice("a"), usage=usage))
-    assert (drawn.prompt_tokens, drawn.completion_tokens, drawn.cached_tokens) == (0, 0, 0)
+    response = read_reply(reply(choice("a"), usage=usage))
+    assert (response.prompt_tokens, response.completion_tokens, response.cached_tokens) == (0, 0, 0)
 
 
 def test_halves_of_surrogate_pairs_are_replaced():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from engine.llm.rate_lease import RateShare
+from engine.llm.rate_lease import RateLease
 from engine.llm.rate_limits import LedgerError, Limits, RateLedger
 
 
@@ -63,22 +63,22 @@ async def test_the_hot_path_makes_no_transactions(ledger, world):
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    share = RateShare(ledger, "s", Limits(max_concurrency=8), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=8), world.sleep)
     for _ in range(2000):
-        share.give_back(await share.take(0), 0)
+        lease.release(await lease.acquire(0), 0)
     assert len(exchanges) < 5
-    await share.close()
+    await lease.close()
 
 
 async def test_a_growing_load_costs_a_logarithm_of_exchanges(ledger, world):
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    share = RateShare(ledger, "s", Limits(max_concurrency=500), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=500), world.sleep)
     for _ in range(300):
-        await share.take(0)
+        await lease.acquire(0)
     assert len(exchanges) <= 10  # 2, 4, 8, ... 512
-    await share.close()
+    await lease.close()
 
 
 async def test_nothing_is_handed_out_while_the_books_are_open(ledger, world, monkeypatch):
@@ -92,79 +92,79 @@ async def test_nothing_is_handed_out_while_the_books_are_open(ledger, world, mon
         return result
 
     monkeypatch.setattr(asyncio, "to_thread", slowly)
-    share = RateShare(ledger, "s", Limits(max_concurrency=2), world.sleep)
-    await asyncio.wait_for(share.take(0), 2)  # two are leased, one is in use
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
+    await asyncio.wait_for(lease.acquire(0), 2)  # two are leased, one is in use
     opened.clear()
     await world.run(1.5)  # the keeper is at the ledger
-    second = asyncio.create_task(share.take(0))
+    second = asyncio.create_task(lease.acquire(0))
     await world.run(0.0)
     assert not second.done()
     opened.set()
     await asyncio.wait_for(second, 2)
-    await share.close()
+    await lease.close()
 
 
 async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_path):
     other = RateLedger(tmp_path / "rates.sqlite", world.clock)
     limits = Limits(max_concurrency=4)
-    shares = [RateShare(ledger, "s", limits, world.sleep), RateShare(other, "s", limits, world.sleep)]
+    leases = [RateLease(ledger, "s", limits, world.sleep), RateLease(other, "s", limits, world.sleep)]
     running, most, served = 0, 0, [0, 0]
 
     async def caller(who):
         nonlocal running, most
-        ticket = await shares[who].take(0)
+        permit = await leases[who].acquire(0)
         running += 1
         most = max(most, running)
         await world.sleep(1.0)
         running -= 1
         served[who] += 1
-        shares[who].give_back(ticket, 0)
+        leases[who].release(permit, 0)
 
     tasks = [asyncio.create_task(caller(number % 2)) for number in range(40)]
     await world.run(20.0)
     await asyncio.wait_for(asyncio.gather(*tasks), 1)
     assert served == [20, 20]
     assert most <= 4
-    for share in shares:
-        await share.close()
+    for lease in leases:
+        await lease.close()
     other.close()
 
 
 async def test_two_shares_of_one_process_count_as_two(ledger, world):
     limits = Limits(max_concurrency=3)
-    shares = [RateShare(ledger, "s", limits, world.sleep) for _ in range(2)]
-    first = [await asyncio.wait_for(shares[0].take(0), 2) for _ in range(3)]
-    other = asyncio.create_task(shares[1].take(0))
+    leases = [RateLease(ledger, "s", limits, world.sleep) for _ in range(2)]
+    first = [await asyncio.wait_for(leases[0].acquire(0), 2) for _ in range(3)]
+    other = asyncio.create_task(leases[1].acquire(0))
     await world.run(3.0)
     assert not other.done()
-    shares[0].give_back(first.pop(), 0)
+    leases[0].release(first.pop(), 0)
     await world.run(3.0)
     assert other.done()
-    for share in shares:
-        await share.close()
+    for lease in leases:
+        await lease.close()
 
 
 async def test_closing_cancels_whoever_waits_and_gives_the_slots_back(ledger, world):
     limits = Limits(max_concurrency=1)
-    share, other = (RateShare(ledger, "s", limits, world.sleep) for _ in range(2))
-    await share.take(0)
-    waiting = asyncio.create_task(share.take(0))
+    lease, other = (RateLease(ledger, "s", limits, world.sleep) for _ in range(2))
+    await lease.acquire(0)
+    waiting = asyncio.create_task(lease.acquire(0))
     await world.run(0.5)
-    await asyncio.wait_for(share.close(), 2)
+    await asyncio.wait_for(lease.close(), 2)
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await asyncio.wait_for(other.take(0), 2)
+    await asyncio.wait_for(other.acquire(0), 2)
     await other.close()
 
 
 async def test_requests_per_minute_hold(ledger, world):
-    share = RateShare(ledger, "s", Limits(rpm=30), world.sleep)
+    lease = RateLease(ledger, "s", Limits(rpm=30), world.sleep)
     started = []
 
     async def caller():
-        ticket = await share.take(0)
+        permit = await lease.acquire(0)
         started.append(world.now)
-        share.give_back(ticket, 0)
+        lease.release(permit, 0)
 
     tasks = [asyncio.create_task(caller()) for _ in range(75)]
     await world.run(30.0)
@@ -176,81 +176,81 @@ async def test_requests_per_minute_hold(ledger, world):
     await asyncio.gather(*tasks)
     for at in started:
         assert sum(at <= other < at + 60.0 for other in started) <= 30
-    await share.close()
+    await lease.close()
 
 
 async def test_tokens_that_were_not_taken_are_free_for_others(ledger, world):
-    share = RateShare(ledger, "s", Limits(tpm=1000), world.sleep)
-    first = await share.take(900)
-    waiting = asyncio.create_task(share.take(800))
+    lease = RateLease(ledger, "s", Limits(tpm=1000), world.sleep)
+    first = await lease.acquire(900)
+    waiting = asyncio.create_task(lease.acquire(800))
     await world.run(2.0)
     assert not waiting.done()
-    share.give_back(first, 150)  # 850 of the minute are left
+    lease.release(first, 150)  # 850 of the minute are left
     await world.run(2.0)
     assert waiting.done()
-    share.give_back(waiting.result(), 800)
-    await share.close()
+    lease.release(waiting.result(), 800)
+    await lease.close()
 
 
 async def test_a_request_larger_than_the_minute_is_counted_as_the_minute(ledger, world):
-    share = RateShare(ledger, "s", Limits(tpm=1000), world.sleep)
-    ticket = await asyncio.wait_for(share.take(50_000), 2)
-    assert ticket.tokens == 1000
-    share.give_back(ticket, 1000)
-    await share.close()
+    lease = RateLease(ledger, "s", Limits(tpm=1000), world.sleep)
+    permit = await asyncio.wait_for(lease.acquire(50_000), 2)
+    assert permit.tokens == 1000
+    lease.release(permit, 1000)
+    await lease.close()
 
 
 async def test_a_cancelled_waiter_leaks_no_slot(ledger, world):
-    share = RateShare(ledger, "s", Limits(max_concurrency=1), world.sleep)
-    held = await share.take(0)
-    gone = [asyncio.create_task(share.take(0)) for _ in range(3)]
+    lease = RateLease(ledger, "s", Limits(max_concurrency=1), world.sleep)
+    held = await lease.acquire(0)
+    gone = [asyncio.create_task(lease.acquire(0)) for _ in range(3)]
     await world.run(0.5)
-    last = asyncio.create_task(share.take(0))
+    last = asyncio.create_task(lease.acquire(0))
     await world.run(0.5)
-    share.give_back(held, 0)  # hands its slot to the first, which is cancelled in the same moment
+    lease.release(held, 0)  # hands its slot to the first, which is cancelled in the same moment
     for task in gone:
         task.cancel()
     await asyncio.gather(*gone, return_exceptions=True)
     await world.run(1.0)
     assert last.done()
-    share.give_back(last.result(), 0)
-    await share.close()
+    lease.release(last.result(), 0)
+    await lease.close()
 
 
 async def test_an_idle_share_gives_its_slots_back(ledger, world, tmp_path):
-    share = RateShare(ledger, "s", Limits(max_concurrency=2), world.sleep)
-    share.give_back(await share.take(0), 0)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
+    lease.release(await lease.acquire(0), 0)
     await world.run(3.0)
     other = RateLedger(tmp_path / "rates.sqlite", world.clock)
-    second = RateShare(other, "s", Limits(max_concurrency=2), world.sleep)
-    tickets = [await asyncio.wait_for(second.take(0), 2) for _ in range(2)]
-    for ticket in tickets:
-        second.give_back(ticket, 0)
+    second = RateLease(other, "s", Limits(max_concurrency=2), world.sleep)
+    permits = [await asyncio.wait_for(second.acquire(0), 2) for _ in range(2)]
+    for permit in permits:
+        second.release(permit, 0)
     await second.close()
     other.close()
-    await share.close()
+    await lease.close()
 
 
 async def test_a_broken_ledger_is_told_to_all_who_wait(ledger, world):
-    share = RateShare(ledger, "s", Limits(max_concurrency=2), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
     ledger.close()
     with pytest.raises(LedgerError):
-        await asyncio.wait_for(share.take(0), 2)
+        await asyncio.wait_for(lease.acquire(0), 2)
 
 
 async def test_a_lease_costs_little(tmp_path):
     """In real time: 20000 requests by 32 callers, well under 0.1 ms each."""
     ledger = RateLedger(tmp_path / "rates.sqlite")
-    share = RateShare(ledger, "s", Limits(max_concurrency=64, rpm=10**6, tpm=10**9), asyncio.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=64, rpm=10**6, tpm=10**9), asyncio.sleep)
 
     async def caller():
         for _ in range(625):
-            ticket = await share.take(100)
+            permit = await lease.acquire(100)
             await asyncio.sleep(0)
-            share.give_back(ticket, 100)
+            lease.release(permit, 100)
 
     began = time.process_time()
     await asyncio.gather(*(caller() for _ in range(32)))
     assert (time.process_time() - began) / 20_000 < 0.1e-3
-    await share.close()
+    await lease.close()
     ledger.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.api_manager import ApiManager
-from engine.llm.rate_limits import LedgerError, Limits, Need, RateLedger, fair_shares
+from engine.llm.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -62,27 +62,27 @@ def test_slots_of_all_processes_together_never_pass_the_limit(ledgers):
         who = rng.randrange(3)
         in_use[who] = rng.randint(0, held[who])
         demand = rng.choice([0, in_use[who], 5, 20])
-        held[who] = ledgers[who].exchange("s", limits, Need(in_use=in_use[who], demand=demand)).slots
+        held[who] = ledgers[who].exchange("s", limits, LeaseRequest(in_use=in_use[who], demand=demand)).slots
         assert sum(max(h, u) for h, u in zip(held, in_use, strict=True)) <= 10
 
 
 def test_a_newcomer_gets_its_share_as_soon_as_the_first_shrinks(ledgers):
     limits = Limits(max_concurrency=10)
     first, second, _ = ledgers
-    assert first.exchange("s", limits, Need(in_use=0, demand=30)).slots == 10
-    assert second.exchange("s", limits, Need(demand=30)).slots == 0
-    assert first.exchange("s", limits, Need(in_use=8, demand=30)).slots == 5  # 8 still run
-    assert second.exchange("s", limits, Need(demand=30)).slots == 2
-    assert first.exchange("s", limits, Need(in_use=5, demand=30)).slots == 5
-    assert second.exchange("s", limits, Need(in_use=2, demand=30)).slots == 5
-    second.leave("s")
-    assert first.exchange("s", limits, Need(in_use=5, demand=30)).slots == 10
+    assert first.exchange("s", limits, LeaseRequest(in_use=0, demand=30)).slots == 10
+    assert second.exchange("s", limits, LeaseRequest(demand=30)).slots == 0
+    assert first.exchange("s", limits, LeaseRequest(in_use=8, demand=30)).slots == 5  # 8 still run
+    assert second.exchange("s", limits, LeaseRequest(demand=30)).slots == 2
+    assert first.exchange("s", limits, LeaseRequest(in_use=5, demand=30)).slots == 5
+    assert second.exchange("s", limits, LeaseRequest(in_use=2, demand=30)).slots == 5
+    second.exchange("s", limits, LeaseRequest())
+    assert first.exchange("s", limits, LeaseRequest(in_use=5, demand=30)).slots == 10
 
 
-def test_scopes_do_not_share(ledgers):
+def test_scopes_do_not_lease(ledgers):
     limits = Limits(max_concurrency=10)
-    assert ledgers[0].exchange("s", limits, Need(demand=10)).slots == 10
-    assert ledgers[1].exchange("t", limits, Need(demand=10)).slots == 10
+    assert ledgers[0].exchange("s", limits, LeaseRequest(demand=10)).slots == 10
+    assert ledgers[1].exchange("t", limits, LeaseRequest(demand=10)).slots == 10
 
 
 def test_any_minute_holds_at_most_rpm_requests(ledgers, clock):
@@ -91,7 +91,7 @@ def test_any_minute_holds_at_most_rpm_requests(ledgers, clock):
     granted = []
     for _ in range(600):
         clock.now += rng.choice([0.0, 0.1, 0.7])
-        grant = rng.choice(ledgers).exchange("s", limits, Need(requests=rng.randint(1, 9)))
+        grant = rng.choice(ledgers).exchange("s", limits, LeaseRequest(requests=rng.randint(1, 9)))
         granted.append((clock.now, grant.requests))
     for start, _ in granted:
         assert sum(count for at, count in granted if start <= at < start + 60.0) <= 100
@@ -102,39 +102,39 @@ def test_any_minute_holds_at_most_rpm_requests(ledgers, clock):
 
 def test_what_does_not_fit_is_told_when_to_come_back(ledgers, clock):
     limits = Limits(rpm=5)
-    assert ledgers[0].exchange("s", limits, Need(requests=5)).requests == 5
+    assert ledgers[0].exchange("s", limits, LeaseRequest(requests=5)).requests == 5
     clock.now += 20.0
-    grant = ledgers[1].exchange("s", limits, Need(requests=1))
+    grant = ledgers[1].exchange("s", limits, LeaseRequest(requests=1))
     assert (grant.requests, grant.retry_in_s) == (0, 40.0)
     clock.now += 40.0
-    assert ledgers[1].exchange("s", limits, Need(requests=1)).requests == 1
+    assert ledgers[1].exchange("s", limits, LeaseRequest(requests=1)).requests == 1
 
 
 def test_tokens_are_corrected_at_the_time_of_their_grant(ledgers, clock):
     limits = Limits(tpm=1000)
     first, second, _ = ledgers
-    grant = first.exchange("s", limits, Need(tokens=900, least_tokens=900))
+    grant = first.exchange("s", limits, LeaseRequest(tokens=900, min_tokens=900))
     assert grant.tokens == 900
-    assert second.exchange("s", limits, Need(tokens=500, least_tokens=500)).tokens == 0
+    assert second.exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
     clock.now += 30.0
-    first.exchange("s", limits, Need(corrections=((grant.granted_at, 0, -700),)))  # it took 200
-    assert second.exchange("s", limits, Need(tokens=800, least_tokens=800)).tokens == 800
+    first.exchange("s", limits, LeaseRequest(corrections=(Correction(grant.granted_at, 0, -700),)))  # it took 200
+    assert second.exchange("s", limits, LeaseRequest(tokens=800, min_tokens=800)).tokens == 800
     clock.now += 30.0  # the grant and its correction leave together: 800 of the minute are used
-    assert first.exchange("s", limits, Need(tokens=1000)).tokens == 200
+    assert first.exchange("s", limits, LeaseRequest(tokens=1000)).tokens == 200
 
 
 def test_a_part_that_is_of_no_use_is_not_granted(ledgers):
     limits = Limits(tpm=1000)
-    ledgers[0].exchange("s", limits, Need(tokens=600))
-    assert ledgers[1].exchange("s", limits, Need(tokens=500, least_tokens=500)).tokens == 0
-    assert ledgers[1].exchange("s", limits, Need(tokens=400, least_tokens=400)).tokens == 400
+    ledgers[0].exchange("s", limits, LeaseRequest(tokens=600))
+    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
+    assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=400, min_tokens=400)).tokens == 400
 
 
 def test_a_pause_holds_for_all_and_is_never_shortened(ledgers, clock):
     first, second, _ = ledgers
     assert second.not_before("s") == 0.0
-    first.push_back("s", clock.now + 30.0)
-    first.push_back("s", clock.now + 10.0)
+    first.set_not_before("s", clock.now + 30.0)
+    first.set_not_before("s", clock.now + 10.0)
     assert second.not_before("s") == clock.now + 30.0
     assert second.not_before("t") == 0.0
 
@@ -178,9 +178,9 @@ def test_a_ledger_that_cannot_be_used_says_so(tmp_path):
 HOLDER = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from engine.llm.rate_limits import Limits, Need, RateLedger
+    from engine.llm.rate_limits import Limits, LeaseRequest, RateLedger
     ledger = RateLedger(Path(sys.argv[1]))
-    print(ledger.exchange("s", Limits(max_concurrency=10), Need(in_use=10, demand=10)).slots, flush=True)
+    print(ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(in_use=10, demand=10)).slots, flush=True)
     time.sleep(60)
 """)
 
@@ -195,24 +195,24 @@ def test_the_slots_of_a_killed_process_come_back_at_once(tmp_path):
     )
     assert holder.stdout.readline() == b"10\n"
     ledger = RateLedger(path)
-    assert ledger.exchange("s", Limits(max_concurrency=10), Need(demand=10)).slots == 0
+    assert ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(demand=10)).slots == 0
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(10)
     holder.stdout.close()
-    assert ledger.exchange("s", Limits(max_concurrency=10), Need(demand=10)).slots == 10
+    assert ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(demand=10)).slots == 10
     ledger.close()
 
 
 def test_a_reused_process_id_and_a_silent_process_are_not_taken_for_the_living(ledgers, clock, tmp_path):
     limits = Limits(max_concurrency=10)
-    ledgers[0].exchange("s", limits, Need(in_use=10, demand=10))
+    ledgers[0].exchange("s", limits, LeaseRequest(in_use=10, demand=10))
     raw = sqlite3.connect(tmp_path / "rates.sqlite")
     raw.execute("UPDATE holders SET started = '1'")
     raw.commit()
     raw.close()
-    assert ledgers[1].exchange("s", limits, Need(demand=10)).slots == 10
-    ledgers[1].leave("s")
-    ledgers[0].exchange("s", limits, Need(in_use=10, demand=10))
-    assert ledgers[1].exchange("s", limits, Need(demand=10)).slots == 0
+    assert ledgers[1].exchange("s", limits, LeaseRequest(demand=10)).slots == 10
+    ledgers[1].exchange("s", limits, LeaseRequest())
+    ledgers[0].exchange("s", limits, LeaseRequest(in_use=10, demand=10))
+    assert ledgers[1].exchange("s", limits, LeaseRequest(demand=10)).slots == 0
     clock.now += 61.0
-    assert ledgers[1].exchange("s", limits, Need(demand=10)).slots == 10
+    assert ledgers[1].exchange("s", limits, LeaseRequest(demand=10)).slots == 10

@@ -6,10 +6,10 @@ import openai
 import pytest
 
 from engine.llm.retry import (
-    Asked,
+    RequestContext,
+    RetryAction,
     RetryDecision,
     RetryPolicy,
-    Verdict,
     classify_exception,
     classify_status,
     parse_wait,
@@ -22,10 +22,7 @@ NOW = 1_700_000_000.0
 def decide(status, message="", headers=None, **asked):
     fields = {"code": None, "param": None}
     fields.update({name: asked.pop(name) for name in ("code", "param") if name in asked})
-    return classify_status(status, headers or {}, {"message": message, **fields}, Asked(now=NOW, **asked))
-
-
-# ------------------------------------------------------------------ headers
+    return classify_status(status, headers or {}, {"message": message, **fields}, RequestContext(now=NOW, **asked))
 
 
 @pytest.mark.parametrize(
@@ -82,36 +79,33 @@ def test_the_servers_word_comes_first_then_the_largest_reset_that_matters(header
     assert wait_from_headers(headers, NOW) == (None if seconds is None else pytest.approx(seconds))
 
 
-# ------------------------------------------------------------------ statuses
-
-
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
-        (429, Verdict.RATE_LIMITED),
-        (500, Verdict.TRANSIENT),
-        (502, Verdict.TRANSIENT),
-        (503, Verdict.TRANSIENT),
-        (529, Verdict.TRANSIENT),
-        (408, Verdict.TRANSIENT),
-        (409, Verdict.TRANSIENT),
-        (401, Verdict.FATAL),
-        (402, Verdict.FATAL),
-        (403, Verdict.FATAL),
-        (404, Verdict.FATAL),
-        (405, Verdict.FATAL),
-        (400, Verdict.FATAL),
-        (413, Verdict.REJECTED),
+        (429, RetryAction.SLOW_DOWN),
+        (500, RetryAction.RETRY),
+        (502, RetryAction.RETRY),
+        (503, RetryAction.RETRY),
+        (529, RetryAction.RETRY),
+        (408, RetryAction.RETRY),
+        (409, RetryAction.RETRY),
+        (401, RetryAction.STOP),
+        (402, RetryAction.STOP),
+        (403, RetryAction.STOP),
+        (404, RetryAction.STOP),
+        (405, RetryAction.STOP),
+        (400, RetryAction.STOP),
+        (413, RetryAction.REJECT),
     ],
 )
 def test_a_status_has_its_verdict(status, verdict):
-    assert decide(status, "no").verdict is verdict
+    assert decide(status, "no").action is verdict
 
 
 def test_the_server_decides_whether_to_repeat_where_it_says():
-    assert decide(503, headers={"x-should-retry": "false"}).verdict is Verdict.NO_RETRY
-    assert decide(429, headers={"x-should-retry": "false"}).verdict is Verdict.NO_RETRY
-    assert decide(400, headers={"x-should-retry": "true"}).verdict is Verdict.TRANSIENT
+    assert decide(503, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
+    assert decide(429, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
+    assert decide(400, headers={"x-should-retry": "true"}).action is RetryAction.RETRY
 
 
 def test_a_wait_is_kept_for_429_and_for_503():
@@ -121,7 +115,7 @@ def test_a_wait_is_kept_for_429_and_for_503():
 
 def test_an_empty_account_is_no_rate_limit():
     assert decide(429, "You exceeded your quota", code="insufficient_quota") == RetryDecision(
-        Verdict.FATAL, "no_credit", "You exceeded your quota"
+        RetryAction.STOP, "no_credit", "You exceeded your quota"
     )
 
 
@@ -144,7 +138,7 @@ def test_the_words_of_a_refused_key_are_not_passed_on():
     ],
 )
 def test_what_concerns_this_prompt_alone_is_rejected_not_fatal(status, message, fields):
-    assert decide(status, message, **fields).verdict is Verdict.REJECTED
+    assert decide(status, message, **fields).action is RetryAction.REJECT
 
 
 def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
@@ -172,18 +166,18 @@ def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
 def test_a_refused_optional_parameter_is_named(name, message, param):
     every = ("n", "response_format", "seed", "return_token_ids", "logprobs", "max_tokens")
     decision = decide(400, message, param=param, optional=every)
-    assert (decision.verdict, decision.parameter) == (Verdict.UNSUPPORTED, name)
+    assert (decision.action, decision.parameter) == (RetryAction.DROP_PARAMETER, name)
     # What was not sent cannot be to blame.
-    assert decide(400, message, param=param, optional=()).verdict is Verdict.FATAL
+    assert decide(400, message, param=param, optional=()).action is RetryAction.STOP
 
 
 def test_a_refused_value_of_max_tokens_is_not_hidden_by_dropping_it():
     text = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
-    assert decide(400, text, param="max_tokens", optional=("max_tokens",)).verdict is Verdict.FATAL
+    assert decide(400, text, param="max_tokens", optional=("max_tokens",)).action is RetryAction.STOP
 
 
 def test_the_letter_n_in_a_sentence_is_no_parameter():
-    assert decide(400, "bad value in line n of the prompt", optional=("n",)).verdict is Verdict.FATAL
+    assert decide(400, "bad value in line n of the prompt", optional=("n",)).action is RetryAction.STOP
 
 
 def test_an_unknown_model_is_told_apart():
@@ -193,37 +187,31 @@ def test_an_unknown_model_is_told_apart():
 
 
 def test_a_refusal_after_good_answers_concerns_one_request():
-    assert decide(400, "I do not like this", answered=True).verdict is Verdict.NO_RETRY
+    assert decide(400, "I do not like this", answered=True).action is RetryAction.GIVE_UP
 
 
 @pytest.mark.parametrize("body", [None, "", "<html>Bad gateway</html>", [1], {"detail": [{"loc": ["body"]}]}])
 def test_any_body_can_be_read(body):
-    assert classify_status(502, {}, body, Asked()).verdict is Verdict.TRANSIENT
-
-
-# ------------------------------------------------------------------ exceptions
+    assert classify_status(502, {}, body, RequestContext()).action is RetryAction.RETRY
 
 
 def test_exceptions_without_a_status_are_transient_and_strange_ones_rise():
-    assert classify_exception(TimeoutError(), Asked()).code == "timeout"
-    assert classify_exception(aiohttp.ServerDisconnectedError(), Asked()).code == "connection"
-    assert classify_exception(KeyError("x"), Asked()) is None
+    assert classify_exception(TimeoutError(), RequestContext()).code == "timeout"
+    assert classify_exception(aiohttp.ServerDisconnectedError(), RequestContext()).code == "connection"
+    assert classify_exception(KeyError("x"), RequestContext()) is None
 
 
 def test_the_innermost_cause_tells_a_reset_from_a_timeout():
     outer = openai.APITimeoutError(request=None)
     outer.__cause__ = aiohttp.ServerDisconnectedError()
-    assert classify_exception(outer, Asked()).code == "connection"
+    assert classify_exception(outer, RequestContext()).code == "connection"
     outer.__cause__ = aiohttp.SocketTimeoutError()
-    assert classify_exception(outer, Asked()).code == "timeout"
-
-
-# ------------------------------------------------------------------ waits
+    assert classify_exception(outer, RequestContext()).code == "timeout"
 
 
 def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
     policy = RetryPolicy(first_wait_s=1.0, max_wait_s=10.0)
-    decision = RetryDecision(Verdict.TRANSIENT, "http_500")
+    decision = RetryDecision(RetryAction.RETRY, "http_500")
     rng = random.Random(5)
     for failures, ceiling in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (5000, 10.0)):
         waits = {policy.wait_s(decision, failures, rng) for _ in range(200)}
@@ -234,14 +222,14 @@ def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
 
 def test_a_wait_that_the_server_asks_for_is_never_undercut():
     policy, rng = RetryPolicy(), random.Random(5)
-    decision = RetryDecision(Verdict.RATE_LIMITED, "http_429", wait_s=20.0)
+    decision = RetryDecision(RetryAction.SLOW_DOWN, "http_429", wait_s=20.0)
     waits = [policy.wait_s(decision, 1, rng) for _ in range(200)]
     assert min(waits) >= 20.0
     assert max(waits) <= 21.0
 
 
 def test_dropping_a_parameter_needs_no_wait():
-    decision = RetryDecision(Verdict.UNSUPPORTED, "http_400", parameter="seed")
+    decision = RetryDecision(RetryAction.DROP_PARAMETER, "http_400", parameter="seed")
     assert RetryPolicy().wait_s(decision, 0, random.Random(1)) == 0.0
 
 

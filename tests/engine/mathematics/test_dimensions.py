@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from engine.mathematics.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
-from engine.mathematics.expressions import parse_expression
+from engine.mathematics.parser import parse_expression
 from engine.records import CausalEdge, Scaffold
 
 M, S, KG = {"[length]": 1}, {"[time]": 1}, {"[mass]": 1}

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.mathematics import solver as rule_solver
-from engine.mathematics.expressions import parse_sides
+from engine.mathematics.parser import parse_sides
 from engine.mathematics.solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
-from engine.mathematics.values import RuleEvaluationError, WorkBudget
+from engine.mathematics.values import FormulaValueError, WorkBudget
 
 
 def equation(text, *stated, **values):
@@ -80,7 +80,7 @@ def test_integers_beyond_floats_are_solved_exactly_or_refused(text, expected):
     if isinstance(expected, int | Fraction):
         assert solve(told, no_worker) == expected
         return
-    with pytest.raises(RuleEvaluationError) as caught:
+    with pytest.raises(FormulaValueError) as caught:
         solve(told, solve_in_worker)
     assert caught.value.kind == (expected or "ambiguous")
 
@@ -169,7 +169,7 @@ class _Spinning:
 
 
 def test_the_job_gets_numbers_only():
-    with pytest.raises(RuleEvaluationError):
+    with pytest.raises(FormulaValueError):
         solve_in_worker(equation("sqrt(x) = y"))  # y has no value: nothing is sent
     assert rule_solver.solve_for(
         {"left": ["apply", "sqrt", ["unknown"]], "right": ["number", "3/2"], "positive": True}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import constants
 
-from engine.answers.final_answer import clean
+from engine.mathematics.notation import clean
 from engine.mathematics.unit_text import UNITS, read_unit
 from engine.mathematics.units import convert, dimension_of, read_quantity, same_quantity
 

@@ -1,4 +1,4 @@
-"""Hostile programs. Each passes no test, hurts nothing, and the program after it runs as if nothing had been."""
+"""Hostile programs. Each passes no test and damages nothing, and the program after it runs normally."""
 
 import os
 import shutil
@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.records import Outcome
-from engine.sandbox import AssertTest, CallTest, Limits, Sandbox, SandboxError, Status, StdinTest, isolation_level
-from engine.sandbox import host as workers
+from engine.sandbox import levels
+from engine.sandbox.program_process import Limits
+from engine.sandbox.zygote_process import SandboxError, strongest_level
+from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.tester import ProgramTester
 
 TESTS = (CallTest("f", (20, 22), expected=42), CallTest("f", ("a", "b"), expected="ab"))
 
@@ -298,49 +301,49 @@ ATTACKS = {**ANSWER_LIES, **ENDINGS, **REACHING_OUT, **FORGERS}
 TIGHT = Limits(time_s=0.25, memory_mb=256, output_bytes=200_000, total_s=0.3)
 
 
-def all_right(sandbox):
-    """The zygote that has just served runs a program as ever (the pool hands out the last one first)."""
-    report = sandbox.run_tests("def f(a, b):\n    return a + b", TESTS)
+def check_still_works(tester):
+    """The zygote used last still runs a program correctly (the pool gives out the last one first)."""
+    report = tester.run("def f(a, b):\n    return a + b", TESTS)
     assert report.all_passed, report
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_passes_nothing_and_hurts_nothing(sandbox, name):
-    if name in {**ANSWER_LIES, **FORGERS} and sandbox.level != isolation_level():
-        pytest.skip("what the judge has to stand does not depend on the level")
-    all_right(sandbox)
-    pids = sandbox.pids()
+def test_passes_nothing_and_hurts_nothing(tester, name):
+    if name in {**ANSWER_LIES, **FORGERS} and tester.level != strongest_level():
+        pytest.skip("the comparison does not depend on the level")
+    check_still_works(tester)
+    pids = tester.pids()
     started = time.monotonic()
-    report = sandbox.run_tests(textwrap.dedent(ATTACKS[name]).strip(), TESTS, limits=TIGHT)
+    report = tester.run(textwrap.dedent(ATTACKS[name]).strip(), TESTS, limits=TIGHT)
     assert report.passed == 0
     assert report.total == len(report.statuses) == 2
     assert report.outcome is not Outcome.INFRA_FAULT, report.detail
     assert time.monotonic() - started < TIGHT.total_s + 2
-    all_right(sandbox)
-    assert sandbox.pids() == pids, "a zygote was lost"
+    check_still_works(tester)
+    assert tester.pids() == pids, "a zygote was lost"
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_the_answer_is_nowhere_to_be_found(sandbox, name, monkeypatch):
+def test_the_answer_is_nowhere_to_be_found(tester, name, monkeypatch):
     program = textwrap.dedent(SEARCHES[name]).strip() + _FOUND
     tests = [CallTest("f", (1,), expected=HIDDEN), AssertTest(f"assert f(2) == {HIDDEN!r}")]
-    report = sandbox.run_tests(program, tests, entry_point="f")
+    report = tester.run(program, tests, entry_point="f")
     assert report.passed == 0
     assert Status.WRONG_ANSWER in report.statuses or Status.RUNTIME_ERROR in report.statuses
 
 
-def test_the_search_finds_what_is_there(sandbox):
+def test_the_search_finds_what_is_there(tester):
     """The searches above can succeed: here the program holds the answer itself."""
     program = f"kept = [{HIDDEN!r}]\n" + textwrap.dedent(SEARCHES["gc"]) + _FOUND
-    assert sandbox.run_tests(program, [CallTest("f", (1,), expected=HIDDEN)]).all_passed
+    assert tester.run(program, [CallTest("f", (1,), expected=HIDDEN)]).all_passed
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_passes_no_test_that_is_code(sandbox, name):
-    if sandbox.level != isolation_level():
-        pytest.skip("what the judge has to stand does not depend on the level")
+def test_passes_no_test_that_is_code(tester, name):
+    if tester.level != strongest_level():
+        pytest.skip("the comparison does not depend on the level")
     code = AssertTest("assert sorted([f(20, 22), 1]) == [1, 42] and isinstance(f(20, 22), int)")
-    report = sandbox.run_tests(textwrap.dedent(ATTACKS[name]).strip(), [code], limits=TIGHT, entry_point="f")
+    report = tester.run(textwrap.dedent(ATTACKS[name]).strip(), [code], limits=TIGHT, entry_point="f")
     assert report.passed == 0
     assert report.outcome is not Outcome.INFRA_FAULT, report.detail
 
@@ -355,7 +358,7 @@ def test_passes_no_test_that_is_code(sandbox, name):
         "assert not f(1) != 5",
     ],
 )
-def test_an_object_that_agrees_with_everything_passes_no_code(sandbox, code):
+def test_an_object_that_agrees_with_everything_passes_no_code(tester, code):
     program = """
         import builtins, math
         class Yes:
@@ -367,8 +370,8 @@ def test_an_object_that_agrees_with_everything_passes_no_code(sandbox, code):
         def f(x): return Yes()
     """
     test = AssertTest(code, "from math import isclose")
-    assert sandbox.run_tests(textwrap.dedent(program), [test]).statuses == (Status.RUNTIME_ERROR,)
-    assert sandbox.run_tests("def f(x): return 5", [test]).all_passed
+    assert tester.run(textwrap.dedent(program), [test]).statuses == (Status.RUNTIME_ERROR,)
+    assert tester.run("def f(x): return 5", [test]).all_passed
 
 
 @pytest.mark.parametrize(
@@ -379,21 +382,21 @@ def test_an_object_that_agrees_with_everything_passes_no_code(sandbox, code):
         "import math\nnear = lambda one, other: math.isclose(one, other)",
     ],
 )
-def test_a_comparison_that_the_setup_brings_is_out_of_the_programs_reach(sandbox, setup):
+def test_a_comparison_that_the_setup_brings_is_out_of_the_programs_reach(tester, setup):
     forger = "import math\nmath.isclose = near = lambda *a: True\ndef f(x): return 0"
     for code in ("assert near(f(1), 5) == True", "assert True == near(f(1), 5)"):
         test = AssertTest(code, setup)
-        assert sandbox.run_tests(forger, [test]).statuses == (Status.WRONG_ANSWER,)
-        assert sandbox.run_tests("def f(x): return 5.0", [test]).all_passed
+        assert tester.run(forger, [test]).statuses == (Status.WRONG_ANSWER,)
+        assert tester.run("def f(x): return 5.0", [test]).all_passed
 
 
-def test_a_program_that_reads_and_prints_cannot_fill_our_memory(sandbox):
+def test_a_program_that_reads_and_prints_cannot_fill_our_memory(tester):
     program = "import os\nwhile True: os.write(3, bytes(1 << 20))"
-    report = sandbox.run_tests(program, [StdinTest("", "42")], limits=Limits(time_s=2.0, output_bytes=200_000))
+    report = tester.run(program, [StdinTest("", "42")], limits=Limits(time_s=2.0, output_bytes=200_000))
     assert report.statuses == (Status.OUTPUT_LIMIT,)
 
 
-def test_files_are_private_bounded_and_gone_afterwards(sandbox, tmp_path):
+def test_files_are_private_bounded_and_gone_afterwards(tester, tmp_path):
     marker = tmp_path / "marker"
     marker.write_text("mine")
     os.chmod(tmp_path, 0o777)
@@ -420,35 +423,34 @@ def test_files_are_private_bounded_and_gone_afterwards(sandbox, tmp_path):
         CallTest("f", ("/x",), expected=True),
     ]
     program = textwrap.dedent(program)
-    assert sandbox.run_tests(program, tests).passed == 0
+    assert tester.run(program, tests).passed == 0
     assert marker.read_text() == "mine"
-    filled = sandbox.run_tests(program, [CallTest("fill", expected=1000)])
+    filled = tester.run(program, [CallTest("fill", expected=1000)])
     assert filled.passed == 0
-    assert sandbox.run_tests(program, [CallTest("kept", expected=[])]).all_passed
+    assert tester.run(program, [CallTest("kept", expected=[])]).all_passed
 
 
-def test_what_lies_on_the_disk_cannot_be_read(sandbox, tmp_path):
-    if sandbox.level == "rlimits":
+def test_what_lies_on_the_disk_cannot_be_read(tester, tmp_path):
+    if tester.level == "rlimits":
         pytest.skip("this level does not protect from reading; its docstring says so")
     secret = tmp_path / "answers"
     secret.write_text(HIDDEN)
     os.chmod(tmp_path, 0o777)
     paths = [str(secret), str(Path(__file__)), "/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", "/dev/shm"]
     program = "import os\ndef f(path): return os.path.exists(path)"
-    report = sandbox.run_tests(program, [CallTest("f", (path,), expected=False) for path in paths])
+    report = tester.run(program, [CallTest("f", (path,), expected=False) for path in paths])
     assert report.all_passed, report
 
 
 def test_grandchildren_do_not_survive(tmp_path, monkeypatch):
     """Without the list of refused calls a program can fork; its namespace still ends with it."""
-    here = Path(workers.__file__).parent
-    shutil.copytree(here / "inside", tmp_path / "inside")
+    shutil.copytree(levels.PACKAGE / "inside", tmp_path / "inside")
     jail = tmp_path / "inside" / "jail.py"
     jail.write_text(jail.read_text().replace("if seccomp.supported():", "if False:"))
-    monkeypatch.setattr(workers, "_HERE", tmp_path)
+    monkeypatch.setattr(levels, "PACKAGE", tmp_path)
     try:
-        sandbox = Sandbox(1, "namespaces", remembered=0)
-        sandbox.run_tests("def f(a, b):\n    return a + b", TESTS)
+        tester = ProgramTester(1, "namespaces", kept_results=0)
+        tester.run("def f(a, b):\n    return a + b", TESTS)
     except SandboxError as error:
         pytest.skip(str(error))
     program = """
@@ -463,14 +465,14 @@ def test_grandchildren_do_not_survive(tmp_path, monkeypatch):
             time.sleep(0.05)
             return a + b
     """
-    report = sandbox.run_tests(textwrap.dedent(program), TESTS)
+    report = tester.run(textwrap.dedent(program), TESTS)
     assert report.all_passed, report  # so it could fork
-    assert _descendants(sandbox.pids()) == []
+    assert _descendants(tester.pids()) == []
     bomb = "import os\ndef f(a, b):\n    while True:\n        try: os.fork()\n        except OSError: pass"
-    assert sandbox.run_tests(bomb, TESTS, limits=TIGHT).passed == 0
-    assert _descendants(sandbox.pids()) == []
-    all_right(sandbox)
-    sandbox.close()
+    assert tester.run(bomb, TESTS, limits=TIGHT).passed == 0
+    assert _descendants(tester.pids()) == []
+    check_still_works(tester)
+    tester.close()
 
 
 def _descendants(pids):

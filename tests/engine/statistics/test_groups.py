@@ -67,9 +67,6 @@ def test_recorded_groups_against_numpy(recorded):
     assert 0 < triggered < flat
 
 
-# ------------------------------------------------------------------ combining
-
-
 def test_the_two_figures_of_the_formats():
     assert combine_rewards({"r_ans": 0, "r_logic": 0.75, "r_graph": 0.80}, GENERATOR) == pytest.approx(0.3875)
     critic = {"r_ans": 1.0, "r_logic": 0.85, "r_graph": 0.90, "r_fusion": 0.75}
@@ -95,9 +92,6 @@ def test_nothing_measured_is_none_and_not_zero():
 def test_a_component_that_cannot_count_is_an_error(components, weights):
     with pytest.raises(ValueError, match="weight"):
         combine_rewards(components, weights)
-
-
-# ------------------------------------------------------------------ dead rewards
 
 
 def test_the_alarm_comes_with_the_nth_constant_group_and_once():
@@ -129,7 +123,7 @@ def test_groups_without_a_measurement_do_not_count():
     assert [alarm.rollouts for alarm in watch.feed({"r": [0.8, 0.8]})] == [3]
 
 
-@pytest.mark.parametrize(("value", "word"), [(0.0, "too hard"), (1.0, "too easy"), (0.8, "never moves")])
+@pytest.mark.parametrize(("value", "word"), [(0.0, "too hard"), (1.0, "too easy"), (0.8, "no training signal")])
 def test_the_reason_says_what_the_constant_may_mean(value, word):
     watch = DeadRewardWatch(window=2)
     watch.feed({"r": [value]})

@@ -174,9 +174,6 @@ def test_only_a_whole_object_is_a_whole_line():
     assert not is_json_object(b"[" * 100_000)
 
 
-# ------------------------------------------------------------------ reading
-
-
 def test_a_reader_hands_out_each_line_once_and_no_half_line(tmp_path):
     path = tmp_path / "a.jsonl"
     reader = LineReader(path)

@@ -48,7 +48,7 @@ def test_the_keys_of_the_format_stand_on_every_line(tmp_path):
 
 def test_a_second_writer_is_refused(tmp_path):
     first, second = (RolloutStore(tmp_path / "a.jsonl") for _ in range(2))
-    with first.hold(), pytest.raises(LockHeldError, match="Another process writes"):
+    with first.hold(), pytest.raises(LockHeldError, match="is locked by another process"):
         second.append(group())
 
 
@@ -156,13 +156,13 @@ def test_broken_lines_are_named_and_hurt_no_other(tmp_path):
     assert [(one.number, one.reason.partition(":")[0]) for one in contents.broken] == [
         (2, "not JSON"),
         (4, "not UTF-8 at byte 16"),
-        (5, "a JSON object is needed, not list"),
+        (5, "expected a JSON object, got list"),
         (6, "nested too deeply"),
         (7, "no problem_id"),
         (8, "no rollouts"),
         (9, "rollouts.0.r_ans"),
-        (10, "rollout 1 is no object"),
-        (11, "format 99 was written by a newer version; this one reads 1"),
+        (10, "rollout 1 is not an object"),
+        (11, "format 99 was written by a newer version; this one reads up to 1"),
         (12, "not JSON"),
         (14, "the last line is cut off"),
     ]

@@ -3,13 +3,14 @@ import time
 
 import pytest
 
-from engine.records import Fusion, Outcome, Problem, RolloutGroup
-from engine.reward_evaluator import CRITIC_WEIGHTS, Baseline, RewardEvaluator
+from engine.records import Completion, Fusion, Outcome, Problem, RolloutGroup
+from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.sandbox.worker import WorkerPool, WorkResult
 from engine.storage.rollout_store import read
 from engine.task import task_named
 
 MATH, PHYSICS = task_named("math"), task_named("physics")
+CRITIC_WEIGHTS = dict.fromkeys(("r_ans", "r_logic", "r_graph", "r_fusion"), 0.25)
 APPLES = Problem(id="p", text="Three crates hold four apples each. How many apples?", answer="12")
 
 
@@ -26,7 +27,7 @@ def scaffold(rule="apples = crates * each", **changes):
 
 def score(reply, problem=APPLES, task=MATH, **more):
     text = reply if isinstance(reply, str) else json.dumps(reply)
-    return RewardEvaluator(**more).score(task, problem, task.parse(text, problem))
+    return RewardEvaluator(**more).score(task, problem, task.parse(Completion(text=text), problem))
 
 
 # Worked out by hand from docs/rewards.md:  (reply, r_ans, r_logic, r_graph)
@@ -75,15 +76,15 @@ def test_no_component_is_a_constant():
 
 
 def test_the_executed_value_is_the_answer_and_the_stated_one_is_kept():
-    candidate = MATH.parse(json.dumps(scaffold(final_answer="13")), APPLES)
-    assert (candidate.answer, candidate.answer_source, candidate.stated_answer) == ("12", "executed", "13")
-    candidate = MATH.parse(json.dumps(scaffold("all of them")), APPLES)
-    assert (candidate.answer, candidate.answer_source) == ("12", "stated")
+    scored = score(scaffold(final_answer="13"))
+    assert (scored.answer, scored.answer_source, scored.candidate.stated_answer) == ("12", "executed", "13")
+    scored = score(scaffold("all of them"))
+    assert (scored.answer, scored.answer_source) == ("12", "stated")
 
 
 def test_a_fusion_is_measured_against_its_inputs():
     evaluator = RewardEvaluator(CRITIC_WEIGHTS)
-    candidate = MATH.parse(json.dumps(scaffold()), APPLES)
+    candidate = MATH.parse(Completion(text=json.dumps(scaffold())), APPLES)
     copy = evaluator.score(MATH, APPLES, candidate, baseline=Baseline(1.0, 1.0)).rewards
     gain = evaluator.score(MATH, APPLES, candidate, baseline=Baseline(0.5, 0.3)).rewards
     assert (copy.r_fusion, gain.r_fusion) == (0.5, pytest.approx(0.8))
@@ -92,7 +93,7 @@ def test_a_fusion_is_measured_against_its_inputs():
 
 
 def test_a_judges_opinion_joins_and_an_absent_one_does_not():
-    candidate = MATH.parse(json.dumps(scaffold(computation_plan=[])), APPLES)
+    candidate = MATH.parse(Completion(text=json.dumps(scaffold(computation_plan=[]))), APPLES)
     evaluator = RewardEvaluator()
     assert evaluator.score(MATH, APPLES, candidate).rewards.r_logic == pytest.approx(0.75)
     assert evaluator.score(MATH, APPLES, candidate, opinion=0.25).rewards.r_logic == pytest.approx(0.6)
@@ -117,8 +118,8 @@ def fall(rule="v = sqrt(2 * g * h)", answer="14.0 m/s", **changes):
 def test_physics_executes_numbers_and_takes_the_stated_unit():
     scored = score(fall(), FALL, PHYSICS)
     assert scored.is_correct
-    assert scored.candidate.answer_source == "executed"
-    assert scored.candidate.answer == "14 m/s"
+    assert scored.answer_source == "executed"
+    assert scored.answer == "14 m/s"
     assert scored.rewards.r_total == 1.0
     assert scored.detail["logic"]["dimensions"] == 1.0
 
@@ -147,7 +148,7 @@ def test_wrong_dimensions_cost_logic():
 )
 def test_a_unit_is_taken_from_every_form_of_a_stated_answer(stated):
     scored = score(fall(answer=stated), FALL, PHYSICS)
-    assert scored.candidate.answer_source == "executed"
+    assert scored.answer_source == "executed"
     assert scored.is_correct
     assert scored.detail["logic"]["answers_agree"] == 1.0
 
@@ -169,7 +170,7 @@ def test_a_unit_is_taken_from_every_form_of_a_stated_answer(stated):
 )
 def test_a_value_in_base_units_is_read_as_the_stated_one(rule, stated, answer):
     scored = score(fall(rule, stated), FALL, PHYSICS)
-    assert scored.candidate.answer == answer
+    assert scored.answer == answer
 
 
 @pytest.mark.parametrize("stated", ["**", "```", "\\[", "", "$$", "<answer></answer>", "\\quad", "x" * 1001])
@@ -178,8 +179,7 @@ def test_a_statement_without_a_value_agrees_with_nothing(task, stated):
     scored = RewardEvaluator().score(task, APPLES, task.candidate_from_record(scaffold(), stated, APPLES))
     assert scored.is_correct
     assert scored.detail["logic"]["answers_agree"] == 0.0
-    replied = task.parse(json.dumps(scaffold(final_answer=stated)), APPLES)
-    assert replied.answer_source == "executed"
+    assert score(scaffold(final_answer=stated), APPLES, task).answer_source == "executed"
 
 
 def test_an_agreement_that_no_checker_could_decide_is_absent(monkeypatch):
@@ -187,9 +187,9 @@ def test_an_agreement_that_no_checker_could_decide_is_absent(monkeypatch):
         return WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
 
     monkeypatch.setattr(WorkerPool, "run", unavailable)
-    candidate = MATH.parse(json.dumps(scaffold(final_answer="sqrt(144)")), APPLES)
-    assert candidate.answer_source == "executed"
-    assert candidate.detail["logic"]["answers_agree"] is None
+    scored = score(scaffold(final_answer="sqrt(144)"))
+    assert scored.answer_source == "executed"
+    assert scored.detail["logic"]["answers_agree"] is None
 
 
 def test_a_unit_is_part_of_a_physics_answer():
@@ -202,9 +202,9 @@ def test_an_executed_value_of_any_size_is_written(value):
     problem = Problem(id="f", text="?", answer="14 m", task="physics")
     reply = fall(f"v = h * {value}", "14 m", knowns={"g": "9.8 m/s^2", "h": "10 m"})
     scored = score(reply, problem, PHYSICS)
-    assert scored.candidate.answer_source == "executed"
+    assert scored.answer_source == "executed"
     assert not scored.is_correct
-    assert not scored.candidate.answer.startswith("0 ")
+    assert not scored.answer.startswith("0 ")
 
 
 def test_an_answer_without_its_unit_is_no_length():
@@ -225,23 +225,23 @@ def test_an_answer_without_its_unit_is_no_length():
     ],
 )
 def test_a_merged_physics_scaffold_has_its_unit(stated, answer):
-    candidates = [PHYSICS.parse(json.dumps(fall(answer=each)), FALL) for each in stated]
+    candidates = [PHYSICS.parse(Completion(text=json.dumps(fall(answer=each))), FALL) for each in stated]
     merge = PHYSICS.merge(candidates, FALL)
     assert merge.conflicts == []
-    assert merge.candidate.answer == merge.candidate.scaffold.final_answer == answer
     scored = RewardEvaluator().score(PHYSICS, FALL, merge.candidate)
+    assert scored.answer == merge.candidate.content.final_answer == answer
     assert scored.is_correct
     assert scored.detail["logic"]["dimensions"] == 1.0
 
 
 def test_a_merged_physics_scaffold_against_what_all_state_is_a_conflict():
-    candidates = [PHYSICS.parse(json.dumps(fall(answer="13 m/s")), FALL)] * 2
+    candidates = [PHYSICS.parse(Completion(text=json.dumps(fall(answer="13 m/s"))), FALL)] * 2
     assert PHYSICS.merge(candidates, FALL).conflicts == ["v: 14 | 13 m/s"]
 
 
 def test_a_copy_adds_nothing_whatever_a_judge_thinks():
     evaluator = RewardEvaluator(CRITIC_WEIGHTS)
-    candidate = MATH.parse(json.dumps(scaffold(computation_plan=[])), APPLES)
+    candidate = MATH.parse(Completion(text=json.dumps(scaffold(computation_plan=[]))), APPLES)
     plain = RewardEvaluator().score(MATH, APPLES, candidate).rewards.r_total
     for opinion in (None, 0.0, 1.0):
         rewards = evaluator.score(MATH, APPLES, candidate, opinion=opinion, baseline=Baseline(plain, plain)).rewards
@@ -297,8 +297,9 @@ def test_physics_meets_the_same_replies(name):
 def test_a_graph_of_a_hundred_thousand_nodes_in_a_file(closed):
     started = time.monotonic()
     candidate = MATH.candidate_from_record(chain(100_000, closed), "999", APPLES)
-    assert candidate.outcome is Outcome.MODEL_FAULT
-    assert RewardEvaluator().score(MATH, APPLES, candidate).rewards.r_total <= 0.5
+    scored = RewardEvaluator().score(MATH, APPLES, candidate)
+    assert scored.outcome is Outcome.MODEL_FAULT
+    assert scored.rewards.r_total <= 0.5
     assert time.monotonic() - started < 15
 
 
@@ -337,12 +338,12 @@ def test_verdicts_on_recorded_replies(recorded):
     sources = {"executed": 0, "stated": 0, "none": 0}
     for place, problem, raw, answer, is_correct in recorded_candidates(recorded):
         candidate = MATH.candidate_from_record(raw, answer, problem)
-        assert candidate.scaffold is not None or candidate.fault.kind == "no_json"
+        assert candidate.content is not None or candidate.fault.kind == "no_json"
         scored = evaluator.score(MATH, problem, candidate)
-        sources[candidate.answer_source] += 1
+        sources[scored.answer_source] += 1
         if scored.is_correct != is_correct:
-            if candidate.answer_source == "executed":
-                otherwise[place] = candidate.answer
+            if scored.answer_source == "executed":
+                otherwise[place] = scored.answer
             else:
                 wrong.add(place)
     assert otherwise == GRAPH_SAYS_OTHERWISE

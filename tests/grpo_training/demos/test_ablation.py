@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from engine.records import Completion
 from grpo_training.demos.ablation import PLAIN, VariantResult, table, teacher_traces
 
 
@@ -26,7 +27,7 @@ def test_the_teacher_of_the_ablation_is_right():
     for trace in traces[::12]:
         problem = problems[trace["task_id"]]
         task = task_named(problem.task)
-        assert task.measure(task.parse(trace["full_response"], problem), problem).is_correct
+        assert task.evaluate(task.parse(Completion(text=trace["full_response"]), problem), problem).is_correct
         assert problem.text in trace["messages"][-1]["content"]
 
 
@@ -34,9 +35,9 @@ def test_the_traces_are_taken_by_the_fine_tune(tmp_path):
     pytest.importorskip("transformers")
     from transformers import AutoTokenizer
 
-    from grpo_training.cli.settings import ROOT
     from grpo_training.finetune.config import load_config
     from grpo_training.finetune.data.teacher_samples import load_teacher_samples
+    from tests.conftest import ROOT
 
     path = tmp_path / "traces.jsonl"
     path.write_text(teacher_traces())

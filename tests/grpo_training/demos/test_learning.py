@@ -132,7 +132,7 @@ def test_a_failing_command_ends_it(run, tmp_path):
         run(chat_app(reply, models=("another",)), tmp_path, "--fresh")
     assert (tmp_path / "old1/results.json").read_text() == "of an earlier demo"
     assert failed.value.exit_code == 2
-    assert "does not know the model 'm'" in failed.value.why
+    assert "has no model 'm'" in failed.value.why
     assert "generator_" in failed.value.what
     for name in ("generator_1_rollouts", "generator_2_rollouts", "generator_3_rollouts", "critic_results"):
         assert writer_of(tmp_path / f"cache/{name}.jsonl") is None
@@ -160,7 +160,7 @@ def test_a_second_demo_in_one_folder_is_refused_before_it_touches_anything(monke
     def local_server(model, **options):
         starts.append(model)
         if len(starts) == 1:
-            with pytest.raises(LockHeldError, match="Another process writes"):
+            with pytest.raises(LockHeldError, match="is locked by another process"):
                 demo.main(["--output", str(tmp_path)])
         raise EnoughError
         yield

@@ -9,6 +9,7 @@ import time
 import types
 
 import pytest
+from packaging.requirements import Requirement
 
 from engine.errors import InputError
 from engine.tasks.code.reply import CodeReply, ReplyStatus
@@ -154,7 +155,7 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     [
         ("x>=1.9", "1.10", ""),
         ("x>=1.16,<1.17", "1.16.4", ""),
-        ("x>=1.16,<1.17", "1.17", "x 1.17 is not >=1.16,<1.17"),
+        ("x>=1.16,<1.17", "1.17", "x 1.17 is not <1.17,>=1.16"),
         ("x[extra]>=3", "2.9.9", "x 2.9.9 is not >=3"),
         ("x>=2.0", "2", ""),
         ("x>=2.13", "2.13.0+cpu", ""),
@@ -171,13 +172,13 @@ def test_packages(monkeypatch, requirement, installed, complaint):
         return installed
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert doctor_machine.missing_package(requirement) == complaint
+    assert doctor_machine.missing_package(Requirement(requirement)) == complaint
 
 
 def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
-    monkeypatch.setattr(doctor_machine, "missing_package", lambda text: f"{text} is not installed")
+    monkeypatch.setattr(doctor_machine, "missing_package", lambda requirement: f"{requirement.name} is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr("engine.sandbox.isolation_level", lambda: "rlimits")
+    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
     found = list(doctor_machine.environment())
     assert levels(found) == [Level.PASS, Level.FAIL, *[Level.WARN] * 7]
     assert [finding.fix for finding in found[1:3]] == ["make install", "make local"]
@@ -205,7 +206,7 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     [missing] = [finding for text, finding in by_text.items() if text.startswith("API key not found for generator_3")]
     assert missing.level is Level.FAIL
     assert "NO_SUCH_KEY" in missing.text
-    assert by_text["critick is no role that anybody asks"].fix == "Did you mean critic?"
+    assert by_text[f"Unknown role 'critick' in {path}"].fix == "Did you mean 'critic'?"
     assert by_text[f"analyst: the model in {tmp_path}"].level is Level.FAIL  # no model lies there
     assert by_text["critic is not configured"].level is Level.WARN
     assert not any("can be read by other users" in text for text in by_text)
@@ -278,9 +279,9 @@ def test_the_extractor_reads_the_canned_replies():
 
 def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.records import Outcome
-    from engine.sandbox import Report as Verdicts
-    from engine.sandbox import Status
     from engine.tasks.code import task as code
+    from engine.tasks.code.program_tests import Report as Verdicts
+    from engine.tasks.code.program_tests import Status
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
@@ -298,7 +299,7 @@ def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
     assert honest.level is Level.PASS
     assert set(levels(attacks)) == {Level.FAIL}
     assert len(attacks) >= 10
-    monkeypatch.setattr("engine.sandbox.isolation_level", lambda: "rlimits")
+    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
     weak = [finding.text for finding in doctor_code.attacks() if finding.level is Level.WARN]
     assert [text.split(":")[0] for text in weak] == ["a file of this checkout", "the environment of this process"]
 
@@ -311,7 +312,7 @@ def test_a_sandbox_that_is_down_is_found(monkeypatch):
 def test_labels_on_the_prompt_are_found(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from grpo_training.finetune.offline import batches
+    from grpo_training.finetune.data import batches
 
     real = batches.collate
 
@@ -381,15 +382,13 @@ def test_disk(monkeypatch, tmp_path, free, level):
 
 
 def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
-    folder = tmp_path / "data/models/pocket"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    monkeypatch.setattr(doctor_machine, "ROOT", tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(doctor_machine, "POCKET_MODEL", tmp_path)
     [finding] = doctor_machine.shipped_model()
     assert finding == verdict(
         False,
-        "data/models/pocket: model.safetensors, tokenizer.json, chat_template.jinja",
-        "git checkout data/models/pocket   # it belongs to the checkout",
+        f"{tmp_path}: model.safetensors, tokenizer.json, chat_template.jinja",
+        "git checkout data/models/pocket, or install the package again.",
     )
 
 

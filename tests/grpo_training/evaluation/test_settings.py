@@ -289,7 +289,7 @@ def test_the_command_writes_the_known_keys_and_asks_nothing_twice(recorded_world
 def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, capsys):
     with recorded_world() as world:
         run(world, recorded_world, "--temperature", "0.5")
-        with pytest.raises(InputError, match=r"temperature: 0.5 there, 0.8 now"):
+        with pytest.raises(InputError, match=r"temperature: stored 0.5, given 0.8"):
             run(world, recorded_world)
         assert run(world, recorded_world, "--resume", "--num-samples", "2") == 0
         told = json.loads(recorded_world.output.read_text())

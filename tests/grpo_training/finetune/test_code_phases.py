@@ -9,9 +9,9 @@ import json
 import pytest
 
 from engine.datasets import load_problems
+from grpo_training import generator1
 from grpo_training.evaluation import settings as evaluate
 from grpo_training.finetune import train
-from grpo_training.learning import generator as generator_process
 from grpo_training.teacher import generate as generate_teacher_traces
 from grpo_training.teacher import prepare_data
 from tests.conftest import ROOT
@@ -91,7 +91,7 @@ def test_the_four_phases(place, capsys):
     with serve_in_thread(chat_app(student)) as url:
         flags = [*configure(place, url, "generator_1"), "--experiences-dir", str(place / "experiences")]
         asked = ["--dataset", str(place / "train.jsonl"), "--rollouts", "4", "--prompts", "compact"]
-        assert generator_process.main(1, [*asked, *flags]) == 0
+        assert generator1.main([*asked, *flags]) == 0
     out = place / "run"
     code = train.main(
         [

@@ -10,16 +10,16 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from engine.errors import ConfigurationError, InputError, MissingInputError  # noqa: E402
-from grpo_training.finetune import model_loading  # noqa: E402
+from grpo_training.finetune import model_loading, tokenizer  # noqa: E402
 from grpo_training.finetune.model_loading import (  # noqa: E402
     adapter_off,
     has_adapter,
     load_model,
-    load_tokenizer,
     load_weights,
     save_weights,
     trained_weights,
 )
+from grpo_training.finetune.tokenizer import load_tokenizer  # noqa: E402
 from tests.support.tiny_model import good_and_bad, load, logps, settings, write_model  # noqa: E402
 
 
@@ -98,12 +98,12 @@ def test_a_hub_name_without_a_network(monkeypatch):
 
 def test_a_file_is_no_model(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"x")
-    with pytest.raises(MissingInputError, match="a file, not a model's folder"):
+    with pytest.raises(MissingInputError, match="a file, not the folder of a model"):
         load_model(settings(tmp_path / "model.bin"))
 
 
 def test_a_folder_without_a_model_or_tokenizer(folder, tmp_path):
-    with pytest.raises(InputError, match=r"config\.json is not there"):
+    with pytest.raises(InputError, match=r"It has no config\.json"):
         load_model(settings(tmp_path))
     bare = tmp_path / "bare"
     shutil.copytree(folder, bare)
@@ -158,14 +158,16 @@ def test_a_lora_on_modules_that_do_not_exist(folder):
 
 
 def test_bf16_on_a_machine_without_it(folder, monkeypatch):
-    monkeypatch.setattr(model_loading, "supports_bf16", lambda: False)
-    with pytest.raises(ConfigurationError, match="does not compute in bfloat16"):
+    for module in (tokenizer, model_loading):
+        monkeypatch.setattr(module, "supports_bf16", lambda: False)
+    with pytest.raises(ConfigurationError, match="does not support bfloat16"):
         load_model(settings(folder, bf16=True))
     assert not model_loading.uses_bf16(settings(folder, bf16=None))
 
 
 def test_in_bf16_the_base_is_half_as_large_and_the_lora_stays_exact(folder, monkeypatch):
-    monkeypatch.setattr(model_loading, "supports_bf16", lambda: True)
+    for module in (tokenizer, model_loading):
+        monkeypatch.setattr(module, "supports_bf16", lambda: True)
     model, _ = load_model(settings(folder, bf16=True))
     assert model.get_input_embeddings().weight.dtype == torch.bfloat16
     assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
@@ -181,9 +183,6 @@ def test_a_tokenizer_without_an_end_is_refused(folder, tmp_path):
     (endless / "tokenizer_config.json").write_text(json.dumps(described))
     with pytest.raises(InputError, match="no end-of-text token"):
         load_tokenizer(settings(endless))
-
-
-# ------------------------------------------------------------------ unsloth
 
 
 def test_unsloth_without_a_gpu(folder, monkeypatch):

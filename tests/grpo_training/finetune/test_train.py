@@ -1,4 +1,4 @@
-"""The command from its flags to the trainers' doors; what happens behind those has tests of its own."""
+"""The command from its flags to the call of a trainer, which has tests of its own."""
 
 import json
 import subprocess
@@ -10,10 +10,12 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
 from engine.storage.append_log import AppendLog
-from grpo_training.cli.settings import ROOT
-from grpo_training.finetune import train
+from grpo_training.finetune import tokenizer, train
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
-from grpo_training.runs import directory as run_directory
+from grpo_training.runs.directory import RunDirectory
+from grpo_training.runs.environment import code_revision
+from grpo_training.train import main
+from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
 
@@ -34,7 +36,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def trainers(monkeypatch):
-    """Stands in for what trains; keeps what it was called with, and leaves a metric behind."""
+    """Replaces both trainers; records their arguments and writes a metric."""
     calls = []
 
     def trained(config, *given):
@@ -45,8 +47,7 @@ def trainers(monkeypatch):
 
     for module, names in {
         "finetune.offline.loop": {"train_offline": trained},
-        "finetune.online.run": {"train_online": trained},
-        "viewer.training_page": {"write_page": lambda folder: folder / "report.html"},
+        "finetune.online.loop": {"train_online": trained},
     }.items():
         stand_in = types.ModuleType(module)
         vars(stand_in).update(names)
@@ -57,9 +58,6 @@ def trainers(monkeypatch):
 def flags(tmp_path, data, *more, model=POCKET):
     given = ["--model-path", str(model), "--dataset-path", str(data), "--output-dir", str(tmp_path / "out")]
     return [*given, "--validation-share", "0", *more]
-
-
-# ------------------------------------------------------------------ before anything heavy
 
 
 def test_help_needs_no_heavy_library():
@@ -81,11 +79,8 @@ def test_libraries_that_are_not_installed_are_named_with_the_command(monkeypatch
     with pytest.raises(
         ConfigurationError, match=rf"Not installed: {missing}\n.*\nRun `make finetune`, or: pip install"
     ):
-        train.main(flags(tmp_path, data, "--mode", mode, "--dataset", "quickstart"))
+        main(flags(tmp_path, data, "--mode", mode, "--dataset", "quickstart"))
     assert not (tmp_path / "out").exists()
-
-
-# ------------------------------------------------------------------ bad input: a clear error, nothing half-written
 
 
 @pytest.mark.parametrize(
@@ -93,14 +88,18 @@ def test_libraries_that_are_not_installed_are_named_with_the_command(monkeypatch
     [
         (["--model-path", "no/such/model/here"], MissingInputError, "Model not found: no/such/model/here"),
         (["--dataset-path", "no/such/data"], MissingInputError, "Dataset not found: no/such/data"),
-        (["--max-seq-length", "1"], InputError, r"Nothing is left to train on(.|\n)*4  replies: prompt and reply are"),
+        (
+            ["--max-seq-length", "1"],
+            InputError,
+            r"No groups to train on(.|\n)*4  replies: prompt and reply are",
+        ),
         (["--teacher-traces", "no/traces.jsonl"], MissingInputError, "File not found: no/traces.jsonl"),
         (["--mode", "online", "--dataset", "no_such_set"], InputError, "no_such_set"),
     ],
 )
 def test_input_that_cannot_be_used(tmp_path, data, trainers, more, error, message):
     with pytest.raises(error, match=message):
-        train.main(flags(tmp_path, data, *more))
+        main(flags(tmp_path, data, *more))
     assert trainers == []
     assert not (tmp_path / "out").exists()
 
@@ -110,16 +109,14 @@ def test_an_adapter_in_the_models_place_is_named(tmp_path, data, trainers):
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "the/base"}))
     with pytest.raises(InputError, match="the/base"):
-        train.main(flags(tmp_path, data, model=adapter))
+        main(flags(tmp_path, data, model=adapter))
     assert not (tmp_path / "out").exists()
 
 
 def test_bf16_on_a_machine_without_it(monkeypatch, tmp_path, data, trainers):
-    from grpo_training.finetune import model_loading
-
-    monkeypatch.setattr(model_loading, "supports_bf16", lambda: False)
+    monkeypatch.setattr(tokenizer, "supports_bf16", lambda: False)
     with pytest.raises(ConfigurationError, match="bf16 is on, but"):
-        train.main(flags(tmp_path, data, "--bf16"))
+        main(flags(tmp_path, data, "--bf16"))
     assert not (tmp_path / "out").exists()
 
 
@@ -127,7 +124,7 @@ def test_nothing_left_after_filtering_says_what_went(tmp_path, trainers):
     path = tmp_path / "flat.jsonl"
     path.write_text(json.dumps({"prompt": "a", "responses": ["b", "c"], "rewards": [1, 1]}) + "\n{torn")
     with pytest.raises(InputError, match=r"1  rows: could not be read\nleft out      1  groups: all rewards") as found:
-        train.main(flags(tmp_path, path))
+        main(flags(tmp_path, path))
     assert "flat.jsonl:2: the last line is cut off" in str(found.value)
 
 
@@ -135,16 +132,13 @@ def test_an_unknown_yaml_key_names_file_and_nearest_key(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("model_path: a\nlearning_rat: 1e-5\n")
     with pytest.raises(InputError, match=r"run.yaml: unknown key 'learning_rat'\nDid you mean 'learning_rate'"):
-        train.main(["--config", str(config)])
-
-
-# ------------------------------------------------------------------ dry run
+        main(["--config", str(config)])
 
 
 def test_a_dry_run_reads_all_prints_the_plan_and_writes_nothing(tmp_path, data, trainers, capsys):
     with data.open("a") as file:
         file.write('{"prompt": "torn')
-    assert train.main(flags(tmp_path, data, "--dry-run", "--rce-epochs", "1", "--batch-size", "2")) == 0
+    assert main(flags(tmp_path, data, "--dry-run", "--rce-epochs", "1", "--batch-size", "2")) == 0
     shown = capsys.readouterr().out
     assert "2 groups, 4 replies; held out: 0 groups" in shown
     assert "mean 0.500" in shown
@@ -157,16 +151,13 @@ def test_a_dry_run_reads_all_prints_the_plan_and_writes_nothing(tmp_path, data, 
 
 def test_a_dry_run_of_online_training_counts_the_problems(tmp_path, data, trainers, capsys):
     online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run"]
-    assert train.main(flags(tmp_path, data, *online)) == 0
+    assert main(flags(tmp_path, data, *online)) == 0
     assert "5 of quickstart (" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
 
-# ------------------------------------------------------------------ the run directory
-
-
 def test_a_training_gets_its_samples_and_leaves_a_directory_that_tells_all(tmp_path, data, trainers, capsys):
-    assert train.main(flags(tmp_path, data, "--lora-r", "4", "--self-sft-weight", "0")) == 0
+    assert main(flags(tmp_path, data, "--lora-r", "4", "--self-sft-weight", "0")) == 0
     out = tmp_path / "out"
     [(config, groups, validation, teacher, folder)] = trainers
     assert [[sample.reward for sample in group] for group in groups] == [[1.0, 0.0], [1.0, 0.0]]
@@ -186,8 +177,8 @@ def test_a_training_gets_its_samples_and_leaves_a_directory_that_tells_all(tmp_p
 
 def test_the_same_command_again_knows_that_it_is_done(tmp_path, data, trainers, capsys):
     command = flags(tmp_path, data)
-    train.main(command)
-    assert train.main(command) == 0
+    main(command)
+    assert main(command) == 0
     assert len(trainers) == 1
     assert "This training is finished" in capsys.readouterr().out
     assert json.loads((tmp_path / "out/config.json").read_text())["finished"] is True
@@ -201,40 +192,40 @@ def test_a_training_that_was_broken_off_goes_on(tmp_path, data, trainers, monkey
     whole = sys.modules["grpo_training.finetune.offline.loop"].train_offline
     monkeypatch.setattr(sys.modules["grpo_training.finetune.offline.loop"], "train_offline", broken_off)
     with pytest.raises(KeyboardInterrupt):
-        train.main(flags(tmp_path, data))
+        main(flags(tmp_path, data))
     run = json.loads((tmp_path / "out/config.json").read_text())
     assert run["finished"] is False
     monkeypatch.setattr(sys.modules["grpo_training.finetune.offline.loop"], "train_offline", whole)
-    assert train.main(flags(tmp_path, data)) == 0
+    assert main(flags(tmp_path, data)) == 0
     assert json.loads((tmp_path / "out/config.json").read_text()) == run | {"finished": True}
 
 
 def test_another_configuration_is_refused_resumed_or_begun_anew(tmp_path, data, trainers):
-    train.main(flags(tmp_path, data))
-    with pytest.raises(InputError, match=r"another configuration\nbeta: 0.05 there, 0.5 now\nChoose --resume"):
-        train.main(flags(tmp_path, data, "--beta", "0.5"))
-    assert train.main(flags(tmp_path, data, "--beta", "0.5", "--resume")) == 0
+    main(flags(tmp_path, data))
+    with pytest.raises(InputError, match=r"another configuration\nbeta: stored 0.05, given 0.5\nPass --resume"):
+        main(flags(tmp_path, data, "--beta", "0.5"))
+    assert main(flags(tmp_path, data, "--beta", "0.5", "--resume")) == 0
     assert len(trainers) == 1  # with the settings there it is finished
-    assert train.main(flags(tmp_path, data, "--beta", "0.5", "--fresh")) == 0
+    assert main(flags(tmp_path, data, "--beta", "0.5", "--fresh")) == 0
     assert trainers[-1][0].beta == 0.5
     old = tmp_path / "out/run1.old"
     assert load_config(old / "config.yaml").beta == 0.05
     assert (old / "metrics.jsonl").exists()
-    train.main(flags(tmp_path, data, "--fresh"))
+    main(flags(tmp_path, data, "--fresh"))
     assert load_config(tmp_path / "out/run2.old/config.yaml").beta == 0.5
 
 
 def test_where_and_how_it_is_shown_may_change(tmp_path, data, trainers):
-    train.main(flags(tmp_path, data))
-    assert train.main(flags(tmp_path, data, "--run-name", "another", "--logging-steps", "5")) == 0
+    main(flags(tmp_path, data))
+    assert main(flags(tmp_path, data, "--run-name", "another", "--logging-steps", "5")) == 0
 
 
 def test_other_data_is_another_training(tmp_path, data, trainers):
-    train.main(flags(tmp_path, data))
+    main(flags(tmp_path, data))
     with data.open("a") as file:
         file.write(json.dumps({"prompt": "Problem 4", "responses": ["a", "b"], "rewards": [0, 1]}) + "\n")
-    with pytest.raises(InputError, match="samples: '"):
-        train.main(flags(tmp_path, data))
+    with pytest.raises(InputError, match="samples: stored '"):
+        main(flags(tmp_path, data))
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path, data, trainers):
@@ -242,11 +233,11 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path, data, trainers):
     out.mkdir()
     (out / "thesis.tex").write_text("years of work")
     for more in ([], ["--fresh"]):
-        with pytest.raises(InputError, match="is no run directory\nIt has no config.json, and it holds thesis.tex"):
-            train.main(flags(tmp_path, data, *more))
+        with pytest.raises(InputError, match="is not a run directory\nIt has no config.json and contains thesis.tex"):
+            main(flags(tmp_path, data, *more))
     assert [path.name for path in out.iterdir()] == ["thesis.tex"]
-    with pytest.raises(InputError, match="There is no run in"):
-        train.main(flags(tmp_path, data, "--resume"))
+    with pytest.raises(InputError, match="No run to resume in"):
+        main(flags(tmp_path, data, "--resume"))
 
 
 def test_a_training_that_is_refused_before_its_first_step_leaves_nothing(tmp_path, data, trainers, monkeypatch):
@@ -255,25 +246,25 @@ def test_a_training_that_is_refused_before_its_first_step_leaves_nothing(tmp_pat
 
     monkeypatch.setattr(sys.modules["grpo_training.finetune.offline.loop"], "train_offline", refused)
     with pytest.raises(ConfigurationError, match="does not fit"):
-        train.main(flags(tmp_path, data))
+        main(flags(tmp_path, data))
     assert not (tmp_path / "out").exists()
 
 
 def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
     with AppendLog(tmp_path / "out/run").hold(), pytest.raises(LockHeldError):
-        train.main(flags(tmp_path, data))
+        main(flags(tmp_path, data))
     assert trainers == []
 
 
 def test_only_the_first_process_of_a_distributed_run_writes_the_directory(tmp_path, data, trainers, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     (tmp_path / "out").mkdir()
-    assert train.main(flags(tmp_path, data)) == 0
+    assert main(flags(tmp_path, data)) == 0
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.jsonl"]  # the stand-in's
 
 
 def test_online_training_gets_the_problems(tmp_path, data, trainers):
-    train.main(flags(tmp_path, data, "--mode", "online", "--dataset", "quickstart", "--max-problems", "3"))
+    main(flags(tmp_path, data, "--mode", "online", "--dataset", "quickstart", "--max-problems", "3"))
     [(config, problems, folder)] = trainers
     assert (config.mode, len(problems), folder) == ("online", 3, tmp_path / "out")
 
@@ -283,17 +274,17 @@ def test_a_resumed_configuration_is_checked_again(tmp_path):
     damaged = {"run": "r", "finished": False, "configuration": {"settings": {"beta": -1}, "facts": {}}}
     (tmp_path / "config.json").write_text(json.dumps(damaged))
     with pytest.raises(InputError, match="beta"):
-        run_directory.resumed_config(config)
+        RunDirectory(tmp_path).resumed(config)
 
 
 def test_the_code_revision_tells_changes(tmp_path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    assert run_directory.code_revision(tmp_path) == {"revision": None, "dirty": None}
+    assert code_revision(tmp_path) == {"revision": None, "dirty": None}
     subprocess.run([*git[:3], "init", "-q"], check=True)
     (tmp_path / "file").write_text("one")
     subprocess.run([*git, "add", "file"], check=True)
     subprocess.run([*git, "commit", "-qm", "one"], check=True)
-    clean = run_directory.code_revision(tmp_path)
+    clean = code_revision(tmp_path)
     assert (len(clean["revision"]), clean["dirty"]) == (40, False)
     Path(tmp_path / "file").write_text("two")
-    assert run_directory.code_revision(tmp_path) == clean | {"dirty": True}
+    assert code_revision(tmp_path) == clean | {"dirty": True}

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from engine import sandbox as python_sandbox
 from engine.errors import IncompleteRunError, InputError
-from engine.sandbox import Sandbox
+from engine.tasks.code import execution
 from engine.tasks.code.problems import code_problem
+from engine.tasks.code.tester import ProgramTester
 from tests.conftest import SHARED_DATA, shared_file
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 
@@ -166,9 +166,9 @@ def test_a_sandbox_that_fails_now_and_then_changes_no_statistic(own, tmp_path, m
         expected = normalised(world)
         asked = len(world.traffic.requests)
     calls, stopped = iter(range(1000)), []
-    sandbox = Sandbox(2, remembered=0, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
-    monkeypatch.setattr(python_sandbox, "shared_sandbox", lambda: sandbox)
-    with contextlib.closing(sandbox), World(tmp_path / "stormy", files, copies=False) as world:
+    tester = ProgramTester(2, kept_results=0, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
+    monkeypatch.setattr(execution, "shared_tester", lambda: tester)
+    with contextlib.closing(tester), World(tmp_path / "stormy", files, copies=False) as world:
         while len(stopped) < 20:
             try:
                 assert world.generate(1, dataset) == 0

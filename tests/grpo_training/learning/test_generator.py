@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.errors import InputError
-from grpo_training.learning import generator as generator_process
+from grpo_training import generator1
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -49,7 +49,7 @@ class Runs:
             self._config.write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))
             places = ("--api-config", self._config, "--cache-dir", self.cache, "--experiences-dir", self.experiences)
             flags = ("--dataset", self._dataset, "--rollouts", 2, "--temperature", 1.0, *more)
-            assert generator_process.main(1, [str(one) for one in (*places, *flags)]) == 0
+            assert generator1.main([str(one) for one in (*places, *flags)]) == 0
         assert not any(ASKED & set(seen.body) for seen in app["seen"] if seen.body["model"] == "analyst")
         return [seen.body for seen in app["seen"] if seen.body["model"] == model]
 
@@ -127,7 +127,7 @@ def test_replies_that_were_journalled_without_log_probs_do_not_serve(runs):
 
 def test_a_cache_goes_on_with_the_value_it_was_made_with(runs, capsys):
     runs.generate(GIVES_BOTH, "--logprobs", "--max-problems", 1)
-    with pytest.raises(InputError, match="logprobs: True there, False now"):
+    with pytest.raises(InputError, match="logprobs: stored True, given False"):
         runs.generate(GIVES_BOTH)
     said(capsys)
     assert all(body["logprobs"] for body in runs.generate(GIVES_BOTH, "--resume"))
@@ -140,7 +140,7 @@ def test_a_cache_that_is_older_than_the_flag_goes_on_without_it(runs):
     written = json.loads(manifest.read_text())
     assert written["configuration"]["settings"].pop("logprobs") is False
     manifest.write_text(json.dumps(written))
-    with pytest.raises(InputError, match="logprobs: False there, True now"):
+    with pytest.raises(InputError, match="logprobs: stored False, given True"):
         runs.generate(GIVES_BOTH, "--logprobs")
     [body] = runs.generate(GIVES_BOTH, "--logprobs", "--resume")
     assert not ASKED & set(body)

@@ -97,10 +97,10 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
 
 FORGETFUL = """
 import sys
-from engine.llm.journal import RequestJournal
+from engine.llm.journal import ResponseJournal
 from grpo_training.cli.entry import run_command
 from grpo_training.generator1 import main
-RequestJournal.get_many = lambda self, keys: {}
+ResponseJournal.get_many = lambda self, keys: {}
 run_command(lambda: main(sys.argv[1:]))
 """
 

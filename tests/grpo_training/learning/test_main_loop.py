@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
     quick = functools.partial(RetryPolicy, first_wait_s=0.01, max_wait_s=0.05)
-    monkeypatch.setattr("grpo_training.learning.session.RetryPolicy", quick)
+    monkeypatch.setattr("grpo_training.learning.endpoints.RetryPolicy", quick)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
 def test_another_configuration_is_refused_with_the_choice(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         world.generate(1, aime2024, "--max-problems", 3)
-        with pytest.raises(InputError, match="tau: 0.05 there, 0.2 now\n.*--resume.*--fresh"):
+        with pytest.raises(InputError, match="tau: stored 0.05, given 0.2\n.*--resume.*--fresh"):
             world.generate(1, aime2024, "--max-problems", 3, "--tau", 0.2)
         assert world.generate(1, "physics", "--max-problems", 4, "--prompts", "compact", "--resume") == 0
         assert len(groups_of(world, 1)) == 4
@@ -123,7 +123,7 @@ def test_what_else_an_endpoint_is_sent_belongs_to_the_configuration(files, aime2
     with World(tmp_path, files) as world:
         world.generate(1, aime2024, "--max-problems", 1)
         world.write_config(world.base_url, extra_body={"top_k": 20})
-        with pytest.raises(InputError, match=r"extra_body of generator_1: None there, {'top_k': 20} now"):
+        with pytest.raises(InputError, match=r"extra_body of generator_1: stored None, given {'top_k': 20}"):
             world.generate(1, aime2024, "--max-problems", 2)
         assert world.generate(1, aime2024, "--max-problems", 1, "--fresh") == 0
         assert world.generate(1, aime2024, "--max-problems", 2) == 0
@@ -173,7 +173,7 @@ def test_two_of_the_same_generator(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         with (
             RolloutStore(world.cache / "generator_1_rollouts.jsonl").hold(),
-            pytest.raises(LockHeldError, match="It is process"),
+            pytest.raises(LockHeldError, match="held by process"),
         ):
             world.generate(1, aime2024)
         assert world.generate(1, aime2024, "--max-problems", 1) == 0
@@ -392,7 +392,7 @@ def test_a_run_whose_problems_were_replaced_is_refused(files, aime2024, tmp_path
         dataset.write_text("\n".join(lines[:4]))
         assert world.generate(1, dataset) == 0
         dataset.write_text("\n".join(lines[4:8]))
-        with pytest.raises(InputError, match="was aime2024_001 and is aime2024_005 now"):
+        with pytest.raises(InputError, match="was aime2024_001, and is aime2024_005 now"):
             world.generate(1, dataset)
         assert world.generate(1, dataset, "--fresh") == 0
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from grpo_training.learning import critic
-from grpo_training.learning import generator as generator_process
+from grpo_training import critic
 from grpo_training.serving.local_server import local_server
 from tests.conftest import ROOT
+from tests.support.main_loop import GENERATOR_COMMANDS
 
 MODEL = ROOT / "data/models/pocket"
 NEEDED = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
@@ -32,7 +32,7 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
         roles = ("generator_1", "generator_2", "generator_3", "critic")
         config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
         for number in (1, 2, 3):
-            assert generator_process.main(number, ["--dataset", "quickstart", "--max-problems", "10", *shared]) == 0
+            assert GENERATOR_COMMANDS[number - 1](["--dataset", "quickstart", "--max-problems", "10", *shared]) == 0
         assert critic.main(shared) == 0
     rollouts = [
         rollout

@@ -154,7 +154,7 @@ def _experience(experience_id, content):
         (["rollback", "ffff"], "Version ffff is not in critic, generator_1"),
         (["diff", "ffff", "eeee"], "is not in critic"),
         (["list", "--library", "generator_2"], "There is no library of generator_2"),
-        (["list", "--library", "../../etc/passwd"], "No library is called"),
+        (["list", "--library", "../../etc/passwd"], "Unknown library"),
         (["export"], "Which library?"),
     ],
 )

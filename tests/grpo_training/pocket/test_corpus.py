@@ -8,7 +8,7 @@ from agents.analyst import Attempt, ExperienceAnalyst
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
 from engine.experience.review import check_text
-from engine.records import Experience, Outcome, Sampling
+from engine.records import Completion, Experience, Outcome, Sampling
 from engine.tasks.math.quickstart import FAMILIES
 from engine.tasks.math.task import TASK
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
@@ -49,7 +49,7 @@ def test_the_agent_asks_in_the_words_of_the_corpus(role):
         asyncio.run(agent.answer(TASK, item.instance.problem, experiences, [0]))
     else:
         texts = [line[3:] for line in item.messages[1].content.splitlines() if line[:2] in ("1:", "2:", "3:", "4:")]
-        candidates = [TASK.parse(text, item.instance.problem) for text in texts]
+        candidates = [TASK.parse(Completion(text=text), item.instance.problem) for text in texts]
         generator = item.messages[1].content.split("Proposals of ")[1].split(",")[0]
         agent = CriticAgent(client, Sampling(), "compact")
         asyncio.run(agent.fuse(TASK, item.instance.problem, generator, candidates, experiences))
@@ -74,7 +74,7 @@ async def test_the_analyst_asks_in_the_words_of_the_corpus(learner):
     attempts = [
         Attempt(
             # as the cache keeps a rollout: the whole scaffold, empty fields too
-            TASK.parse(scaffold_reply(item.instance, line.startswith("Right")), item.instance.problem)
+            TASK.parse(Completion(text=scaffold_reply(item.instance, line.startswith("Right"))), item.instance.problem)
             .scaffold.model_dump_json(),
             "1", line.startswith("Right"), 0.5,
         )
@@ -111,11 +111,11 @@ def test_the_library_holds_a_fitting_lesson_just_where_it_is_said():
 
 def test_replies_are_scaffolds_and_the_right_ones_are_scored_right():
     for item in drawn("generator", 104):
-        candidate = TASK.parse(item.reply, item.instance.problem)
+        candidate = TASK.parse(Completion(text=item.reply), item.instance.problem)
         assert candidate.outcome is Outcome.OK
         assert candidate.repairs == []
         assert candidate.answer_source == "executed"
-        assert TASK.measure(candidate, item.instance.problem).is_correct is is_right(item)
+        assert TASK.evaluate(candidate, item.instance.problem).is_correct is is_right(item)
 
 
 def test_fusions_are_right_more_often_than_majorities():

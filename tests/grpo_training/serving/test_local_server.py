@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
-from grpo_training.learning.session import open_endpoints
+from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.serving import local_server as module
 from grpo_training.serving import shared_server as shared_module

@@ -358,8 +358,8 @@ def test_an_endpoint_that_is_gone_ends_the_run_after_some_tasks(tmp_path):
 
 def test_a_sandbox_that_fails_makes_no_row(tmp_path, monkeypatch):
     from engine.records import Outcome
-    from engine.sandbox import Report
     from engine.tasks.code import task as code
+    from engine.tasks.code.program_tests import Report
 
     broken = Report(outcome=Outcome.INFRA_FAULT, statuses=(), passed=0, total=0, detail="no workers")
     world = World(tmp_path, rows=ROWS[:1])
@@ -447,7 +447,7 @@ def test_another_configuration_is_refused_and_resume_takes_the_old_one(tmp_path)
     world = World(tmp_path, rows=ROWS[:1])
     with world.served():
         world.generate("--num_samples", 2)
-        with pytest.raises(InputError, match=r"temperature: 0.7 there, 0.2 now"):
+        with pytest.raises(InputError, match=r"temperature: stored 0.7, given 0.2"):
             world.generate("--temperature", 0.2)
         assert world.generate("--temperature", 0.2, "--num_samples", 3, "--resume") == 0
         assert {json.loads(entry["body"])["temperature"] for entry in world.traffic.requests} == {0.7}

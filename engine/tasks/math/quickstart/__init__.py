@@ -79,6 +79,7 @@ def draw_instance(family: Family, split: str, rng: random.Random) -> Instance:
         id=f"quickstart-{family.name}-{_digest(text)}",
         text=text,
         answer=str(family.answer(**draw)),
+        task="math",
         meta={"family": family.name, "wording": _digest(wording)},
     )
     return Instance(problem, family, draw)

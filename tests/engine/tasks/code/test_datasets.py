@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from engine.datasets import load_code_set, load_problems
+from engine.datasets import load_dataset, load_problems
 from engine.errors import InputError, MissingInputError
 
 
@@ -53,7 +53,7 @@ def test_apps_by_difficulty(tmp_path):
 def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path):
     rows = [mbpp_row(601), mbpp_row(602, test_list=[]), mbpp_row(601), mbpp_row(603)]
     write(tmp_path / "mbpp.jsonl", rows)
-    found = load_code_set("mbpp", search=[tmp_path])
+    found = load_dataset("mbpp", search=[tmp_path])
     assert [problem.id for problem in found.problems] == ["mbpp_601", "mbpp_603"]
     assert [(name, reason) for name, reason, _ in found.dropped] == [
         ("mbpp_602", "no_tests"),

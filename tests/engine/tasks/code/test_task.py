@@ -1,12 +1,12 @@
 import pytest
 
-from engine import sandbox as python_sandbox
 from engine.errors import InputError
-from engine.records import Outcome, Problem
+from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.sandbox import Report
-from engine.task import task_named
+from engine.tasks.code import task
+from engine.tasks.code.execution import run_program
 from engine.tasks.code.problems import code_problem, facts_of
+from engine.tasks.code.program_tests import Report
 from engine.tasks.code.task import TASK
 from tests.conftest import shared_file
 
@@ -24,7 +24,7 @@ def reply(code):
 
 
 def scored(text, problem=DOUBLE, **options):
-    return RewardEvaluator(**options).score(TASK, problem, TASK.parse(text, problem))
+    return RewardEvaluator(**options).score(TASK, problem, TASK.parse(Completion(text=text), problem))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_analyst_is_told_what_failed():
     ],
 )
 def test_replies_without_a_program_are_the_models_fault(text, kind, asks_again):
-    candidate = TASK.parse(text, DOUBLE)
+    candidate = TASK.parse(Completion(text=text), DOUBLE)
     assert (candidate.outcome, candidate.fault.kind) == (Outcome.MODEL_FAULT, kind)
     assert bool(TASK.re_ask_reason(candidate)) == asks_again
     result = scored(text)
@@ -77,12 +77,12 @@ def test_replies_without_a_program_are_the_models_fault(text, kind, asks_again):
 
 
 def test_a_right_program_is_not_asked_for_again():
-    assert TASK.re_ask_reason(TASK.parse(reply(ROW["code"]), DOUBLE)) is None
+    assert TASK.re_ask_reason(TASK.parse(Completion(text=reply(ROW["code"])), DOUBLE)) is None
 
 
 def test_a_failure_of_the_sandbox_is_no_reward(monkeypatch):
     report = Report(Outcome.INFRA_FAULT, (), 0, 3, "no worker could be started")
-    monkeypatch.setattr(python_sandbox, "run_tests", lambda *args, **options: report)
+    monkeypatch.setattr(task, "run_program", lambda *args, **options: report)
     result = scored(reply(ROW["code"]))
     assert (result.outcome, result.is_correct, result.rewards.r_total) == (Outcome.INFRA_FAULT, None, None)
     assert result.detail["why"] == "no worker could be started"
@@ -114,18 +114,20 @@ def test_all_that_decides_stands_in_text_and_answer():
 
 def test_a_candidate_comes_back_from_its_record():
     for text in (reply("# note\ndef double(x):\n    return 2*x"), reply("def double(x:"), "no idea"):
-        candidate = TASK.parse(text, DOUBLE)
-        again = TASK.candidate_from_record(TASK.to_record(candidate), candidate.answer, DOUBLE)
-        assert (again.answer, again.detail.get("code")) == (candidate.answer, candidate.detail.get("code"))
-        assert again.outcome is candidate.outcome
-    assert TASK.candidate_from_record({"code": ROW["code"], "thinking": "t"}, None, DOUBLE).answer
-    assert TASK.candidate_from_record(reply(ROW["code"]), None, DOUBLE).answer
+        candidate = TASK.parse(Completion(text=text), DOUBLE)
+        again = TASK.candidate_from_record(TASK.to_record(candidate), candidate.content.normalised, DOUBLE)
+        assert (again.content, again.outcome) == (candidate.content, candidate.outcome)
+    assert TASK.candidate_from_record({"code": ROW["code"], "thinking": "t"}, None, DOUBLE).content.normalised
+    assert TASK.candidate_from_record(reply(ROW["code"]), None, DOUBLE).content.normalised
 
 
 def test_equal_programs_are_merged_and_others_are_not():
-    one, same = (TASK.parse(reply(code), DOUBLE) for code in ("def double(x): return 2*x", ROW["code"] + "  # yes"))
-    other = TASK.parse(reply("def double(x): return x+x"), DOUBLE)
-    nothing = TASK.parse("no idea", DOUBLE)
+    one, same = (
+        TASK.parse(Completion(text=reply(code)), DOUBLE)
+        for code in ("def double(x): return 2*x", ROW["code"] + "  # yes")
+    )
+    other = TASK.parse(Completion(text=reply("def double(x): return x+x")), DOUBLE)
+    nothing = TASK.parse(Completion(text="no idea"), DOUBLE)
     assert TASK.merge([nothing, one, same], DOUBLE).candidate is one
     merge = TASK.merge([one, other, same], DOUBLE)
     assert (merge.candidate, merge.conflicts) == (None, ["proposals 1 and 3 are the same program"])
@@ -133,20 +135,18 @@ def test_equal_programs_are_merged_and_others_are_not():
 
 
 def test_a_problem_without_tests_is_refused():
-    problem = Problem(id="p", text="P", answer='{"entry_point": "f", "io_mode": "call", "tests": []}', task="code")
-    with pytest.raises(InputError, match="no test"):
-        task_named("code").check_problem(problem)
+    with pytest.raises(InputError, match=r"mine\.jsonl, line 3: there is no test"):
+        TASK.problem_from_row({"problem": "P", "tests": []}, "mine.jsonl, line 3")
 
 
 def test_no_judge_is_asked():
-    assert not TASK.wants_opinion(TASK.parse(reply(ROW["code"]), DOUBLE))
+    assert not TASK.wants_opinion(TASK.parse(Completion(text=reply(ROW["code"])), DOUBLE))
 
 
 def test_every_reference_of_mbpp_passes_and_every_stub_fails():
     from concurrent.futures import ThreadPoolExecutor
 
     from engine.datasets import load_problems
-    from engine.tasks.code.task import run_program
     from grpo_training.teacher.prepare_data import stub_of
 
     problems = load_problems(str(shared_file("datasets/mbpp_train.jsonl")))

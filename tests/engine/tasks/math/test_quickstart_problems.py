@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.experience.review import check_text, count_words
+from engine.records import Completion
 from engine.scaffolder import check_structure, execute
 from engine.task import task_named
 from engine.tasks.math.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
@@ -141,11 +142,11 @@ def test_problems_are_balanced_distinct_and_the_same_every_time():
 def test_problems_can_be_scored_by_their_task():
     for instance in instances("validation", len(FAMILIES)):
         task = task_named(instance.problem.task)
-        task.check_problem(instance.problem)
         scaffold = instance.family.scaffold(instance.family.right, instance.draw)
-        candidate = task.parse(scaffold.model_dump_json(), instance.problem)
-        assert candidate.answer_source == "executed"
-        assert task.measure(candidate, instance.problem).is_correct
+        candidate = task.parse(Completion(text=scaffold.model_dump_json()), instance.problem)
+        measurement = task.evaluate(candidate, instance.problem)
+        assert measurement.answer_source == "executed"
+        assert measurement.is_correct
 
 
 def test_a_split_that_is_not_there_is_refused():

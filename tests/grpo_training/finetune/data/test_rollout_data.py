@@ -236,7 +236,7 @@ def test_a_version_that_holds_other_lessons_than_the_record_names_is_not_taken(c
 
 def test_a_records_generator_is_never_a_path(cache, library):
     path = cache(with_lessons(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2"))
-    assert "No library is called ../libraries/generator_1" in str(load(path)[1])
+    assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
 
 
 def test_other_words_than_todays_are_said_with_the_style_that_was_used(cache):

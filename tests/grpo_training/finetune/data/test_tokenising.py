@@ -7,11 +7,11 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError
 from engine.records import Message
-from grpo_training.cli.settings import ROOT
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import tokenising
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.tokenising import ChatTokens, advantages, tokenise_groups
+from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
 

@@ -34,17 +34,18 @@ def test_chord_mu_rises_on_a_line_and_falls_on_a_half_cosine():
 BASE = TermWeights(grpo=1.0, teacher_sft=0.4, self_sft=0.2)
 
 
-def weights_at(step, schedule, decay_steps=0):
-    return term_weights(
-        step,
-        10,
-        BASE,
-        schedule=schedule,
+def weights_at(step, schedule, decay_steps=0, has_teacher=True):
+    config = types.SimpleNamespace(
+        grpo_weight=1.0,
+        teacher_sft_weight=0.4,
+        self_sft_weight=0.2,
+        sft_schedule=schedule,
         chord_mu_peak=0.8,
         chord_mu_end=0.0,
         chord_warmup_steps=2,
         chord_decay_steps=decay_steps,
     )
+    return term_weights(step, 10, config, has_teacher=has_teacher)
 
 
 def test_weights_of_the_terms():
@@ -62,6 +63,7 @@ def test_chord_moves_weight_from_the_teacher_to_the_policy():
     half = weights_at(6, "chord")
     assert (half.grpo, half.teacher_sft, half.self_sft) == (pytest.approx(0.6), pytest.approx(0.16), 0.2)
     assert weights_at(6, "chord", decay_steps=4).teacher_sft == pytest.approx(0.0)
+    assert weights_at(6, "chord", has_teacher=False) == TermWeights(1.0, 0.0, 0.2)
 
 
 def test_the_learning_rate_warms_up_and_falls():

@@ -1,6 +1,10 @@
 import io
 import json
+import os
 import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -9,13 +13,17 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+
 from engine.errors import InputError  # noqa: E402
-from grpo_training.finetune.objective import validation  # noqa: E402
-from grpo_training.finetune.offline import loop as offline  # noqa: E402
-from grpo_training.finetune.offline import step as update_step  # noqa: E402
+from grpo_training.finetune.model_loading import trained_weights  # noqa: E402
+from grpo_training.finetune.offline import loop, objective  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import checkpoints  # noqa: E402
-from grpo_training.finetune.offline.loop import train_offline  # noqa: E402
-from grpo_training.finetune.offline.step import TrainingStoppedError  # noqa: E402
+from grpo_training.finetune.offline.loop import optimizer_steps, train_offline  # noqa: E402
+from grpo_training.finetune.offline.training import prepare, restore, save  # noqa: E402
+from grpo_training.finetune.offline.validation import validate  # noqa: E402
+from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
+from grpo_training.train import main as train_command  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,
@@ -49,6 +57,15 @@ def adapter_weights(folder):
     from safetensors.torch import load_file
 
     return load_file(folder / "adapter_model.safetensors")
+
+
+def move_away_from_the_start(model, size):
+    """Give a fresh LoRA an effect."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, weight in trained_weights(model).items():
+            if "lora_B" in name:
+                weight.normal_(std=size)
 
 
 def test_rewarded_replies_get_likelier_and_the_others_less_so(model, tmp_path):
@@ -154,13 +171,9 @@ def test_the_reference_is_the_model_without_its_adapter_and_kl_holds_the_policy_
 
 def test_the_kl_alone_pulls_back_to_the_reference(model, tmp_path):
     flat = [[sample((20, END), 1.0, 0.0), sample((21, 13, END), 1.0, 0.0)]]
-    run = offline._prepare(settings(model, beta=1.0, max_steps=20), flat, (), (), tmp_path)
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for name, weight in offline.trained_weights(run.model).items():
-            if "lora_B" in name:
-                weight.normal_(std=0.2)
-    kls = [update_step.train_step(run, index)["kl"] for index in range(20)]
+    training = prepare(settings(model, beta=1.0, max_steps=20), flat, (), (), tmp_path)
+    move_away_from_the_start(training.model, 0.2)
+    kls = [metrics["kl"] for _, metrics in optimizer_steps(training)]
     assert kls[0] > 0.01
     assert kls[-1] < 0.2 * kls[0]
 
@@ -212,30 +225,46 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             assert [line[name] for line in retold] == pytest.approx([line[name] for line in told], abs=1e-5), name
 
 
-def test_two_processes_do_the_same_step_as_one(model, tmp_path, monkeypatch):
-    """Both processes' halves, computed one after the other in this one, sum to the whole."""
-    config = settings(model, max_steps=1, per_device_train_batch_size=3, self_sft_weight=0.5, beta=0.1)
-    gradients = []
+def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
+    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process."""
+    data = tmp_path / "rows.jsonl"
+    rows = [
+        {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
+        for n in range(6)
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def gradient_of(processes):
-        total = None
-        for index in range(processes):
-            run = offline._prepare(config, good_and_bad(2), (), (), tmp_path)
-            monkeypatch.setattr(type(run), "mine", lambda self, parts, index=index: parts[index::processes])
-            run.optimizer.zero_grad()
-            update_step._policy_step(run, 0, run.groups[:2])
-            share = [
-                torch.zeros_like(weight) if weight.grad is None else weight.grad
-                for weight in update_step.trained_weights(run.model).values()
-            ]
-            total = share if total is None else [one + other for one, other in zip(total, share, strict=True)]
-        return total
+    def command(name, accumulation):
+        flags = ["--model-path", model, "--dataset-path", data, "--output-dir", tmp_path / name, "--no-bf16"]
+        flags += ["--learning-rate", 5e-3, "--batch-size", 2, "--gradient-accumulation-steps", accumulation]
+        flags += ["--num-epochs", 2, "--rce-epochs", 1, "--beta", 0.1, "--adaptive-kl", "--self-sft-weight", 0.2]
+        flags += ["--lora-r", 4, "--validation-share", 0.2, "--max-completion-length", 8, "--max-seq-length", 64]
+        return [str(flag) for flag in flags]
 
-    gradients = [gradient_of(processes) for processes in (1, 2, 3)]
-    for other in gradients[1:]:
-        for one, same in zip(gradients[0], other, strict=True):
-            assert torch.allclose(one, same, atol=1e-7)
-    assert any(weight.abs().max() > 0 for weight in gradients[0])
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "grpo_training.train", *command("two", 2)],
+            env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in ("0", "1")
+    ]
+    assert train_command(command("one", 4)) == 0
+    for process in processes:
+        output, _ = process.communicate(timeout=100)
+        assert process.returncode == 0, output.decode()
+    one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))
+    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
+    for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):
+        assert line.keys() == other.keys()
+        for name in line.keys() - {"tokens_per_s", "step_time", "stage"}:
+            assert other[name] == pytest.approx(line[name], rel=1e-4, abs=1e-6), name
 
 
 def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
@@ -359,9 +388,6 @@ def test_leaving_out_rows_without_gradient_changes_nothing(model, tmp_path, monk
         assert all(torch.allclose(left_out[name], in_it[name], atol=1e-6) for name in in_it)
 
 
-# ------------------------------------------------------------------ interruptions
-
-
 def rich_settings(model, **changes):
     return settings(
         model,
@@ -401,15 +427,15 @@ def whole(model, tmp_path_factory):
 def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_path, monkeypatch, killed_at):
     whole_dir, uninterrupted = whole
     assert uninterrupted.steps == 12
-    real = offline.train_step
+    real = loop._rows_of
 
-    def dying(run, index):
+    def dying(training, index):
         if index == killed_at:
             raise Kill
-        return real(run, index)
+        return real(training, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(offline, "train_step", dying)
+        patch.setattr(loop, "_rows_of", dying)
         with pytest.raises(Kill):
             rich_training(model, tmp_path / "torn")
     with (tmp_path / "torn" / "metrics.jsonl").open("a") as handle:
@@ -429,16 +455,16 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
 
 
 def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypatch):
-    real = offline.train_step
+    real = loop._rows_of
 
-    def interrupted(run, index):
+    def interrupted(training, index):
         if index == 4:
             signal.raise_signal(signal.SIGINT)
-        return real(run, index)
+        return real(training, index)
 
     handler = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
-        patch.setattr(offline, "train_step", interrupted)
+        patch.setattr(loop, "_rows_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             rich_training(model, tmp_path / "stopped")
     assert signal.getsignal(signal.SIGINT) is handler
@@ -453,53 +479,50 @@ def test_other_settings_or_samples_are_refused_and_fresh_begins_anew(model, tmp_
     train(settings(model, max_steps=2), groups, tmp_path)
     with pytest.raises(InputError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
         train(settings(model, max_steps=2, learning_rate=1e-3), groups, tmp_path)
-    with pytest.raises(InputError, match="samples are others"):
+    with pytest.raises(InputError, match="samples differ"):
         train(settings(model, max_steps=2), groups[:-1], tmp_path)
     train(settings(model, max_steps=2, learning_rate=1e-3, fresh=True), groups, tmp_path)
     assert [line["learning_rate"] for line in lines(tmp_path)] == [1e-3, 1e-3]
 
 
 def test_another_number_of_processes_is_refused_as_its_steps_hold_other_rows(model, tmp_path, monkeypatch):
-    run = offline._prepare(settings(model), good_and_bad(), (), (), tmp_path)
-    offline._save(run, 2, None)
-    assert offline._restore(run) == 2
-    monkeypatch.setattr(type(run.accelerator), "num_processes", 2)
-    other = offline._prepare(settings(model), good_and_bad(), (), (), tmp_path)
-    assert len(other.plan) < len(run.plan)
+    training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    save(training, 2, None)
+    assert restore(training) == 2
+    monkeypatch.setattr(type(training.accelerator), "num_processes", 2)
+    other = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    assert len(other.plan) < len(training.plan)
     with pytest.raises(InputError, match="processes: 1 there, 2 now"):
-        offline._restore(other)
+        restore(other)
 
 
-def test_an_empty_training_set_is_said_before_anything_is_written(model, tmp_path):
+def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):
     with pytest.raises(InputError, match="No groups to train on"):
         train(settings(model), [], tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-# ------------------------------------------------------------------ what is not finite
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(model, tmp_path, monkeypatch, where):
     groups = good_and_bad()
     seen = {}
-    real = update_step.policy_loss
+    real = objective.policy_loss
 
     def broken(logps, *arguments, **named):
         term = real(logps, *arguments, **named)
         bad = term.loss * float("inf") if where == "loss" else term.loss + (logps.sum() * 0).sqrt()
         return type(term)(bad, term.metrics)
 
-    real_step = offline.train_step
+    real_rows = loop._rows_of
 
-    def step(run, index):
-        seen["weights"] = {name: value.detach().clone() for name, value in offline.trained_weights(run.model).items()}
-        seen["run"] = run
+    def rows_of(training, index):
+        seen["weights"] = {name: value.detach().clone() for name, value in trained_weights(training.model).items()}
+        seen["model"] = training.model
         if index == 2:
-            monkeypatch.setattr(update_step, "policy_loss", broken)
-        return real_step(run, index)
+            monkeypatch.setattr(objective, "policy_loss", broken)
+        return real_rows(training, index)
 
-    monkeypatch.setattr(offline, "train_step", step)
+    monkeypatch.setattr(loop, "_rows_of", rows_of)
     with pytest.raises(TrainingStoppedError, match=f"The {where} of step 3 is not finite") as raised:
         train(settings(model), groups, tmp_path)
     assert raised.value.exit_code == 3
@@ -510,11 +533,8 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
     assert {row["group_id"] for row in content["rows"]} <= {f"g{number}" for number in range(6)}
     assert content["rows"][0]["completion_ids"]
     assert [line["step"] for line in lines(tmp_path)] == [1, 2]
-    for name, weight in offline.trained_weights(seen["run"].model).items():
+    for name, weight in trained_weights(seen["model"]).items():
         assert torch.equal(weight, seen["weights"][name])
-
-
-# ------------------------------------------------------------------ held-out groups
 
 
 def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp_path):
@@ -532,17 +552,14 @@ def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp
 
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
     group = good_and_bad(1)[0]
-    run = offline._prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
-    before = validation.validate(run)
+    training = prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
+    before = validate(training)
     assert before.rewards == pytest.approx((0.5,))
     assert before.kl == 0.0
     assert before.effective_samples == pytest.approx(4.0)
-    with torch.no_grad():
-        for name, weight in offline.trained_weights(run.model).items():
-            if "lora_B" in name:
-                weight.normal_(std=0.05)
-    start, now = logps(load(model), group), logps(run.model.eval(), group)
+    move_away_from_the_start(training.model, 0.05)
+    start, now = logps(load(model), group), logps(training.model.eval(), group)
     weights = torch.tensor([new - old for new, old in zip(now, start, strict=True)], dtype=torch.float64).softmax(0)
-    after = validation.validate(run)
+    after = validate(training)
     assert after.rewards == pytest.approx((float(weights[0] + weights[1]),), abs=1e-4)
     assert after.effective_samples == pytest.approx(float(1 / weights.square().sum()), rel=1e-3)

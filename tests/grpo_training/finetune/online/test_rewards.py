@@ -10,6 +10,7 @@ from engine.records import Candidate, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Measurement, task_named
 from engine.tasks.math.quickstart import problems as quickstart_problems
+from engine.tasks.math.task import MathTask
 from grpo_training.finetune.online.rewards import NothingScoredError, TaskReward, dataset_rows
 
 
@@ -46,22 +47,17 @@ def score(reward, problems, texts, **extra):
     )
 
 
-class FakeTask:
+class FakeTask(MathTask):
     """A task whose completion says how checking it ends: ``fault``, or the value of ``r_ans``."""
 
-    name, prompts, prompt_variables = "fake", "", frozenset({"answer_form"})
+    def parse(self, completion, problem):
+        return Candidate(outcome=Outcome.OK, stated_answer=completion.text)
 
-    def prompt_values(self, problem):
-        return {"answer_form": "a number"}
-
-    def parse(self, text, problem, reasoning=None):
-        return Candidate(outcome=Outcome.OK, answer=text, stated_answer=reasoning)
-
-    def measure(self, candidate, problem):
-        if candidate.answer == "fault":
-            return Measurement({}, None, Outcome.INFRA_FAULT)
-        right = candidate.answer == problem.answer
-        return Measurement({"r_ans": float(right), "r_graph": problem.meta.get("graph")}, right, Outcome.OK)
+    def evaluate(self, candidate, problem):
+        if candidate.stated_answer == "fault":
+            return Measurement({}, None, outcome=Outcome.INFRA_FAULT)
+        right = candidate.stated_answer == problem.answer
+        return Measurement({"r_ans": float(right), "r_graph": problem.meta.get("graph")}, right)
 
 
 @pytest.fixture
@@ -137,7 +133,9 @@ def test_the_reasoning_that_a_tokenizer_tells_apart_reaches_the_task(fake, monke
     monkeypatch.setattr(
         FakeTask,
         "parse",
-        lambda self, text, problem, reasoning=None: heard.append((text, reasoning)) or Candidate(outcome=Outcome.OK),
+        lambda self, completion, problem: (
+            heard.append((completion.text, completion.reasoning)) or Candidate(outcome=Outcome.OK)
+        ),
     )
     rows = columns_of(dataset_rows([problem(1)] * 3, "compact"))
     fake(
@@ -155,7 +153,7 @@ def test_the_reasoning_that_a_tokenizer_tells_apart_reaches_the_task(fake, monke
 def test_several_are_scored_at_a_time(fake, monkeypatch):
     meeting = threading.Barrier(4, timeout=5)  # passes only if four threads are inside at once
     monkeypatch.setattr(
-        FakeTask, "parse", lambda *_, **__: meeting.wait() is None or Candidate(outcome=Outcome.OK, answer="7")
+        FakeTask, "parse", lambda *_, **__: meeting.wait() is None or Candidate(outcome=Outcome.OK, stated_answer="7")
     )
     assert score(fake, [problem(7)] * 4, ["7"] * 4) == [1.0] * 4
 

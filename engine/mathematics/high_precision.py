@@ -1,0 +1,153 @@
+"""Formulas evaluated to many decimal digits, also with complex numbers, by mpmath. Bounded in size.
+
+Answers are compared with it in a worker process that may be killed: mpmath is slow to import.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+from mpmath.libmp import NoConvergence
+
+from engine.mathematics.evaluation import Evaluator
+from engine.mathematics.tree import Node
+from engine.mathematics.values import Value, WorkBudget, fail
+
+CONSTANTS = frozenset({"pi", "e", "i", "inf"})
+_MAX_BITS = 40_000
+_MAX_FACTORIAL = 5000
+_MAX_ANGLE_BITS = 500
+_MAX_INTEGER = 10**30
+_MAX_ROOT = 1000
+_WORK = {"units": 20_000, "terms": 2_000}
+_ANGLES = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
+_GROWING = frozenset({"exp", "sinh", "cosh", "tanh"})
+_COUNTING = frozenset({"factorial", "binomial", "permutations"})
+
+
+class HighPrecision:
+    """Evaluates formulas to a number of decimal digits.
+
+    Args:
+        digits: working precision.
+        log_base: base of ``log`` without a base: 10, or None for the natural logarithm.
+    """
+
+    def __init__(self, digits: int, log_base: int | None = None) -> None:
+        self.context: Any = mpmath.MPContext()
+        self.context.dps = digits
+        self._log_base = log_base
+
+    def value(self, node: Node, point: Mapping[str, Fraction]) -> Any:
+        """The value (an mpf or mpc) of a formula where its variables have the values of ``point``.
+
+        Raises:
+            FormulaValueError: a pole, an argument outside a function's domain, or a value of too many digits.
+        """
+        try:
+            return _MpmathEvaluator(self.context, point, self._log_base).value(node)
+        except (ZeroDivisionError, ValueError, TypeError, OverflowError, NoConvergence) as error:
+            return fail("domain", str(error))
+
+
+class _MpmathEvaluator(Evaluator):
+    def __init__(self, context: Any, point: Mapping[str, Fraction], log_base: int | None) -> None:
+        super().__init__(point, WorkBudget(**_WORK))
+        self._context = context
+        self._log_base = log_base
+        self._functions: dict[str, Callable[..., Any]] = {
+            "add": lambda first, *others: sum(others, first),
+            "neg": lambda value: -value,
+            "mul": self._product,
+            "div": lambda top, bottom: top / bottom,
+            "mod": lambda left, right: left % right,
+            "pow": self._power,
+            "root": self._root,
+            "sqrt": lambda value: self._root(value, 2),
+            "cbrt": lambda value: self._root(value, 3),
+            "abs": context.fabs,
+            "log": self._logarithm,
+            "log2": lambda value: context.log(value, 2),
+            "log10": lambda value: context.log(value, 10),
+            "ln": context.log,
+            "radians": lambda value: value * context.pi / 180,
+            "permutations": context.ff,
+            "max": lambda *values: max(self._real(value) for value in values),
+            "min": lambda *values: min(self._real(value) for value in values),
+            "floor": lambda value: context.floor(self._real(value)),
+            "ceil": lambda value: context.ceil(self._real(value)),
+            "gcd": lambda *values: context.mpf(math.gcd(*map(self.whole, values))),
+            "lcm": lambda *values: context.mpf(math.lcm(*map(self.whole, values))),
+            **{
+                name: getattr(context, name)
+                for name in (*_ANGLES, *_GROWING, "asin", "acos", "atan", "factorial", "binomial")
+            },
+        }
+
+    def number(self, value: Value) -> Any:
+        return self._context.mpf(value.numerator) / value.denominator if not isinstance(value, float) else value
+
+    def named(self, name: str) -> Any:
+        context = self._context
+        if name in self._values:
+            return self.number(self._values[name])
+        named = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
+        return named[name] if name in named else fail("unknown_name", f"{name} has no value")
+
+    def whole(self, value: Any) -> int:
+        if not self._context.isint(self._real(value)) or abs(value) > _MAX_INTEGER:
+            fail("not_an_integer", "an integer is needed here")
+        return int(self._real(value))
+
+    def applied(self, function: str, arguments: list[Any]) -> Any:
+        work = self._functions.get(function)
+        if work is None:
+            fail("unknown_function", f"{function[:40]} is not evaluated here")
+        first, context = arguments[0], self._context
+        if function in _COUNTING and any(abs(value) > _MAX_FACTORIAL for value in arguments):
+            fail("too_large", "too large a factorial")
+        if function in _GROWING and abs(first) > _MAX_BITS:
+            fail("too_large", "too large an exponent")
+        if function in _ANGLES and first and context.mag(first) > _MAX_ANGLE_BITS:
+            fail("too_large", "too large an angle")
+        value = work(*arguments)
+        if context.isnan(value):
+            fail("domain", "not a number")
+        if value and not context.isinf(value) and abs(context.mag(value)) > _MAX_BITS:
+            fail("too_large", "too large a value")
+        return value
+
+    def _product(self, first: Any, *others: Any) -> Any:
+        for factor in others:
+            first = first * factor
+        return first
+
+    def _logarithm(self, value: Any, base: Any = None) -> Any:
+        base = self._log_base if base is None else base
+        return self._context.log(value) if base is None else self._context.log(value) / self._context.log(base)
+
+    def _power(self, base: Any, power: Any) -> Any:
+        context = self._context
+        if not context.isfinite(base) or not context.isfinite(power) or not base or not power:
+            if not base and context.re(power) < 0:
+                fail("division_by_zero", "zero to a negative power")
+            return context.power(base, power)
+        if context.mag(power) > 60 or abs(float(abs(power)) * float(context.log(abs(base), 2))) > _MAX_BITS:
+            fail("too_large", "too large a power")
+        return context.power(base, power)
+
+    def _root(self, value: Any, degree: Any) -> Any:
+        context = self._context
+        if context.im(degree) or not context.isint(degree) or not 2 <= degree <= _MAX_ROOT:
+            return self._power(value, 1 / degree)
+        count = int(degree)
+        if count % 2 and not context.im(value) and context.re(value) < 0:
+            return -context.root(-context.re(value), count)  # the real root: cbrt(-8) is -2
+        return context.root(value, count)
+
+    def _real(self, value: Any) -> Any:
+        return fail("domain", "not a real number") if self._context.im(value) else self._context.re(value)

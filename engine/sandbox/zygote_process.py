@@ -1,0 +1,139 @@
+"""A zygote as this process sees it: a warm interpreter inside the sandbox that forks one program at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ConfigurationError
+from engine.sandbox.levels import LEVELS, Level, zygote_command
+
+_START_S = 30.0
+_END_S = 10.0
+
+
+class SandboxError(RuntimeError):
+    """The sandbox itself failed. Nothing is known about the program."""
+
+
+@dataclass(frozen=True)
+class ProgramExit:
+    """How a program's process ended.
+
+    Args:
+        code: exit code; negative for a signal.
+        cpu_s: seconds of processor time.
+        killed: whether the zygote killed it.
+    """
+
+    code: int
+    cpu_s: float
+    killed: bool
+
+
+class Zygote:
+    """One warm interpreter on a level of isolation; it runs one program's process at a time.
+
+    Raises:
+        SandboxError: the level is not available on this machine.
+    """
+
+    def __init__(self, level: Level) -> None:
+        if level == "bubblewrap" and shutil.which("bwrap") is None:
+            raise SandboxError("bubblewrap is not installed")
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                zygote_command(level, theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd="/",
+                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+        self.dead = False
+        answer = self._receive(_START_S)
+        if "ready" not in answer:
+            self.close()
+            raise SandboxError(f"the level {level} is not available: {answer.get('error', 'it did not start')}")
+        self.pid = int(answer["ready"])  # with bubblewrap, the started process is its parent
+
+    def alive(self) -> bool:
+        """Whether it can run another program."""
+        return not self.dead and self._process.poll() is None
+
+    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int) -> None:
+        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others."""
+        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s}).encode()
+        try:
+            socket.send_fds(self._control, [line], fds)
+        except OSError as error:
+            self.dead = True
+            raise SandboxError(f"a zygote has exited: {error}") from None
+
+    def end_program(self, *, ending: bool = False) -> ProgramExit:
+        """Kill the child if it is still running, and wait until none of its processes is left.
+
+        Args:
+            ending: it seems to be exiting by itself; it gets half a second for that.
+        """
+        with contextlib.suppress(OSError):
+            self._control.send(b"finish" if ending else b"kill")
+        answer = self._receive(_END_S)
+        if "code" not in answer:
+            self.dead = True
+            raise SandboxError(answer.get("error", "a zygote did not answer"))
+        return ProgramExit(**answer)
+
+    def _receive(self, timeout_s: float) -> dict[str, Any]:
+        self._control.settimeout(timeout_s)
+        try:
+            line = self._control.recv(10_000)
+        except OSError:  # includes the time-out
+            return {}
+        return dict(json.loads(line)) if line else {}
+
+    def close(self) -> None:
+        """Kill it; its child dies with it."""
+        self.dead = True
+        self._control.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+_strongest: Level | None = None
+
+
+def strongest_level() -> Level:
+    """The strongest level that works on this machine. Tried once a process.
+
+    Raises:
+        ConfigurationError: no level works.
+    """
+    global _strongest
+    if _strongest is None:
+        reasons = []
+        for level in LEVELS:
+            try:
+                Zygote(level).close()
+            except SandboxError as error:
+                reasons.append(str(error))
+            else:
+                _strongest = level
+                return level
+        raise ConfigurationError(
+            "Programs cannot be run: no isolation level of the sandbox is available on this machine",
+            why="; ".join(reasons),
+            fix="Use Linux on x86_64 or aarch64, and install bubblewrap (apt install bubblewrap).",
+        )
+    return _strongest

@@ -1,0 +1,133 @@
+"""Compares the values and the output of a program with the expected ones.
+
+Only plain values reach it, so that no ``==`` here runs code of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any, Literal
+
+from engine.sandbox.inside.wire import refuse_collisions
+
+Comparison = Literal["exact", "sequence", "tokens", "lines", "float", "set"]
+"""How two values are compared; :class:`engine.tasks.code.program_tests.CallTest` and ``StdinTest`` describe each."""
+
+TOLERANCE = 1e-6
+_LONGEST_NUMBER = 400
+
+
+def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
+    """Compare a returned value (decoded, so plain) with the expected one.
+
+    Raises:
+        MalformedError: many elements share one hash value.
+    """
+    if cmp == "exact":
+        return bool(got == expected)
+    if cmp == "sequence":
+        return bool(_lists(got) == _lists(expected))
+    if cmp == "float":
+        return _close(got, expected)
+    if cmp == "set":
+        return _is_container(got) and _is_container(expected) and _elements(got) == _elements(expected)
+    if isinstance(got, str) and isinstance(expected, str):
+        return same_text(got, expected, cmp)
+    return False
+
+
+def same_text(got: str, expected: str, cmp: Comparison) -> bool:
+    """Compare printed text with the expected one; ``\\r\\n`` counts as ``\\n``."""
+    got, expected = got.replace("\r\n", "\n"), expected.replace("\r\n", "\n")
+    if cmp == "tokens":
+        return got.split() == expected.split()
+    if cmp == "float":
+        return _close_tokens(got.split(), expected.split())
+    if cmp == "set":
+        return set(_lines(got)) == set(_lines(expected))
+    if cmp == "lines":
+        return _lines(got) == _lines(expected)
+    return got.rstrip("\n") == expected.rstrip("\n")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_lists(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _lists(each) for key, each in value.items()}
+    return value
+
+
+def _close(got: Any, expected: Any) -> bool:
+    """Equal, with numbers within the tolerance, inside lists, tuples and dicts too."""
+    if _is_number(got) and _is_number(expected):
+        return _close_numbers(got, expected)
+    if isinstance(expected, list | tuple):
+        return (
+            isinstance(got, list | tuple)
+            and len(got) == len(expected)
+            and all(_close(mine, theirs) for mine, theirs in zip(got, expected, strict=True))
+        )
+    if isinstance(expected, dict):
+        return (
+            isinstance(got, dict)
+            and got.keys() == expected.keys()
+            and all(_close(got[key], value) for key, value in expected.items())
+        )
+    return bool(got == expected)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex)
+
+
+def _close_numbers(got: complex, expected: complex) -> bool:
+    if got == expected:
+        return True
+    try:
+        if isinstance(got, complex) or isinstance(expected, complex):
+            return abs(got - expected) <= TOLERANCE * max(1.0, abs(expected))
+        both_nan = math.isnan(got) and math.isnan(expected)
+        return both_nan or math.isclose(got, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    except OverflowError:  # an integer too large for a float
+        return False
+
+
+def _close_tokens(got: list[str], expected: list[str]) -> bool:
+    return len(got) == len(expected) and all(
+        mine == theirs or _close_texts(mine, theirs) for mine, theirs in zip(got, expected, strict=True)
+    )
+
+
+def _close_texts(got: str, expected: str) -> bool:
+    if max(len(got), len(expected)) > _LONGEST_NUMBER:
+        return False
+    try:
+        return _close_numbers(float(got), float(expected))
+    except ValueError:
+        return False
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset | dict)
+
+
+def _elements(value: Any) -> frozenset[Hashable]:
+    frozen = [_frozen(each) for each in value]
+    refuse_collisions(frozen)
+    return frozenset(frozen)
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, list | tuple):
+        return ("sequence", tuple(_frozen(each) for each in value))
+    if isinstance(value, set | frozenset):
+        return frozenset(_frozen(each) for each in value)
+    if isinstance(value, dict):
+        return ("dict", frozenset((key, _frozen(each)) for key, each in value.items()))
+    return value  # type: ignore[no-any-return]

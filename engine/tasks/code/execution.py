@@ -1,0 +1,59 @@
+"""Runs a program against the tests of a problem."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from engine.sandbox.program_process import Limits
+from engine.tasks.code.problems import facts_of, read_facts
+from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Report, StdinTest
+from engine.tasks.code.test_cases import CodeTest, from_literal
+from engine.tasks.code.tester import shared_tester
+
+if TYPE_CHECKING:
+    from engine.records import Problem
+
+
+def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits: Limits | None = None) -> Report:
+    """Run a program against a problem's tests. Blocks; works from any thread.
+
+    Args:
+        code: the program; untrusted.
+        problem: of the task ``code``.
+        stop_early: stop at the first test that fails.
+        limits: in place of the problem's own.
+    """
+    return shared_tester().run(
+        code,
+        program_tests(problem.answer),
+        entry_point=facts_of(problem).required_name,
+        limits=limits or limits_of(problem),
+        stop_early=stop_early,
+    )
+
+
+def limits_of(problem: Problem) -> Limits:
+    """The default limits, with the problem's own time limit for a test if it has one."""
+    time_s = facts_of(problem).time_limit_s
+    return Limits() if time_s is None else Limits(time_s=time_s)
+
+
+@lru_cache(maxsize=256)
+def program_tests(answer: str) -> tuple[ProgramTest, ...]:
+    """The tests that the text of a problem's ``answer`` holds.
+
+    Raises:
+        InputError: it holds none, or one that cannot be read.
+    """
+    return tuple(map(_program_test, read_facts(answer).tests))
+
+
+def _program_test(row: CodeTest) -> ProgramTest:
+    cmp: Any = row.get("cmp", "exact")
+    if row["kind"] == "call":
+        kwargs = from_literal(row.get("kwargs", "{}"))
+        return CallTest(row["fn"], tuple(from_literal(row["args"])), kwargs, from_literal(row["expected"]), cmp)
+    if row["kind"] == "stdin":
+        return StdinTest(row["stdin"], row["expected"], row.get("cmp", "lines"))  # type: ignore[arg-type]
+    return AssertTest(row["code"], row.get("setup", ""))

@@ -1,0 +1,294 @@
+"""From a program and its tests to one status a test. All comparisons are made in this process."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from engine.errors import InputError
+from engine.reading.python_syntax import parse
+from engine.sandbox.inside import wire
+from engine.sandbox.pool import ZygotePool
+from engine.sandbox.program_process import Limits, ProgramProcess, ProgramStopped, read_message, reported_failure
+from engine.sandbox.zygote_process import Zygote
+from engine.tasks.code.comparison import Comparison, same_text, same_value
+from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
+
+TestT = TypeVar("TestT")
+
+
+@dataclass(frozen=True)
+class ValueRequest:
+    """One value that the program's process is asked for.
+
+    Args:
+        message: the request as it is sent.
+        expected: the right value; it is not sent.
+        cmp: how they are compared.
+    """
+
+    message: dict[str, Any]
+    expected: Any
+    cmp: Comparison
+
+
+def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = None) -> ValueRequest | None:
+    """A test as a request for one value; None for a test that cannot be written so.
+
+    Args:
+        test: of any kind.
+        setup: source that runs before all tests.
+        entry_point: a name that the program must define.
+
+    Raises:
+        InputError: its arguments are not plain values.
+    """
+    if isinstance(test, CallTest):
+        try:
+            message = {"fn": test.fn, "args": wire.to_form(list(test.args)), "kwargs": wire.to_form(test.kwargs)}
+        except wire.NotPlainError as error:
+            raise InputError(f"A test of {test.fn} has arguments that cannot be sent", why=str(error)) from None
+        return ValueRequest(message, test.expected, test.cmp)
+    if isinstance(test, AssertTest):
+        return _split_assert(test, setup, entry_point)
+    return None
+
+
+def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> ValueRequest | None:
+    """``assert f(...) == literal`` as a request for the call's value, so that the program never sees the literal.
+
+    Only for a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or ``isclose(f(x), 5) == True``
+    a forged program knows the expected result, and an object of its own class could produce it. For the same reason
+    functions that the setup defines are not called there.
+    """
+    try:
+        body = parse(test.code.strip()).body
+    except ValueError:
+        return None
+    if len(body) != 1 or not isinstance(body[0], ast.Assert) or not isinstance(body[0].test, ast.Compare):
+        return None
+    compared = body[0].test
+    if len(compared.ops) != 1 or not isinstance(compared.ops[0], ast.Eq):
+        return None
+    for expression, answer in (
+        (compared.left, compared.comparators[0]),
+        (compared.comparators[0], compared.left),
+    ):
+        try:
+            expected = ast.literal_eval(answer)
+        except (ValueError, TypeError, SyntaxError, RecursionError):
+            continue
+        if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point):
+            return None
+        return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")
+    return None
+
+
+def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None) -> bool:
+    return (
+        isinstance(expression, ast.Call)
+        and isinstance(expression.func, ast.Name)
+        and not hasattr(builtins, expression.func.id)
+        and not _may_bind(setup, expression.func.id, entry_point)
+    )
+
+
+def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
+    """Whether the setup may bind the name. ``import *`` counts, except for the entry point."""
+    try:
+        nodes = list(ast.walk(parse(setup)))
+    except ValueError:
+        return True
+    bound = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    return name in bound or ("*" in bound and name != entry_point)
+
+
+class Judge:
+    """Runs the tests of one program.
+
+    Args:
+        programs: zygotes for programs.
+        test_code: zygotes for tests that are code. A separate pool: a test of this kind holds one zygote of each,
+            and with one pool two such tests could wait for each other.
+        program, setup, entry_point, limits, stop_early: as for :meth:`engine.tasks.code.tester.ProgramTester.run`.
+    """
+
+    def __init__(
+        self,
+        programs: ZygotePool,
+        test_code: ZygotePool,
+        program: str,
+        *,
+        setup: str,
+        entry_point: str | None,
+        limits: Limits,
+        stop_early: bool,
+    ) -> None:
+        self._programs, self._test_code = programs, test_code
+        self._program, self._setup, self._entry_point = program, setup, entry_point
+        self._limits, self._stop_early = limits, stop_early
+        self._until = time.monotonic() + limits.total_s
+        self._reruns = 1
+        self.detail = ""
+
+    def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
+        """One status a test.
+
+        Raises:
+            SandboxError: the sandbox failed.
+        """
+        statuses = [Status.NOT_RUN] * len(tests)
+        requests = [value_request(test, self._setup, self._entry_point) for test in tests]
+        open_tests = [index for index, request in enumerate(requests) if request is not None]
+        while open_tests and not self._should_stop(statuses):
+            found = self._values([request for index in open_tests if (request := requests[index]) is not None])
+            for index, status in zip(open_tests, found, strict=False):
+                statuses[index] = status
+            open_tests = open_tests[len(found) :]
+        for index, test in enumerate(tests):
+            if requests[index] is not None:
+                continue
+            if self._should_stop(statuses):
+                break
+            if isinstance(test, StdinTest):
+                statuses[index] = self._with_rerun(self._run_main, test)
+            elif isinstance(test, AssertTest):
+                statuses[index] = self._with_rerun(self._run_code, test)
+        return tuple(statuses)
+
+    def _should_stop(self, statuses: list[Status]) -> bool:
+        return self._stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
+
+    def _seconds(self) -> float:
+        """Wall-clock seconds that the next step may take."""
+        return min(self._limits.time_s, self._until - time.monotonic())
+
+    def _values(self, requests: list[ValueRequest]) -> list[Status]:
+        """Statuses of the first requests, all sent to one process of the program. After a crash the rest are missing.
+
+        Empty if the process received so little processor time that it is run again.
+        """
+        if self._seconds() <= 0:
+            return [Status.TIMEOUT] * len(requests)
+        statuses: list[Status] = []
+        loaded = False
+        try:
+            with self._programs.zygote() as zygote, self._process(zygote) as process:
+                for request in requests:
+                    process.send(request.message)
+                failure = self._load_failure(process)
+                loaded = failure is None
+                if failure is not None:
+                    return [failure] * len(requests)
+                for request in requests:
+                    statuses.append(self._value(process, request))
+                    if self._should_stop(statuses):
+                        return statuses
+                return [Status.TAMPERED] * len(requests) if process.unread else statuses
+        except ProgramStopped as stopped:
+            self._note(stopped.text)
+            if self._may_rerun(stopped):
+                return statuses
+            status = Status(stopped.failure)
+            return [*statuses, status] if loaded else [status] * len(requests)
+        except wire.MalformedError as error:
+            self._note(str(error))
+            return [Status.TAMPERED] * len(requests)
+
+    def _process(self, zygote: Zygote) -> ProgramProcess:
+        return ProgramProcess(
+            zygote, "calls", self._program, setup=self._setup, limits=self._limits, entry_point=self._entry_point
+        )
+
+    def _load_failure(self, process: ProgramProcess) -> Status | None:
+        """Why the program could not be loaded; None if it was."""
+        return self._failure(read_message(process.receive(self._seconds())))
+
+    def _value(self, process: ProgramProcess, request: ValueRequest) -> Status:
+        message = read_message(process.receive(self._seconds()))
+        failure = self._failure(message)
+        if failure is not None:
+            return failure
+        is_right = same_value(wire.from_form(message["value"]), request.expected, request.cmp)
+        return Status.PASS if is_right else Status.WRONG_ANSWER
+
+    def _failure(self, message: dict[str, Any]) -> Status | None:
+        """The failure that a program reports; None if its message holds a value."""
+        reported = reported_failure(message)
+        if reported is None:
+            return None
+        failure, text = reported
+        self._note(text)
+        return Status(failure)
+
+    def _run_main(self, test: StdinTest) -> Status:
+        stdin = test.stdin.encode("utf-8", "surrogateescape")
+        with (
+            self._programs.zygote() as zygote,
+            ProgramProcess(
+                zygote, "main", self._program, setup=self._setup, limits=self._limits, stdin=stdin
+            ) as process,
+        ):
+            process.wait_for_end(self._seconds())
+            ending = process.end()
+            if process.unread:  # a program that leaves by os._exit sends no message and has only its exit code
+                failure = self._failure(read_message(process.receive(0.0)))
+                if failure is not None:
+                    return failure
+            if ending.code != 0:
+                self._note(f"exit code {ending.code}")
+                return Status.RUNTIME_ERROR
+            printed = bytes(process.printed).decode("utf-8", "replace")
+        return Status.PASS if same_text(printed, test.expected, test.cmp) else Status.WRONG_ANSWER
+
+    def _run_code(self, test: AssertTest) -> Status:
+        """Run the test's code in a second process and relay its calls to the program's process."""
+        until = time.monotonic() + self._seconds()
+        setup = "\n".join(part for part in (self._setup, test.setup) if part)
+        with self._programs.zygote() as zygote, self._process(zygote) as program:
+            failure = self._load_failure(program)
+            if failure is not None:
+                return failure
+            with (
+                self._test_code.zygote() as other,
+                ProgramProcess(
+                    other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
+                ) as caller,
+            ):
+                while "call" in (message := read_message(caller.receive(until - time.monotonic()))):
+                    program.send(message["call"])
+                    reply = program.receive(until - time.monotonic())
+                    self._failure(read_message(reply))  # the program must not report an assertion in the test's name
+                    caller.send_raw(reply)
+        if message.get("error") == "assertion":
+            self._note(str(message["text"]))
+            return Status.WRONG_ANSWER
+        return self._failure(message) or Status.PASS
+
+    def _with_rerun(self, run: Callable[[TestT], Status], test: TestT) -> Status:
+        while self._seconds() > 0:
+            try:
+                return run(test)
+            except ProgramStopped as stopped:
+                self._note(stopped.text)
+                if not self._may_rerun(stopped):
+                    return Status(stopped.failure)
+            except wire.MalformedError as error:
+                self._note(str(error))
+                return Status.TAMPERED
+        return Status.TIMEOUT
+
+    def _may_rerun(self, stopped: ProgramStopped) -> bool:
+        """Whether a time-out does not count: once a program, if its process received little processor time."""
+        rerun = stopped.starved and self._reruns > 0
+        self._reruns -= rerun
+        return rerun
+
+    def _note(self, text: str) -> None:
+        self.detail = self.detail or text

@@ -1,0 +1,156 @@
+"""Runs programs against their tests in the sandbox, and keeps results by content."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from engine.errors import InputError
+from engine.records import Outcome
+from engine.sandbox.inside.wire import NotPlainError, encode
+from engine.sandbox.levels import Level
+from engine.sandbox.pool import ZygotePool
+from engine.sandbox.program_process import Limits
+from engine.sandbox.zygote_process import SandboxError, strongest_level
+from engine.tasks.code.judging import Judge
+from engine.tasks.code.program_tests import ProgramTest, Report, Status
+
+VERSION = 1
+"""Part of the key of every kept result. Change it when the meaning of a status changes."""
+
+
+class ProgramTester:
+    """Runs programs against tests. Works from any thread.
+
+    Args:
+        size: programs that run side by side; None is one per core.
+        level: the level of isolation; None is the strongest that works on this machine.
+        kept_results: results kept in memory, by content.
+        fail: called before each program; if it returns a text, the sandbox fails with it. For tests.
+
+    Raises:
+        ConfigurationError: no level of isolation works on this machine.
+    """
+
+    def __init__(
+        self,
+        size: int | None = None,
+        level: Level | None = None,
+        *,
+        kept_results: int = 10_000,
+        fail: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.level: Level = level or strongest_level()
+        self.size = size or os.cpu_count() or 1
+        self.owner = os.getpid()
+        self._programs = ZygotePool(self.size, self.level)
+        self._test_code = ZygotePool(self.size, self.level)
+        self._results: OrderedDict[str, Report] = OrderedDict()
+        self._kept_results = kept_results
+        self._guard = threading.Lock()
+        self.fail = fail
+        atexit.register(self.close)
+
+    def run(
+        self,
+        program: str,
+        tests: Sequence[ProgramTest],
+        *,
+        setup: str = "",
+        entry_point: str | None = None,
+        limits: Limits | None = None,
+        stop_early: bool = False,
+    ) -> Report:
+        """Run a program against its tests.
+
+        Args:
+            program: Python source; untrusted.
+            tests: at least one.
+            setup: source that runs before the program, or after it if it uses names of the program.
+            entry_point: a name that the program must define (not for tests on standard input).
+            limits: of time, memory and output.
+            stop_early: stop at the first test that does not pass; the rest are ``not_run``.
+
+        Raises:
+            InputError: there are no tests, or their arguments are not plain values. Never for what a program does.
+        """
+        if not tests:
+            raise InputError(
+                "There is no test to run a program against",
+                why="Without tests every program would pass.",
+                fix="Leave problems without tests out when the dataset is loaded.",
+            )
+        limits = limits or Limits()
+        key = self._key([program, _contents(tests), setup, entry_point, tuple(vars(limits).values()), stop_early])
+        with self._guard:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        judge = Judge(
+            self._programs,
+            self._test_code,
+            program,
+            setup=setup,
+            entry_point=entry_point,
+            limits=limits,
+            stop_early=stop_early,
+        )
+        try:
+            if text := self.fail():
+                raise SandboxError(text)
+            statuses = judge.statuses(tests)
+        except SandboxError as error:
+            return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), 0, len(tests), str(error))
+        report = _report(statuses, judge.detail)
+        if report.outcome is Outcome.OK:
+            self._keep(key, report)
+        return report
+
+    def pids(self) -> list[int]:
+        """The process ids of the zygotes that are running."""
+        return self._programs.pids() + self._test_code.pids()
+
+    def close(self) -> None:
+        """Kill all processes. The tester may be used again afterwards."""
+        if os.getpid() == self.owner:  # a forked child must not kill its parent's processes
+            self._programs.close()
+            self._test_code.close()
+
+    def _key(self, content: list[object]) -> str:
+        try:
+            return hashlib.sha256(encode([VERSION, self.level, *content])).hexdigest()
+        except NotPlainError as error:
+            raise InputError("A test has arguments or an answer that are not plain values", why=str(error)) from None
+
+    def _keep(self, key: str, report: Report) -> None:
+        with self._guard:
+            self._results[key] = report
+            while len(self._results) > self._kept_results:
+                self._results.popitem(last=False)
+
+
+def _contents(tests: Sequence[ProgramTest]) -> list[object]:
+    return [[type(test).__name__, *vars(test).values()] for test in tests]
+
+
+def _report(statuses: tuple[Status, ...], detail: str) -> Report:
+    passed = sum(status is Status.PASS for status in statuses)
+    outcome = Outcome.VERIFIER_TIMEOUT if Status.TIMEOUT in statuses else Outcome.OK
+    return Report(outcome, statuses, passed, len(statuses), "" if passed == len(statuses) else detail)
+
+
+_shared: ProgramTester | None = None
+_guard = threading.Lock()
+
+
+def shared_tester() -> ProgramTester:
+    """The tester of this process; created at the first call, and again in a forked child."""
+    global _shared
+    with _guard:
+        if _shared is None or _shared.owner != os.getpid():
+            _shared = ProgramTester()
+        return _shared

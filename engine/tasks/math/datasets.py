@@ -1,0 +1,60 @@
+"""The datasets of the task: AIME 2024 and 2025, and the generated word problems ``quickstart``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.errors import InputError
+from engine.records import Problem
+from engine.task import Dataset, HubDataset
+from engine.tasks.math.quickstart import problems
+from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
+
+QUICKSTART_PROBLEMS = 240
+"""The number of quickstart problems if none is given."""
+
+# Both copies on the hub hold the thirty problems of both papers of the year. A fixed revision keeps the numbers of the
+# problems if the copy is edited.
+AIME: Mapping[str, HubDataset] = {
+    "aime2024": HubDataset(
+        "HuggingFaceH4/aime_2024",
+        ("HuggingFaceH4/aime_2024",),
+        {"split": "train", "revision": "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"},
+        has_own_ids=False,
+    ),
+    "aime2025": HubDataset(
+        "math-ai/aime25",
+        ("math-ai/aime25",),
+        {"split": "test", "revision": "563bb8404243c5f09de6ec262f2db674fe5bce9b"},
+        has_own_ids=False,
+    ),
+}
+
+_DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")
+
+
+def aime_dataset(name: str, problem_from_row: Callable[[Mapping[str, Any], str], Problem]) -> Dataset:
+    """The problems of a year, from a file or the hub. Answers are integers from 0 to 999."""
+
+    def read(row: Mapping[str, Any], where: str) -> Problem:
+        problem = problem_from_row(row, where)
+        answer = _aime_answer(problem.answer, f"{where}: field '{field_of(row, ANSWER_FIELDS, where)}'")
+        return problem.model_copy(update={"answer": answer})
+
+    return Dataset(files=(f"{name}.jsonl",), hub=AIME[name], read_row=read)
+
+
+def quickstart_dataset(name: str) -> Dataset:
+    """Generated problems: ``quickstart`` is the training split, ``quickstart:test`` another one."""
+    _, split, _ = split_dataset_name(name)
+    return Dataset(generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS))
+
+
+def _aime_answer(answer: str, where: str) -> str:
+    r"""``033``, ``33``, ``33.0`` and ``33^\circ`` are 33: published copies keep zeros and degree signs."""
+    digits = _DEGREES.sub("", answer.strip("$ ")).removesuffix(".0")
+    if not re.fullmatch(r"[0-9]{1,3}", digits):
+        raise InputError(f"{where}: an AIME answer is an integer from 0 to 999, not {quoted(answer)}")
+    return str(int(digits))

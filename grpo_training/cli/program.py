@@ -1,0 +1,38 @@
+"""The console script ``scaffold-grpo COMMAND ...``, the same as ``python -m grpo_training.COMMAND ...``."""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+import runpy
+import sys
+from typing import NoReturn
+
+import grpo_training
+
+
+def commands() -> list[str]:
+    """The names of all commands: the modules at the top of ``grpo_training``."""
+    return sorted(module.name for module in pkgutil.iter_modules(grpo_training.__path__) if not module.ispkg)
+
+
+def main() -> NoReturn:
+    """Run the command that the first argument names, with the remaining arguments."""
+    given = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if given in ("-h", "--help"):
+        print("usage: scaffold-grpo COMMAND [options]\n\ncommands:")
+        print("".join(f"  {command}\n" for command in commands()))
+        print("scaffold-grpo COMMAND --help shows the options of a command.")
+        sys.exit(0)
+    if given == "--version":
+        print(grpo_training.__version__)
+        sys.exit(0)
+    name = given.replace("-", "_")
+    if name not in commands():
+        near = difflib.get_close_matches(name, commands(), 1)
+        fix = f"Did you mean '{near[0]}'?" if near else "See scaffold-grpo --help."
+        print(f"✗ Unknown command '{given}'.\n  {fix}", file=sys.stderr)
+        sys.exit(1)
+    del sys.argv[1]
+    runpy.run_module(f"grpo_training.{name}", run_name="__main__", alter_sys=True)
+    sys.exit(0)

@@ -1,0 +1,85 @@
+"""Folders that are written atomically: a crash leaves the old folder or the new one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError
+
+from engine.errors import ScaffoldError
+from engine.storage.append_log import sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_UNFINISHED, _REPLACED = ".unfinished", ".replaced"
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Fill a temporary folder beside ``folder`` and rename it once all its files are on disk.
+
+    A crash leaves the old folder, or the new one, or for an instant neither under this name
+    (:func:`repair_folders` then restores the old one).
+
+    Args:
+        folder: the destination; an existing folder is replaced.
+        write: fills the folder that it is given.
+
+    Raises:
+        ScaffoldError: it cannot be written; no partial folder is left.
+    """
+    unfinished = folder.with_name(folder.name + _UNFINISHED)
+    replaced = folder.with_name(folder.name + _REPLACED)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        write(unfinished)
+        _sync_folder(unfinished)
+    except BaseException as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if isinstance(error, OSError | RuntimeError | SafetensorError) and not isinstance(error, ScaffoldError):
+            raise ScaffoldError(
+                f"Cannot write {folder}",
+                why=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                fix="Free disk space and run the same command again. No partial folder was left.",
+            ) from error
+        raise
+    if folder.exists():
+        shutil.rmtree(replaced, ignore_errors=True)
+        folder.rename(replaced)
+    unfinished.rename(folder)
+    sync_directory(folder.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def repair_folders(run_dir: Path) -> None:
+    """After a crash: remove unfinished folders, and restore a folder that was about to be replaced."""
+    for unfinished in run_dir.glob(f"*{_UNFINISHED}"):
+        shutil.rmtree(unfinished, ignore_errors=True)
+    for replaced in run_dir.glob(f"*{_REPLACED}"):
+        folder = replaced.with_name(replaced.name.removesuffix(_REPLACED))
+        if folder.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            replaced.rename(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder. A crash leaves it whole, or under a name that :func:`repair_folders` removes."""
+    doomed = folder.with_name(folder.name + _UNFINISHED)
+    folder.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+    sync_directory(folder)

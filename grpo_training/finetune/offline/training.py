@@ -1,0 +1,263 @@
+"""The state of an offline training: model, reference, optimizer, plan; how it is prepared, saved and exported."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate import Accelerator
+
+from engine.errors import ConfigurationError, InputError
+from engine.storage.append_log import replace_file
+from grpo_training.finetune.data.batches import collate
+from grpo_training.finetune.data.samples import fingerprint
+from grpo_training.finetune.export import export_model
+from grpo_training.finetune.model_loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
+from grpo_training.finetune.objective.logprobs import check_logits, completion_logps, completion_logps_and_entropy
+from grpo_training.finetune.objective.reference_policy import ReferencePolicy
+from grpo_training.finetune.objective.schedules import AdaptiveKL
+from grpo_training.finetune.offline.checkpoints import (
+    State,
+    best_checkpoints,
+    check_same_run,
+    checkpoint_to_export,
+    checkpoints,
+    load_checkpoint,
+    remove_old_checkpoints,
+    save_checkpoint,
+)
+from grpo_training.finetune.offline.plan import plan_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.data.batches import Batch
+    from grpo_training.finetune.data.samples import Sample
+    from grpo_training.finetune.offline.checkpoints import Checkpoint, Validation
+    from grpo_training.finetune.offline.plan import PlannedStep
+
+    Group = Sequence[Sample]
+
+BEST = "best.json"
+
+
+@dataclass
+class Training:
+    """A training in this process.
+
+    Args:
+        config: the training configuration.
+        groups, validation, teacher: groups to train on, held-out groups, teacher traces.
+        run_dir: gets checkpoints and the trained model.
+        accelerator: device, precision and processes.
+        model, tokenizer: the model that learns.
+        plan: all optimizer steps.
+        reference: the policy at the start of the training.
+        optimizer: of the current phase.
+        kl: the controller of an adaptive beta.
+        num_tokens: tokens that passed through the model so far, over all processes.
+    """
+
+    config: GRPOTrainingConfig
+    groups: Sequence[Group]
+    validation: Sequence[Group]
+    teacher: Sequence[Sample]
+    run_dir: Path
+    accelerator: Accelerator
+    model: Any
+    tokenizer: Any
+    plan: list[PlannedStep]
+    reference: ReferencePolicy
+    optimizer: torch.optim.Optimizer
+    kl: AdaptiveKL
+    num_tokens: int = 0
+
+    @property
+    def beta(self) -> float:
+        """The current weight of the KL."""
+        return self.kl.beta if self.config.adaptive_kl else self.config.beta
+
+    def collate(self, rows: Sequence[Sample]) -> Batch:
+        """Rows as tensors on the device of this process."""
+        batch = collate(
+            rows,
+            self.tokenizer.pad_token_id,
+            advantage_clip=self.config.advantage_clip,
+            mask_truncated=self.config.mask_truncated_completions,
+        )
+        return batch.to(self.accelerator.device)
+
+    def logps(self, model: Any, batch: Batch, temperature: float | None = None) -> Tensor:
+        """Log-probs (B, C) of the completions under ``model``, by default at the sampling temperature."""
+        with self.accelerator.autocast():
+            return completion_logps(
+                model,
+                batch.input_ids_BT,
+                batch.attention_mask_BT,
+                batch.completion_start_B,
+                batch.mask_BC,
+                temperature=self.config.temperature if temperature is None else temperature,
+                chunk_size=self.config.logprob_chunk_size,
+            )
+
+    def logps_and_entropy(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Log-probs of the model that learns and the entropy (nats, no gradient) at each token, in one pass."""
+        with self.accelerator.autocast():
+            return completion_logps_and_entropy(
+                self.model,
+                batch.input_ids_BT,
+                batch.attention_mask_BT,
+                batch.completion_start_B,
+                batch.mask_BC,
+                temperature=self.config.temperature,
+                chunk_size=self.config.logprob_chunk_size,
+            )
+
+
+def prepare(
+    config: GRPOTrainingConfig,
+    groups: Sequence[Group],
+    validation: Sequence[Group],
+    teacher: Sequence[Sample],
+    run_dir: Path,
+) -> Training:
+    """Load and check everything that the training needs. Nothing is written.
+
+    Raises:
+        InputError, ConfigurationError: as :func:`grpo_training.finetune.offline.loop.train_offline`.
+    """
+    if not groups:
+        raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
+    model, tokenizer = load_model(config)
+    # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
+    accelerator = Accelerator(
+        mixed_precision="bf16" if uses_bf16(config) else "no", cpu=not torch.accelerator.is_available()
+    )
+    model = model.to(accelerator.device)
+    check_logits(model.eval())
+    uses_reference = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None or bool(validation)
+    uses_reference |= config.missing_logprobs == "start"
+    frozen = None
+    if uses_reference and not has_adapter(model):
+        frozen = copy.deepcopy(model).requires_grad_(False)
+    return Training(
+        config=config,
+        groups=groups,
+        validation=validation,
+        teacher=teacher,
+        run_dir=run_dir,
+        accelerator=accelerator,
+        model=model.train(),
+        tokenizer=tokenizer,
+        plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
+        reference=ReferencePolicy(model, frozen, [row for group in (*groups, *validation) for row in group]),
+        optimizer=new_optimizer(config, model),
+        kl=AdaptiveKL.of(config),
+    )
+
+
+def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
+    """AdamW over the trained weights; the learning rate is set at each step.
+
+    Raises:
+        ConfigurationError: ``adamw_8bit`` without bitsandbytes.
+    """
+    weights = list(trained_weights(model).values())
+    if config.optim == "adamw_8bit":
+        try:
+            bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
+        except ImportError as error:
+            raise ConfigurationError(
+                "optim adamw_8bit needs bitsandbytes",
+                why=str(error),
+                fix="Install bitsandbytes (it needs a GPU), or use adamw_torch.",
+            ) from error
+        optimizer: torch.optim.Optimizer = bitsandbytes.AdamW8bit(weights, weight_decay=config.weight_decay)
+        return optimizer
+    fused = True if config.optim == "adamw_torch_fused" else None
+    return torch.optim.AdamW(weights, weight_decay=config.weight_decay, fused=fused)
+
+
+def restore(training: Training) -> int:
+    """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
+
+    Raises:
+        InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
+    """
+    found = [] if training.config.fresh else checkpoints(training.run_dir)
+    if not found:
+        return 0
+    last = found[-1]
+    check_same_run(last, _settings(training), _data(training))
+    tensors = load_checkpoint(last, training.model)
+    done = last.state.step
+    if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
+        training.optimizer.load_state_dict(tensors["optimizer"])
+    training.kl.load_state_dict(tensors["kl"])
+    training.reference.known = tensors["reference"]
+    training.num_tokens = last.state.num_tokens
+    return done
+
+
+def save(training: Training, number: int, held_out: Validation | None) -> None:
+    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``."""
+    step, limit = training.plan[number - 1], training.config.kl_target_high
+    state = State(
+        step=number,
+        stage=step.stage,
+        epoch=step.epoch,
+        num_tokens=training.num_tokens,
+        settings=_settings(training),
+        data=_data(training),
+        validation=held_out,
+    )
+    tensors = {
+        "optimizer": training.optimizer.state_dict(),
+        "kl": training.kl.state_dict(),
+        "reference": training.reference.known,
+    }
+    save_checkpoint(training.run_dir, training.model, state, tensors)
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, limit)
+    best = best_checkpoints(checkpoints(training.run_dir), limit)
+    if best:
+        replace_file(training.run_dir / BEST, json.dumps(_as_json(best), indent=2).encode() + b"\n")
+
+
+def export(training: Training) -> dict[str, Any]:
+    """Write the trained model. Returns the best checkpoint by each measure and the name of the exported one."""
+    found = checkpoints(training.run_dir)
+    chosen = checkpoint_to_export(found, training.config.kl_target_high)
+    if chosen is not found[-1]:
+        load_weights(training.model, chosen.folder)
+    export_model(training.model, training.tokenizer, training.run_dir)
+    return _as_json(best_checkpoints(found, training.config.kl_target_high)) | {"exported": chosen.folder.name}
+
+
+def _as_json(best: dict[str, Checkpoint]) -> dict[str, Any]:
+    return {
+        measure: {
+            "checkpoint": checkpoint.folder.name,
+            "step": checkpoint.state.step,
+            "reward": checkpoint.state.validation.reward,
+            "kl": checkpoint.state.validation.kl,
+        }
+        for measure, checkpoint in best.items()
+        if checkpoint.state.validation is not None
+    }
+
+
+def _settings(training: Training) -> dict[str, Any]:
+    """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
+    return training.config.fingerprint() | {"processes": training.accelerator.num_processes}
+
+
+def _data(training: Training) -> str:
+    return fingerprint([*training.groups, *training.validation, training.teacher])

@@ -1,0 +1,48 @@
+"""Estimates the reward of the policy from stored, held-out responses. Nothing is sampled."""
+# ruff: noqa: N806 - names end in their shape
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import torch
+
+from grpo_training.finetune.data.rows import cut
+from grpo_training.finetune.objective.losses import kl_per_token
+from grpo_training.finetune.offline.checkpoints import Validation
+
+if TYPE_CHECKING:
+    from grpo_training.finetune.data.samples import Sample
+    from grpo_training.finetune.offline.training import Training
+
+
+def validate(training: Training) -> Validation:
+    """Estimate the reward of a fresh response on the held-out groups, and the KL to the starting policy.
+
+    The responses of a group are weighted by how much likelier the policy makes them than the policy at the start of
+    the training: ``w = softmax(logp - start_logp)`` over whole responses. ``sum w r`` estimates the reward of a fresh
+    response (self-normalised importance sampling), provided that the responses were sampled from the starting
+    policy. Before any training it is the mean reward. With long responses a few of them have nearly all the weight:
+    ``effective_samples``, the mean of ``1 / sum w^2``, is the number of responses that the estimate rests on.
+    """
+    rows = [row for group in training.validation for row in group]
+    log_ratios: dict[Sample, float] = {}
+    divergence = tokens = 0.0
+    training.model.eval()
+    with torch.no_grad():
+        for part in cut(rows, training.config.per_device_train_batch_size):
+            batch = training.collate(part)
+            logps_BC = training.logps(training.model, batch)
+            start_BC = training.reference.logps(part, batch, training.logps)
+            moved_B = ((logps_BC - start_BC) * batch.mask_BC).sum(1)
+            log_ratios |= dict(zip(part, moved_B.tolist(), strict=True))
+            divergence += float((kl_per_token(logps_BC, start_BC) * batch.mask_BC).sum())
+            tokens += float(batch.mask_BC.sum())
+    training.model.train()
+    rewards, effective = [], []
+    for group in training.validation:
+        weights = torch.tensor([log_ratios[row] for row in group], dtype=torch.float64).softmax(0)
+        rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
+        effective.append(float(1 / weights.square().sum()))
+    return Validation(tuple(rewards), divergence / max(tokens, 1.0), statistics.fmean(effective))

@@ -1,0 +1,81 @@
+"""Endpoints of a run: the client with its journal, rate limits and budget, and servers for local models."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.api_manager import LEARNERS, ApiManager
+from engine.llm.budget import Budget
+from engine.llm.client import LLMClient
+from engine.llm.journal import ResponseJournal
+from engine.llm.rate_limits import RateLedger
+from engine.llm.retry import RetryPolicy
+from grpo_training.serving.local_server import user_folder
+from grpo_training.serving.shared_server import shared_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from engine.llm.concurrency import ConcurrencyRule
+    from grpo_training.learning.settings import LearnerSettings
+    from grpo_training.runs.settings import ClientSettings
+
+
+@contextmanager
+def open_endpoints(settings: LearnerSettings) -> Iterator[ApiManager]:
+    """Yield the endpoints of a run. Local models are served until the block ends.
+
+    Raises:
+        ScaffoldError: the API config is wrong, or a local model cannot be served.
+    """
+    with ExitStack() as stack:
+
+        def serve(model: Path) -> dict[str, Any]:
+            return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+
+        if settings.endpoint == "local":
+            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.model)))
+            return
+        manager = ApiManager.load(settings.api_config)
+        local = manager.local_models()
+        served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
+        yield manager.with_entries({role: served[model] for role, model in local.items()})
+
+
+@asynccontextmanager
+async def open_client(
+    settings: ClientSettings, manager: ApiManager, concurrency: ConcurrencyRule | None = None
+) -> AsyncIterator[LLMClient]:
+    """Yield a client with the journal of the cache folder, the shared rate ledger and the settings' budget.
+
+    Args:
+        settings: cache folder, retries and budget.
+        manager: the endpoints.
+        concurrency: how many requests may be in flight; None: the client's default rule.
+    """
+    settings.cache_dir.mkdir(parents=True, exist_ok=True)
+    with (
+        closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
+        closing(RateLedger(ledger_path(settings.api_config))) as ledger,
+    ):
+        async with LLMClient(
+            manager,
+            journal=journal,
+            ledger=ledger,
+            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
+            budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
+            concurrency=concurrency,
+        ) as client:
+            yield client
+
+
+def ledger_path(api_config: Path) -> Path:
+    """The rate ledger of an API config: beside it, or in the user's shared folder if that place is read-only."""
+    if os.access(api_config.parent, os.W_OK):
+        return api_config.with_suffix(".ledger.sqlite")
+    name = hashlib.sha256(str(api_config.resolve()).encode()).hexdigest()[:16]
+    return user_folder() / f"{name}.ledger.sqlite"

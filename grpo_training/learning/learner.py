@@ -1,0 +1,105 @@
+"""One run of a learner: a generator or the critic."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from engine.experience.library import ExperienceLibrary, library_prefix
+from grpo_training.cli.progress import Progress
+from grpo_training.learning.extractor import ExperienceExtractor
+from grpo_training.learning.loop import LearningLoop
+from grpo_training.learning.session import fingerprint_facts, open_session
+from grpo_training.learning.settings import LearnerSettings
+from grpo_training.runs.files import RunFiles
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from engine.api_manager import ApiManager
+    from engine.storage.rollout_store import BrokenLine, RolloutStore
+    from grpo_training.learning.extractor import Step
+    from grpo_training.learning.loop import GroupProducer
+    from grpo_training.learning.session import Session
+
+RecordT = TypeVar("RecordT")
+SettingsT = TypeVar("SettingsT", bound=LearnerSettings)
+
+
+class Learner(ABC, Generic[RecordT]):
+    """The part of a run that differs between a generator and the critic.
+
+    Attributes:
+        kind: for which of the two the analyst writes experiences.
+        prompt_hash: of the prompts that the learner is asked with.
+        total: number of steps; None if it is not known yet.
+    """
+
+    kind: Literal["generator", "critic"]
+    prompt_hash: str
+    total: int | None = None
+
+    @abstractmethod
+    def read_stored(self) -> list[BrokenLine]:
+        """Read the results of earlier starts; the lines that cannot be read."""
+
+    @abstractmethod
+    def steps(self, progress: Progress) -> Iterable[Step] | AsyncIterator[Step]:
+        """The steps in order."""
+
+    @abstractmethod
+    def producer(self, session: Session, progress: Progress) -> GroupProducer[RecordT]:
+        """What makes the groups of this run."""
+
+    def notes(self) -> list[str]:
+        """What to report after the last step, such as problems that were left out."""
+        return []
+
+    @abstractmethod
+    def summary_rows(self, loop: LearningLoop[RecordT]) -> list[tuple[str, str]]:
+        """Rows of the final table."""
+
+
+async def run_learner(
+    role: str,
+    store: RolloutStore,
+    settings: SettingsT,
+    manager: ApiManager,
+    make_learner: Callable[[SettingsT], Learner[RecordT]],
+) -> int:
+    """Run a learner until all its steps are done; the exit code.
+
+    Args:
+        role: API role; the manifest and the library are named after it.
+        store: where the learner's records are kept.
+        settings: as given; ``--resume`` replaces them by the stored ones.
+        manager: the endpoints.
+        make_learner: called with the settings that hold. Raises ``InputError`` for unusable input.
+
+    Raises:
+        ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
+    """
+    manager.endpoint(role)
+    files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
+    settings = files.resumed(settings)
+    learner = make_learner(settings)  # refuses bad input before --fresh sets anything aside
+    with files.open(settings, fingerprint_facts(manager, role, learner.prompt_hash)) as manifest:
+        broken = learner.read_stored()
+        library = ExperienceLibrary(
+            settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity
+        )
+        async with open_session(settings, manager, role, learner.kind) as session:
+            progress = Progress(role, learner.total, lambda: session.client.counters)
+            extractor = ExperienceExtractor(manifest.run, session.analyst, library)
+            loop = LearningLoop(settings.window, extractor, learner.producer(session, progress), progress)
+            try:
+                with progress:
+                    for line in broken:
+                        progress.note(f"skipped {line}")
+                    await loop.run(learner.steps(progress))
+                    for text in learner.notes():
+                        progress.note(text)
+            finally:
+                progress.summary([*loop.summary_rows(), *learner.summary_rows(loop)])
+        manifest.finish()
+    return 0

@@ -1,0 +1,99 @@
+"""Records from scores: rollouts as the cache stores them, and attempts as the analyst sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agents.analyst import Attempt
+from engine.errors import ConfigurationError, InputError
+from engine.records import Rollout
+from engine.task import task_named
+
+if TYPE_CHECKING:
+    from agents.chat import Answer
+    from engine.records import Candidate, Fusion, Problem, Rewards
+    from engine.reward_evaluator import Scored
+    from engine.task import Task
+
+_ATTEMPT_CHARS = 6000
+"""The analyst sees at most this many characters of an attempt."""
+
+
+def rollout_from(
+    task: Task, rollout_id: int, answer: Answer[Candidate], score: Scored, experience_ids: list[str]
+) -> Rollout:
+    """The record of one scored answer."""
+    candidate, rewards = score.candidate, score.rewards
+    return Rollout(
+        rollout_id=rollout_id,
+        scaffold=task.to_record(candidate),
+        answer=score.answer,
+        is_correct=score.is_correct,
+        r_ans=rewards.r_ans,
+        r_logic=rewards.r_logic,
+        r_graph=rewards.r_graph,
+        r_total=total_of(rewards),
+        components=rewards.components,
+        outcome=score.outcome,
+        fault=score.fault,
+        completion=answer.reply.completion,
+        answer_source=score.answer_source,
+        stated_answer=candidate.stated_answer,
+        repairs=[
+            *candidate.repairs,
+            *(["re_asked"] if answer.re_asked else []),
+            *(["first_kept"] if answer.first_kept else []),
+        ],
+        reward_detail=score.detail,
+        experience_ids=experience_ids,
+    )
+
+
+def total_of(rewards: Rewards | Rollout) -> float:
+    """``r_total`` of a scored candidate.
+
+    Raises:
+        ConfigurationError: every component that the task measures has weight 0.
+    """
+    if rewards.r_total is None:
+        raise ConfigurationError(
+            "No reward: every component that this task measures has weight 0",
+            fix="Set --weight-ans above 0.",
+        )
+    return rewards.r_total
+
+
+def attempt_from_rollout(task: Task, rollout: Rollout) -> Attempt:
+    """A rollout as the analyst sees it. Uses only the record, so that a resumed run asks the same."""
+    return _attempt(task, rollout, rollout.scaffold, rollout.answer, rollout.r_total)
+
+
+def attempt_from_fusion(fusion: Fusion) -> Attempt:
+    """A fusion as the analyst sees it."""
+    return _attempt(task_named(fusion.task), fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
+
+
+def _attempt(task: Task, record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
+    text = scaffold if isinstance(scaffold, str) else None
+    if text is None and record.completion is not None:
+        text = record.completion.text
+    remarks = [] if record.fault is None else [record.fault.kind]
+    remarks += task.record_remarks(answer, record.answer_source, record.stated_answer)
+    remarks += record.reward_detail.get("remarks", [])
+    return Attempt(
+        text=(text or "(no text)")[:_ATTEMPT_CHARS],
+        answer=answer,
+        is_correct=bool(record.is_correct),
+        r_total=r_total or 0.0,
+        remarks="; ".join(remarks),
+    )
+
+
+def check_same_problem(problem: Problem, text: str, ground_truth: str, place: str) -> None:
+    """Raise ``InputError`` if stored results have the problem's id and belong to another problem."""
+    if (problem.text, problem.answer) != (text, ground_truth):
+        raise InputError(
+            f"{place} contains another problem with the id {problem.id}",
+            why="The dataset has changed, or the cache belongs to another one.",
+            fix="Pass --fresh to set those results aside, or another --cache-dir.",
+        )

@@ -1,0 +1,110 @@
+"""The files of a run: results, their manifest and the lock of their one writer."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from engine.errors import InputError
+from grpo_training.runs.manifest import RunManifest, load_manifest, open_or_resume_manifest
+from grpo_training.runs.settings import ResumableSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+SettingsT = TypeVar("SettingsT", bound=ResumableSettings)
+
+
+class Lock(Protocol):
+    """What makes this process the only writer, such as ``RolloutStore`` or ``AppendLog``."""
+
+    def hold(self) -> contextlib.AbstractContextManager[Any]:
+        """Hold the lock for the length of the block; ``LockHeldError`` if another process holds it."""
+
+
+class RunFiles:
+    """The result files of one run. See the package's docstring for how a command uses them.
+
+    Args:
+        manifest: the manifest's path.
+        results: the files that the manifest describes. ``--fresh`` renames them together with it.
+        lock: held while the run is open.
+    """
+
+    def __init__(self, manifest: Path, results: Sequence[Path], *, lock: Lock) -> None:
+        self.manifest = manifest
+        self.results = results
+        self._lock = lock
+
+    def resumed(self, settings: SettingsT) -> SettingsT:
+        """With ``--resume``, the settings with the stored values; else the settings as they are.
+
+        A setting that the manifest does not name, because it was written by an earlier version, has its default.
+
+        Raises:
+            InputError: the manifest is damaged, or holds settings that are not valid now.
+        """
+        manifest = load_manifest(self.manifest) if settings.resume else None
+        if manifest is None:
+            return settings
+        try:
+            return type(settings).model_validate(settings.model_dump() | _defaults(settings) | manifest.settings)
+        except ValidationError as error:
+            raise InputError(f"The stored settings are not valid: {self.manifest}", why=str(error)) from None
+
+    @contextlib.contextmanager
+    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
+        """Hold the lock and yield the manifest of the run.
+
+        Args:
+            settings: after :meth:`resumed`.
+            facts: what changes the results and is no setting, as JSON values: models, prompt hashes, data hashes.
+
+        Raises:
+            InputError: the results are of another configuration.
+            LockHeldError: another process writes them.
+        """
+        if settings.fresh:
+            with self._lock.hold():
+                self.set_aside()
+        with self._lock.hold():  # held anew: a lock may have its file open, which was renamed
+            yield open_or_resume_manifest(
+                self.manifest,
+                settings.fingerprint(),
+                facts,
+                _defaults(settings),
+                has_results=self.has_results(),
+                resume=settings.resume,
+            )
+
+    def has_results(self) -> bool:
+        """Whether any result file has content."""
+        return any(path.exists() and path.stat().st_size for path in self.results)
+
+    def set_aside(self) -> None:
+        """Rename the manifest and the results to the first ``.oldN`` that is free for all of them."""
+        paths = [self.manifest, *self.results]
+        number = 1
+        while any(_old(path, number).exists() for path in paths):
+            number += 1
+        for path in paths:
+            if path.exists():
+                path.rename(_old(path, number))
+
+
+def _old(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.old{number}")
+
+
+def _defaults(settings: ResumableSettings) -> dict[str, Any]:
+    """The defaults of the settings that change the results, as JSON values."""
+    fields = type(settings).model_fields
+    return {
+        name: to_jsonable_python(fields[name].get_default(call_default_factory=True))
+        for name in settings.fingerprint_fields()
+        if not fields[name].is_required()
+    }

@@ -1,0 +1,49 @@
+"""Settings that several commands share: the client's, and ``--resume`` and ``--fresh``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ClientSettings(Settings):
+    """Base of the settings of a command that asks endpoints and stores their replies."""
+
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
+    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
+    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
+    attempts: Positive = Field(8, description="maximum attempts per request; after that its problem stays open")
+    retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
+
+
+class ResumableSettings(Settings):
+    """Base of the settings of a command whose results can be resumed."""
+
+    resume: bool = Field(
+        False, description="continue with the settings that the results were made with, instead of the given ones"
+    )
+    fresh: bool = Field(False, description="rename the existing results and start over; paid replies are reused")
+
+    @model_validator(mode="after")
+    def _resume_or_fresh(self) -> Self:
+        if self.resume and self.fresh:
+            raise ValueError("--resume and --fresh exclude each other")
+        return self
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the results, in the order in which the manifest lists them."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The values of the fields that change the results, as JSON values."""
+        values = self.model_dump(mode="json")
+        return {name: values[name] for name in self.fingerprint_fields()}

@@ -1,0 +1,24 @@
+import pytest
+
+from engine.sandbox.levels import LEVELS
+from engine.sandbox.zygote_process import SandboxError, Zygote
+from engine.tasks.code.tester import ProgramTester
+
+
+def _why_unavailable(level):
+    try:
+        Zygote(level).close()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="session", params=LEVELS)
+def tester(request):
+    """A program tester on each level of isolation that works here. It keeps no results, so every program is run."""
+    reason = _why_unavailable(request.param)
+    if reason:
+        pytest.skip(reason)
+    tester = ProgramTester(2, request.param, kept_results=0)
+    yield tester
+    tester.close()

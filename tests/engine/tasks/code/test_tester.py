@@ -1,0 +1,334 @@
+# ruff: noqa: E501 - programs of one line
+"""Correct programs, the meaning of each status, failures of the sandbox itself, and the programs of MBPP."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InputError
+from engine.records import Outcome
+from engine.sandbox.program_process import Limits
+from engine.sandbox.zygote_process import strongest_level
+from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.tester import ProgramTester, shared_tester
+from tests.conftest import shared_file
+
+RIGHT = {
+    "prints": ("def f(x):\n    print('noise', x)\n    return x + 1", CallTest("f", (1,), expected=2)),
+    "keyword": ("def f(x, *, by): return x + by", CallTest("f", (1,), {"by": 4}, 5)),
+    "crlf_and_tabs": ("def f(x):\r\n\treturn x\r\n", CallTest("f", (1,), expected=1)),
+    "int_as_float": ("def f(): return 2.0", CallTest("f", expected=2)),
+    "nan": ("def f(): return [float('nan'), float('inf')]", CallTest("f", expected=[float("nan"), float("inf")], cmp="float")),
+    "big_integer": ("def f(): return 7 ** 20000", CallTest("f", expected=7**20000)),
+    "big_integer_printed": ("print(10 ** 20000)", StdinTest("", "1" + "0" * 20000)),
+    "big_argument": ("def f(x): return x % 1000", CallTest("f", (10**6000 + 7,), expected=7)),
+    "bytes_and_sets": ("def f(): return {b'\\x00', frozenset({1}), (1, 2)}", CallTest("f", expected={b"\0", frozenset({1}), (1, 2)})),
+    "complex": ("def f(): return 1j ** 2", CallTest("f", expected=-1)),
+    "surrogate": ("def f(): return '\\ud800'", CallTest("f", expected="\ud800")),
+    "counter": ("from collections import *\ndef f(): return Counter('aab')", CallTest("f", expected={"a": 2, "b": 1})),
+    "named_tuple": ("from collections import *\nP = namedtuple('P', 'x y')\ndef f(): return P(1, 2)", CallTest("f", expected=(1, 2))),
+    "tuple_for_list": ("def f(): return ((1, 2), 3)", CallTest("f", expected=[[1, 2], 3], cmp="sequence")),
+    "any_order": ("def f(): return [[2, 1], [3]]", CallTest("f", expected=[[3], [2, 1]], cmp="set")),
+    "method": ("class Solution:\n    def f(self, x): return x", CallTest("Solution.f", (3,), expected=3)),
+    "deep": ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and 1 + f(n - 1)", CallTest("f", (50_000,), expected=50_000)),
+    "classes": ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int'\ndef f(x): return P(x).x", CallTest("f", (3,), expected=3)),
+    "library": (
+        "import collections, math, heapq, re, itertools, functools, bisect, string, decimal, fractions, datetime, statistics\n"
+        "import hashlib, random, typing, operator, copy, json, array, cmath, calendar, queue, asyncio, zoneinfo\n"
+        "def f(): return heapq.nsmallest(1, [3, 1]) + re.findall('a+', 'caat')",
+        CallTest("f", expected=[1, "aa"]),
+    ),
+    "threads": (
+        "import threading, sys\nthreading.stack_size(64 << 20)\nsys.setrecursionlimit(10**6)\ndef main(): print(int(input()) + 1)\n"
+        "threading.Thread(target=main).start()",
+        StdinTest("1", "2"),
+    ),
+    "asyncio": ("import asyncio\nasync def g(): return 1\ndef f(): return asyncio.run(g())", CallTest("f", expected=1)),
+    "limits_of_its_own": ("import resource\nresource.setrlimit(resource.RLIMIT_STACK, (-1, -1))\ndef f(): return 1", CallTest("f", expected=1)),
+    "stdin": ("import sys\nprint(sum(map(int, sys.stdin.read().split())))", StdinTest("1 2\r\n3\n", "6\n")),
+    "stdin_bytes": ("import sys\nsys.stdout.buffer.write(sys.stdin.buffer.readline())", StdinTest("ab\ncd", "ab")),
+    "stdin_by_descriptor": ("print(open(0).read())", StdinTest("x\ny\n", "x\ny")),
+    "stdin_by_os": ("import os\nos.write(1, os.read(0, 100))", StdinTest("x", "x")),
+    "main_guard": ("if __name__ == '__main__':\n    print(1)", StdinTest("", "1")),
+    "exits": ("import sys\nprint(1)\nsys.exit(0)", StdinTest("", "1")),
+    "exits_by_builtin": ("print(1)\nexit()\n", StdinTest("", "1")),
+    "leaves_abruptly": ("import os\nprint(1, flush=True)\nos._exit(0)", StdinTest("", "1")),
+    "exit_function": ("import atexit\natexit.register(print, 1)", StdinTest("", "1")),
+    "own_file": ("open('x', 'w').write('1')\nprint(open('x').read())", StdinTest("", "1")),
+    "tokens": ("print(' 1   2 \\n\\n3')", StdinTest("", "1 2 3", cmp="tokens")),
+    "close": ("print(0.1 + 0.2, 'x')", StdinTest("", "0.3 x", cmp="float")),
+    "lines_in_any_order": ("print('b\\na ')", StdinTest("", "a\nb\n", cmp="set")),
+    "two_places": ("assert True\ndef f(x): return x", AssertTest("assert f(1) == 1")),
+    "assert_reversed": ("def f(x): return [x]", AssertTest("assert [1] == f(1)")),
+    "assert_none": ("def f(x): return None", AssertTest("assert f(1) is None")),
+    "assert_close": ("def f(x): return x / 3", AssertTest("assert math.isclose(f(1), 0.3333333, rel_tol=1e-5)", "import math")),
+    "assert_set": ("def f(x): return [2, 1]", AssertTest("assert set(f(1)) == {1, 2}")),
+    "assert_in_place": ("def f(x): x.sort()", AssertTest("x = [2, 1]\nf(x)\nassert x == [1, 2]")),
+    "assert_not": ("def f(x): return 0", AssertTest("assert not f(1)")),
+    "assert_by_another_name": ("def f(x): return x", AssertTest("assert candidate(1) == 1", "candidate = f")),
+    "assert_by_a_function_of_its_own": ("def f(x): return x / 3", AssertTest("assert near(f(1), 1 / 3) == True", "def near(a, b): return abs(a - b) < 1e-6")),
+    "assert_with_its_objects": ("class P:\n    x = 3\ndef f(p): return p.x", AssertTest("assert f(p) == 3", "p = P()")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_program_passes(tester, name):
+    if name == "own_file" and tester.level == "rlimits":
+        pytest.skip("nothing can be written on this level")
+    program, test = RIGHT[name]
+    report = tester.run(program, [test])
+    assert report.all_passed, report
+
+
+BRIEF = Limits(time_s=0.3, memory_mb=256, output_bytes=100_000, total_s=3)
+STATUSES = {
+    "def f(): return 2": Status.WRONG_ANSWER,
+    "def f(): return '1'": Status.WRONG_ANSWER,
+    "def f(): return 1 / 0": Status.RUNTIME_ERROR,
+    "def f(): return iter([])": Status.RUNTIME_ERROR,
+    "import sys\ndef f(): sys.exit(0)": Status.RUNTIME_ERROR,
+    "def f(:": Status.RUNTIME_ERROR,
+    "def g(): return 1": Status.NO_ENTRY_POINT,
+    "def f():\n    while True: pass": Status.TIMEOUT,
+    "while True: pass": Status.TIMEOUT,
+    "def f(): return bytearray(10 ** 10)": Status.MEMORY,
+    "def f(): print('x' * 10_000_000)": Status.OUTPUT_LIMIT,
+    "def f(): return 'x' * 200_000": Status.OUTPUT_LIMIT,
+    "import os\ndef f(): os.fork()": Status.FORBIDDEN,
+    "import socket\ndef f(): socket.socket()": Status.FORBIDDEN,
+    "import os\nos.write(3, b'\\0\\0\\0\\1x')\ndef f(): return 1": Status.TAMPERED,
+    "import os\ndef f():\n    os.write(3, b'\\0\\0\\0\\1x')\n    return 1": Status.TAMPERED,
+}
+
+
+@pytest.mark.parametrize("program", STATUSES)
+def test_the_status_says_what_happened(tester, program):
+    report = tester.run(program, [CallTest("f", expected=1)], limits=BRIEF)
+    assert report.statuses == (STATUSES[program],), report
+    timed_out = STATUSES[program] is Status.TIMEOUT
+    assert report.outcome is (Outcome.VERIFIER_TIMEOUT if timed_out else Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("print(2)", Status.WRONG_ANSWER),
+        ("", Status.WRONG_ANSWER),
+        ("print(1); raise ValueError", Status.RUNTIME_ERROR),
+        ("print(1); import sys; sys.exit(3)", Status.RUNTIME_ERROR),
+        ("print(1, flush=True); import os; os.closerange(0, 9)\nwhile True: pass", Status.RUNTIME_ERROR),
+        ("print(1, flush=True)\nwhile True: pass", Status.TIMEOUT),
+        ("while True: print('x' * 1000)", Status.OUTPUT_LIMIT),
+        ("print(1); import os; os.execv('/bin/true', ['true'])", Status.FORBIDDEN),
+    ],
+)
+def test_the_status_of_a_program_that_prints(tester, program, status):
+    assert tester.run(program, [StdinTest("", "1")], limits=BRIEF).statuses == (status,)
+
+
+def test_each_test_has_its_status_and_a_crash_stops_no_later_test(tester):
+    program = "import os\ndef f(x):\n    if x == 1: os._exit(0)\n    if x == 2:\n        while True: pass\n    return x"
+    tests = [CallTest("f", (x,), expected=0 if x == 3 else x) for x in range(5)]
+    report = tester.run(program, tests, limits=BRIEF)
+    expected = [Status.PASS, Status.RUNTIME_ERROR, Status.TIMEOUT, Status.WRONG_ANSWER, Status.PASS]
+    assert report.statuses == tuple(expected)
+    assert (report.passed, report.total, report.all_passed) == (2, 5, False)
+    early = tester.run(program, tests, limits=BRIEF, stop_early=True)
+    assert early.statuses == (Status.PASS, Status.RUNTIME_ERROR) + (Status.NOT_RUN,) * 3
+
+
+def test_time_is_bounded_for_a_test_and_for_all(tester):
+    loops = "def f(x):\n    while True: pass"
+    started = time.monotonic()
+    report = tester.run(loops, [CallTest("f", (0,), expected=0)], limits=Limits(time_s=0.5))
+    assert report.statuses == (Status.TIMEOUT,)
+    assert 0.5 <= time.monotonic() - started < 1.6
+    started = time.monotonic()
+    limits = Limits(time_s=0.3, total_s=0.6)
+    report = tester.run(loops, [CallTest("f", (x,), expected=0) for x in range(50)], limits=limits)
+    assert report.statuses == (Status.TIMEOUT,) * 50
+    assert time.monotonic() - started < 1.7
+
+
+def test_programs_are_deterministic_and_know_nothing_of_each_other(tester):
+    main = "import random\nprint(hash('x'), random.random())"
+    outputs = subprocess.run(
+        [sys.executable, "-c", "import random; random.seed(0); print(hash('x'), random.random())"],
+        env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert tester.run(main, [StdinTest("", outputs)]).all_passed
+    leave = "import builtins, math, sys\nbuiltins.left = math.left = sys.left = 1\ndef f(): return 1"
+    assert tester.run(leave, [CallTest("f", expected=1)]).all_passed
+    find = "import builtins, math, sys\ndef f(): return [hasattr(m, 'left') for m in (builtins, math, sys)]"
+    assert tester.run(find, [CallTest("f", expected=[False] * 3)]).all_passed
+
+
+def test_no_tests_is_an_error():
+    with pytest.raises(InputError, match="no test"):
+        shared_tester().run("def f(): pass", [])
+
+
+def test_arguments_that_are_no_values_are_an_error(tester):
+    with pytest.raises(InputError, match="arguments"):
+        tester.run("def f(x): pass", [CallTest("f", (object(),), expected=1)])
+
+
+def test_a_dead_zygote_is_replaced_before_it_is_asked(tester):
+    program, tests = "def f(): return 1", [CallTest("f", expected=1)]
+    assert tester.run(program, tests).all_passed
+    old = tester.pids()
+    for pid in old:
+        os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while tester.pids() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert tester.run(program, tests).all_passed
+    assert not set(old) & set(tester.pids())
+
+
+def test_a_zygote_killed_under_a_program_is_an_infra_fault(tester):
+    program = "import time\ndef f():\n    time.sleep(0.8)\n    return 1"
+    with ThreadPoolExecutor(1) as threads:
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(tester.run, program, [CallTest("f", expected=1)])
+        time.sleep(0.3)
+        for pid in tester.pids():
+            os.kill(pid, signal.SIGKILL)
+        assert waiting.result().outcome is Outcome.INFRA_FAULT
+    assert tester.run("def f(): return 1", [CallTest("f", expected=1)]).all_passed
+
+
+def test_a_program_killed_by_the_machine_is_an_infra_fault(tester):
+    program = "import time\ndef f():\n    time.sleep(0.8)\n    return 1"
+    with ThreadPoolExecutor(1) as threads:
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(tester.run, program, [CallTest("f", expected=1)])
+        time.sleep(0.3)
+        for pid in tester.pids():
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        report = waiting.result()
+    assert report.outcome is Outcome.INFRA_FAULT, report
+
+
+def test_injected_failures_change_no_verdict():
+    calls = iter(range(1000))
+    tester = ProgramTester(2, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
+    wrong, right = "def f(x): return -1", "def f(x): return x"
+    reports = [
+        tester.run(right if x % 2 else wrong, [CallTest("f", (x,), expected=x)]) for x in range(40)
+    ]  # fmt: skip
+    tester.close()
+    assert sum(report.outcome is Outcome.INFRA_FAULT for report in reports) == 4
+    for x, report in enumerate(reports):
+        assert report.outcome is Outcome.INFRA_FAULT or report.all_passed == bool(x % 2)
+
+
+def test_results_are_remembered_by_content_but_faults_and_timeouts_are_not():
+    tester = ProgramTester(1, kept_results=2)
+    program, tests = "def f(): return 1", [CallTest("f", expected=1)]
+    first = tester.run(program, tests)
+    assert tester.run(program, tests) is first
+    assert tester.run(program, [CallTest("f", expected=True)]) is not first
+    assert tester.run(program, tests, limits=Limits(time_s=4)) is not first
+    assert tester.run(program, tests) is not first  # two others have taken its place
+    tester.fail = lambda: "down"
+    assert tester.run("def f(): return 2", tests).outcome is Outcome.INFRA_FAULT
+    tester.fail = lambda: None
+    assert tester.run("def f(): return 2", tests).outcome is Outcome.OK
+    loop, brief = "while True: pass", Limits(time_s=0.1, total_s=0.2)
+    assert tester.run(loop, tests, limits=brief) is not tester.run(loop, tests, limits=brief)
+    tester.close()
+
+
+def test_many_threads_share_it():
+    def one(x):
+        return shared_tester().run(f"def f(y): return y + {x}", [CallTest("f", (1,), expected=x + 1)]).all_passed
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(one, range(60)))
+    assert strongest_level() in ("bubblewrap", "namespaces", "rlimits")
+
+
+def test_nothing_is_left_when_the_engine_is_killed():
+    code = """
+        import os, signal
+        from engine.tasks.code.program_tests import CallTest
+        from engine.tasks.code.tester import shared_tester
+        tester = shared_tester()
+        tester.run('def f(): return 1', [CallTest('f', expected=1)])
+        print(*tester.pids(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    root = Path(__file__).resolve().parents[4]
+    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=root, capture_output=True, text=True).stdout
+    pids = [int(pid) for pid in out.split()]
+    assert pids
+    until = time.monotonic() + 5
+    while any(_lives(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(_lives(pid) for pid in pids)
+
+
+def _lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_nothing_grows():
+    tester = ProgramTester(1, kept_results=0)
+
+    def run():
+        for x in range(20):
+            tester.run("def f(x): return x\nopen('x', 'w')", [CallTest("f", (x,), expected=x)])
+            tester.run("print(1)", [StdinTest("", "1")])
+
+    run()
+    before, pids = len(os.listdir("/proc/self/fd")), tester.pids()
+    run()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert tester.pids() == pids
+    tester.close()
+
+
+def _test(code, setup):
+    compared = ast.parse(code.strip()).body[0].test
+    try:
+        call = compared.left
+        args = tuple(ast.literal_eval(each) for each in call.args)
+        return CallTest(call.func.id, args, expected=ast.literal_eval(compared.comparators[0]))
+    except (ValueError, AttributeError):
+        return AssertTest(code, setup)
+
+
+def _entry_point(code):
+    return [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
+
+
+def test_references_of_mbpp_pass_and_stubs_fail():
+    """Every fourth task, so that the test stays short; all with MBPP_ALL=1."""
+    rows = [json.loads(line) for line in shared_file("datasets/mbpp_train.jsonl").read_text("utf-8").splitlines()]
+    tester = ProgramTester(kept_results=0)
+    failed, fooled = [], []
+    for row in rows if os.environ.get("MBPP_ALL") else rows[::4]:
+        tests = [_test(code, row["test_setup_code"]) for code in row["test_list"]]
+        report = tester.run(row["code"], tests)
+        if not report.all_passed:
+            failed.append((row["task_id"], report.statuses, report.detail))
+        stub = "\n".join(f"def {name}(*args): pass" for name in _entry_point(row["code"]))
+        if tester.run(stub, tests).passed == len(tests):
+            fooled.append(row["task_id"])
+    tester.close()
+    assert failed == []
+    assert fooled == []

@@ -1,0 +1,48 @@
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+
+from engine.errors import ConfigurationError
+from grpo_training.finetune.config import GRPOTrainingConfig
+from grpo_training.finetune.trackers import open_tracker
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb", "mlflow", "tensorboard"])
+def test_a_tracker_that_is_not_installed_is_refused_before_the_training(tmp_path, monkeypatch, name):
+    for module in (name, "torch.utils.tensorboard", "tensorboardX"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=f"{name} is not installed") as raised:
+        open_tracker(name, tmp_path, project="p", run_name="r", config={})
+    assert f"pip install {name}" in raised.value.fix
+
+
+def test_a_tracker_that_does_not_start_is_refused_too(tmp_path):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "tensorboard").write_text("a file where tensorboard needs a folder")
+    with pytest.raises(ConfigurationError, match="tensorboard does not start") as raised:
+        open_tracker("tensorboard", tmp_path, project="p", run_name="r", config={})
+    assert "FileExistsError" in raised.value.why
+
+
+def test_no_tracker(tmp_path):
+    assert open_tracker("none", tmp_path, project="p", run_name="r", config={}) is None
+
+
+def test_tensorboard_shows_every_metric_and_the_settings(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = GRPOTrainingConfig(model_name_or_path="m", dataset_path="d")
+    tracker = open_tracker("tensorboard", tmp_path, project="p", run_name="r", config=config.to_dict())
+    tracker.log({"loss": 1.5, "rewards/r_ans/mean": 0.25}, step=4)
+    tracker.log({"loss": 0.5}, step=5)
+    tracker.finish()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(4, 1.5), (5, 0.5)]
+    assert [(event.step, event.value) for event in events.Scalars("rewards/r_ans/mean")] == [(4, 0.25)]
+    (settings,) = tmp_path.rglob("hparams.yml")
+    assert "beta: 0.05" in settings.read_text()

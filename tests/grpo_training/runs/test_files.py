@@ -1,0 +1,150 @@
+"""A run's lifecycle: begin, continue, resume, refuse, set aside, finish."""
+
+import json
+from typing import Literal
+
+import pytest
+from pydantic import ValidationError
+
+from engine.errors import InputError, LockHeldError
+from engine.storage.append_log import AppendLog
+from grpo_training.runs.files import RunFiles
+from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.settings import ResumableSettings
+
+FACTS = {"model": "m"}
+
+
+class ProbeSettings(ResumableSettings):
+    tau: float = 0.05
+    mode: Literal["a", "b"] = "a"
+    stream: str = "out"
+
+    @classmethod
+    def fingerprint_fields(cls):
+        return ("tau", "mode")
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results.jsonl"
+
+
+def files(results):
+    return RunFiles(results.with_name("probe_run.json"), [results], lock=AppendLog(results))
+
+
+def start(results, *, facts=FACTS, finish=False, **settings):
+    """One start of a command that appends a line; the manifest it was given."""
+    run = files(results)
+    with run.open(run.resumed(ProbeSettings(**settings)), facts) as manifest:
+        with results.open("a") as stream:
+            stream.write("{}\n")
+        if finish:
+            manifest.finish()
+    return manifest
+
+
+def stored(results):
+    return json.loads(results.with_name("probe_run.json").read_text())
+
+
+def test_the_same_command_continues_the_run(results):
+    first = start(results, finish=True)
+    assert stored(results) == {
+        "run": first.run,
+        "finished": True,
+        "configuration": {"settings": {"tau": 0.05, "mode": "a"}, "facts": FACTS},
+    }
+    second = start(results, stream="elsewhere")
+    assert (second.run, second.is_finished) == (first.run, True)
+    assert stored(results)["finished"] is False
+    assert results.read_text() == "{}\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"tau": 0.1}, "tau: stored 0.05, given 0.1"),
+        ({"facts": {"model": "n", "prompt_hash": "p"}}, "model: stored 'm', given 'n'; prompt_hash: stored None"),
+    ],
+    ids=["setting", "fact"],
+)
+def test_results_of_another_configuration_are_refused(results, given, why):
+    before = start(results)
+    with pytest.raises(InputError, match=f"{why}(.|\n)*--resume(.|\n)*--fresh"):
+        start(results, **given)
+    assert stored(results)["run"] == before.run
+    assert results.read_text() == "{}\n"
+
+
+def test_resume_restores_the_settings_but_not_the_facts(results):
+    first = start(results, tau=0.2)
+    assert start(results, tau=0.1, resume=True).run == first.run
+    with pytest.raises(InputError, match="model: stored 'm', given 'n'\nPass --fresh"):
+        start(results, facts={"model": "n"}, resume=True)
+
+
+def test_a_setting_that_the_manifest_does_not_name_had_its_default(results):
+    first = start(results)
+    manifest = stored(results)
+    del manifest["configuration"]["settings"]["mode"]
+    results.with_name("probe_run.json").write_text(json.dumps(manifest))
+    assert start(results).run == first.run
+    assert files(results).resumed(ProbeSettings(mode="b", resume=True)).mode == "a"
+    with pytest.raises(InputError, match="mode: stored 'a', given 'b'"):
+        start(results, mode="b")
+
+
+def test_fresh_renames_everything_to_the_first_free_number(results):
+    first = start(results)
+    results.with_name("results.jsonl.old1").write_text("taken")
+    second = start(results, tau=0.1, fresh=True)
+    assert second.run != first.run
+    assert results.read_text() == "{}\n"
+    assert results.with_name("results.jsonl.old1").read_text() == "taken"
+    assert results.with_name("results.jsonl.old2").read_text() == "{}\n"
+    assert load_manifest(results.with_name("probe_run.json.old2")).run == first.run
+
+
+def test_results_without_a_manifest_need_resume(results):
+    results.write_text("{}\n")
+    with pytest.raises(InputError, match="unknown configuration"):
+        start(results)
+    assert start(results, resume=True).run == stored(results)["run"]
+
+
+def test_a_manifest_without_results_may_be_replaced(results):
+    first = start(results)
+    results.unlink()
+    assert start(results, tau=0.3).run != first.run
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"run": "r"}', '{"run": 1, "finished": 0, "configuration": 3}'])
+def test_a_damaged_manifest_is_refused_until_fresh(results, content):
+    results.with_name("probe_run.json").write_text(content)
+    with pytest.raises(InputError, match="Cannot read .*probe_run.json(.|\n)*--fresh"):
+        start(results)
+    assert start(results, fresh=True).is_finished is False
+
+
+def test_stored_settings_that_are_not_valid_now_are_refused(results):
+    start(results)
+    manifest = stored(results)
+    manifest["configuration"]["settings"]["mode"] = "c"
+    results.with_name("probe_run.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="stored settings are not valid(.|\n)*mode"):
+        start(results, resume=True)
+
+
+def test_one_process_writes(results):
+    with AppendLog(results).hold():
+        for fresh in (False, True):
+            with pytest.raises(LockHeldError):
+                start(results, fresh=fresh)
+    assert not results.with_name("probe_run.json").exists()
+
+
+def test_resume_and_fresh_exclude_each_other():
+    with pytest.raises(ValidationError, match="exclude each other"):
+        ProbeSettings(resume=True, fresh=True)

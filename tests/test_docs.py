@@ -1,0 +1,125 @@
+"""The documentation matches the program: commands parse, links and paths exist, snippets run."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import agents
+import engine
+import grpo_training
+from grpo_training.cli.program import commands
+from tests.conftest import ROOT
+from tests.support.fault_server import chat_app, serve_in_thread
+
+PAGES = [
+    *(ROOT / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "data/models/pocket/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+WRITTEN_BY_COMMANDS = re.compile(
+    r"grpo_training/cache|data/(grpo_experiences|api_keys/api_config\.json|train|val|data_report|teacher_traces)|outputs/"
+    r"|data/datasets/[a-z0-9_<>]+\.jsonl?"
+)
+
+
+@cache
+def help_of(module):
+    done = subprocess.run(
+        [sys.executable, "-m", f"grpo_training.{module}", "--help"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.replace("-\n", "-")
+
+
+def commands_of(text):
+    """(module, its words) of each documented command line."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    for match in re.finditer(r"(?:python -m grpo_training\.|scaffold-grpo )([a-z0-9_.]+)([^\n`]*)", joined):
+        words = shlex.split(match[2].replace("'", "").split("<")[0], comments=True)
+        yield match[1].rstrip("."), words
+
+
+def test_documented_commands_have_their_flags():
+    wrong = []
+    for page, module, words in [(p, *line) for p in PAGES for line in commands_of(p.read_text(encoding="utf-8"))]:
+        assert module in commands() or module.startswith("pocket."), f"{page}: {module} is not a command"
+        shown = set(re.findall(r"--[a-z0-9][a-z0-9_-]*", help_of(module).replace("_", "-")))
+        for word in words:
+            if word.startswith("--") and word != "--":
+                flag = word.split("=")[0].rstrip(",.;:)").replace("_", "-")
+                wrong += [] if flag in shown else [f"{page}: {module} has no flag {flag}"]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]
+    missing = [target for target in links if not (page.parent / target).exists()]
+    words = re.findall(r"[\w./<>*-]+", " ".join(re.findall(r"`([^`\n]+)`", text)) + " " + " ".join(fences(text)))
+    for word in words:
+        is_path = re.match(r"(engine|agents|prompts|docs|examples|tests|bench|data|grpo_training)/[\w.]", word)
+        if is_path and not WRITTEN_BY_COMMANDS.search(word) and "*" not in word and "<" not in word:
+            missing += [] if (ROOT / word.rstrip(".")).exists() else [word]
+    assert not missing
+
+
+def fences(text, language=""):
+    return re.findall(rf"^```{language}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_both_readmes_have_the_same_commands_and_sections():
+    english, chinese = (ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+
+    def without_comments(text):
+        return [re.sub(r"\s*#.*", "", line).strip() for line in "".join(fences(text)).splitlines()]
+
+    assert [line for line in without_comments(english) if line] == [line for line in without_comments(chinese) if line]
+    assert len(re.findall(r"^## ", english, re.MULTILINE)) == len(re.findall(r"^## ", chinese, re.MULTILINE))
+
+
+def test_every_command_is_in_the_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in commands() if f"`{name}`" not in readme] == []
+
+
+def test_the_snippets_of_the_python_api_run(tmp_path, monkeypatch):
+    pytest.importorskip("peft")
+    steps = {"effect": "v", "cause": ["s", "t"], "rule": "v = s / t"}
+    scaffold = {"target_variable": "v", "knowns": {"s": 24, "t": 0.3}, "causal_graph": [steps], "final_answer": "80"}
+    app = chat_app(lambda body, index: json.dumps(scaffold | {"final_answer": str(index)}))
+    (tmp_path / "data/api_keys").mkdir(parents=True)
+    (tmp_path / "data/models").mkdir()
+    (tmp_path / "data/models/pocket").symlink_to(ROOT / "data/models/pocket")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    with serve_in_thread(app) as url:
+        endpoint = {"api_key": "EMPTY", "base_url": url, "model": "m"}
+        Path("data/api_keys/api_config.json").write_text(json.dumps({"generator_1": endpoint}))
+        for snippet in fences(ROOT.joinpath("docs/reference/python-api.md").read_text(encoding="utf-8"), "python"):
+            exec(snippet, names)
+    assert len(names["scored"]) == len(names["stats"].advantages) == 4
+    assert names["exit_code"] == 0
+    assert Path("outputs/short/merged/model.safetensors").is_file()
+
+
+def test_every_exported_name_can_be_imported():
+    missing = []
+    for package in (agents, engine, grpo_training):
+        missing += [name for name in package.__all__ if getattr(package, name, None) is None]
+    assert not missing
+
+
+def test_contributing_gives_a_reason_for_every_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = [text for name, texts in project["optional-dependencies"].items() if name != "dev" for text in texts]
+    names = {Requirement(text).name for text in [*project["dependencies"], *optional]}
+    table = ROOT.joinpath("CONTRIBUTING.md").read_text(encoding="utf-8").split("## Dependencies")[1]
+    assert {name for name in names if not re.search(rf"`{name}(\[\w+\])?`", table)} == set()

@@ -1,0 +1,127 @@
+"""What a user who installs the wheel gets, and what someone gets who starts a checkout without its environment."""
+
+import email
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+
+import pytest
+
+import grpo_training
+from grpo_training.cli import program
+from tests.conftest import ROOT
+
+COMMANDS = program.commands()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The wheel of this checkout and what its build printed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    [wheel] = folder.glob("*.whl")
+    return wheel, build.stdout + build.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """A folder as site-packages has it: the wheel unpacked, nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(built[0]) as wheel:
+        wheel.extractall(folder)
+    return folder
+
+
+def run(arguments, *, cwd, path, python=sys.executable):
+    return subprocess.run(
+        [python, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=100,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(path), "COLUMNS": "100", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+
+
+def test_the_build_prints_no_warning(built):
+    assert "warn" not in built[1].lower()
+
+
+def test_the_wheel_holds_every_tracked_file_of_the_packages_and_the_shipped_data(built):
+    packages = ("agents", "engine", "grpo_training", "prompts")
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *packages],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    expected = {name for name in tracked if (ROOT / name).is_file()}
+    expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/models/pocket").iterdir()}
+    expected |= {"engine/data/datasets/physics.jsonl", "engine/data/api_keys/api_config.json.example"}
+    with zipfile.ZipFile(built[0]) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == expected
+    assert {f"{package}/py.typed" for package in packages} <= names
+
+
+def test_the_metadata_of_the_wheel(built):
+    with zipfile.ZipFile(built[0]) as wheel:
+        [path] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(path))
+        scripts = wheel.read(path.replace("METADATA", "entry_points.txt")).decode()
+    assert metadata["Version"] == grpo_training.__version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "MIT"
+    assert "scaffold-grpo = grpo_training.cli.program:main" in scripts
+
+
+@pytest.mark.parametrize("command", ["generator1", "train", "demo", "doctor"])
+def test_help_of_an_installed_command_names_short_paths(installed, tmp_path, command):
+    done = run(["-m", f"grpo_training.{command}", "--help"], cwd=tmp_path, path=installed)
+    assert done.returncode == 0
+    assert str(tmp_path) not in done.stdout
+    assert str(installed) not in done.stdout
+
+
+def test_an_installed_command_finds_the_shipped_files_and_writes_below_the_current_folder(installed, tmp_path):
+    code = (
+        "from engine.datasets import load_problems; print(len(load_problems('physics')))\n"
+        "from grpo_training.cli.settings import POCKET_MODEL; print((POCKET_MODEL / 'model.safetensors').is_file())\n"
+        "from grpo_training.finetune.config import GRPOTrainingConfig\n"
+        "print(GRPOTrainingConfig.model_fields['output_dir'].default)\n"
+    )
+    done = run(["-c", code], cwd=tmp_path, path=installed)
+    assert done.stdout.split() == ["36", "True", str(tmp_path / "outputs/grpo")], done.stderr
+
+
+def test_the_console_script_runs_commands(tmp_path):
+    start = ["-c", "from grpo_training.cli.program import main; main()"]
+    helped = run([*start, "--help"], cwd=tmp_path, path=ROOT)
+    assert all(f"  {command}\n" in helped.stdout for command in COMMANDS)
+    assert run([*start, "--version"], cwd=tmp_path, path=ROOT).stdout.strip() == grpo_training.__version__
+    assert run([*start, "prepare-data", "--help"], cwd=tmp_path, path=ROOT).returncode == 0
+    unknown = run([*start, "generator4"], cwd=tmp_path, path=ROOT)
+    assert unknown.returncode == 1
+    assert re.search(r"Unknown command 'generator4'.\n  Did you mean 'generator\d'\?", unknown.stderr)
+
+
+def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path):
+    venv.create(tmp_path / "bare", with_pip=False)
+    done = run(["-m", "grpo_training.generator1"], cwd=ROOT, path="", python=tmp_path / "bare/bin/python")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Scaffold-GRPO's dependencies are not installed in this Python environment")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_old_python_gets_one_clear_message(tmp_path):
+    code = (
+        "import runpy, sys; sys.version_info = (3, 9, 1, 'final', 0); sys.argv[0] = '-m'\n"
+        "runpy.run_module('grpo_training.generator1')"
+    )
+    done = run(["-c", code], cwd=tmp_path, path=ROOT)
+    assert done.stderr == "Scaffold-GRPO needs Python 3.11 or newer. This is Python 3.9.\n"
+
+
+def test_importing_the_packages_loads_no_heavy_library(tmp_path):
+    heavy = "torch transformers trl ray vllm unsloth starlette datasets openai pydantic"
+    code = f"import sys, agents, engine, grpo_training; print([n for n in {heavy.split()} if n in sys.modules])"
+    assert run(["-c", code], cwd=tmp_path, path=ROOT).stdout == "[]\n"

@@ -26,6 +26,7 @@ _TASKS = {
     "math": "engine.tasks.math.task:TASK",
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
+    "traffic": "engine.tasks.traffic.task:TASK",
 }
 
 _SHOWN = 6000  # characters of a completion that are shown to other models

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from agents.generator import generator_messages
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.generation import Generated, GenerationSettings, generate_scenario
@@ -27,7 +28,6 @@ from grpo_training.traffic_control.settings import (
     StepSettings,
     ValidateSettings,
 )
-from prompts import generator_messages
 
 
 def run_step(settings: StepSettings) -> int:

@@ -1,4 +1,4 @@
-"""Policies that look at one light: extend the green (True) or switch (False). Pure functions, except ``random_policy``."""
+"""Policies for one light: extend the green (True) or switch (False)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one reader of replies: strict, partial or invalid, and the decision. Format reward, scoring and evaluation share it."""
+"""The reader of replies: strict, partial or invalid, and the decision. Rewards and closed-loop evaluation use it."""
 
 from __future__ import annotations
 

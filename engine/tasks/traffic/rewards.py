@@ -12,7 +12,7 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
 Metric = Literal["mean_queue", "queue", "waiting_s"]
-"""``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time at its end.
+"""``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time there.
 
 ``mean_queue`` is the default: at the end of 20 s both branches of a fifth of the decisions have the same queue, and
 always switching looks as good as a trained policy; of the mean less than 1 % tie (2x2 grids, 703 decisions)."""

@@ -178,7 +178,7 @@ def _write_demand(spec: ScenarioSpec, place: Path) -> None:
 
 
 def _weight(profile: Profile, share: float, side: float) -> float:
-    """Demand of an entry relative to the mean. ``share``: of the time that has passed; ``side``: 0 to 1 over entries."""
+    """Demand of an entry relative to the mean. ``share``: part of the time that has passed; ``side``: 0 to 1."""
     if profile == "peak":
         return 0.6 + 1.2 * max(0.0, 1 - abs(share - 0.5) * 4)
     if profile == "tidal":

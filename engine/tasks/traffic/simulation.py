@@ -347,7 +347,7 @@ def _read_all(pipe: int, until: float) -> bytes | None:
 def network_digest(sumocfg: Path) -> str:
     """Names a network by the content of the files beside its configuration."""
     digest = hashlib.sha256()
-    for path in sorted(sumocfg.parent.glob("*.xml")) + [sumocfg]:
+    for path in [*sorted(sumocfg.parent.glob("*.xml")), sumocfg]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

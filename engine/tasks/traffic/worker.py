@@ -265,12 +265,11 @@ def _trip_figures(path: Path) -> dict[str, float]:
     waiting = travel = 0.0
     vehicles = arrived = 0
     for _, element in ElementTree.iterparse(path):  # noqa: S314 - SUMO wrote it
-        if element.tag == "tripinfo":
-            if float(element.get("depart", "-1")) >= 0:
-                vehicles += 1
-                arrived += float(element.get("arrival", "-1")) >= 0
-                waiting += float(element.get("waitingTime", "0"))
-                travel += float(element.get("duration", "0"))
+        if element.tag == "tripinfo" and float(element.get("depart", "-1")) >= 0:
+            vehicles += 1
+            arrived += float(element.get("arrival", "-1")) >= 0
+            waiting += float(element.get("waitingTime", "0"))
+            travel += float(element.get("duration", "0"))
         element.clear()
     count = max(1, vehicles)
     return {

@@ -1,8 +1,8 @@
-"""Requests per second at 256 in flight: our client, journalling, against the bare SDK with a semaphore.
+"""Requests per second at 256 in flight: the client with its journal, compared with the bare SDK and a semaphore.
 
-``python bench/client_throughput.py [--requests 4000] [--rounds 3]``. The server stands in a process of its
-own and answers after 100 ms. Rounds are interleaved, so that a slow moment of the machine meets both.
-Leaves with status 1 where the ratio of the medians is below the target.
+``python bench/client_throughput.py [--requests 4000] [--rounds 3]``. The server runs in a separate process and replies
+after 100 ms. The rounds of both clients alternate, so that changes in the machine's load affect both.
+Exits with status 1 if the ratio of the medians is below the target.
 """
 
 import argparse
@@ -16,9 +16,16 @@ import time
 from pathlib import Path
 
 from aiohttp import web
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from engine.api_manager import ApiManager  # noqa: E402 - after the path of the repository is set
+from engine.llm.client import LLMClient  # noqa: E402
+from engine.llm.concurrency import ConcurrencyRule  # noqa: E402
+from engine.llm.journal import ResponseJournal  # noqa: E402
+from engine.records import ChatRequest, Message, Sampling  # noqa: E402
 
 IN_FLIGHT = 256
 LATENCY_S = 0.1
@@ -28,7 +35,7 @@ ANSWER = "We write the conditions as equations and count the solutions case by c
 
 
 def serve() -> None:
-    """The server: prints its port, then answers until its input is closed."""
+    """The server: prints its port and serves until its stdin is closed."""
 
     async def chat(request: web.Request) -> web.Response:
         body = await request.json()
@@ -52,13 +59,11 @@ def serve() -> None:
 
 
 class Bare:
-    """``openai[aiohttp]`` as its manual shows it, and a semaphore."""
+    """``openai[aiohttp]`` as in its documentation, with a semaphore."""
 
     name = "bare openai[aiohttp]"
 
     def __init__(self, base_url: str, folder: Path) -> None:
-        from openai import AsyncOpenAI, DefaultAioHttpClient
-
         self._sdk = AsyncOpenAI(api_key="EMPTY", base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
         self._slots = asyncio.Semaphore(IN_FLIGHT)
 
@@ -73,16 +78,11 @@ class Bare:
 
 
 class Ours:
-    """The client with its journal; every request is a new one."""
+    """The client with its journal; every request is different."""
 
     name = "ours, journalling"
 
     def __init__(self, base_url: str, folder: Path) -> None:
-        from engine.api_manager import ApiManager
-        from engine.llm.client import LLMClient
-        from engine.llm.concurrency import ConcurrencyRule
-        from engine.llm.journal import ResponseJournal
-
         entry = {"api_key": "EMPTY", "base_url": base_url, "model": "m", "price_in": 1.0, "price_out": 2.0}
         self._journal = ResponseJournal(folder / "journal.sqlite")
         rule = ConcurrencyRule(start=IN_FLIGHT, maximum=IN_FLIGHT)
@@ -90,8 +90,6 @@ class Ours:
         self._client = LLMClient(manager, journal=self._journal, concurrency=rule)
 
     async def ask(self, number: int) -> str:
-        from engine.records import ChatRequest, Message, Sampling
-
         message = Message(role="user", content=f"{number}. {PROMPT}")
         request = ChatRequest(role="generator_1", messages=(message,), sampling=Sampling(temperature=0.3))
         replies = await self._client.sample(request, [0])
@@ -103,24 +101,24 @@ class Ours:
 
 
 async def measure(base_url: str, requests: int, rounds: int) -> float:
-    """Run the rounds, print the table, return the ratio of the median rates."""
+    """Run the rounds, print the table and return the ratio of the median rates."""
     numbers = itertools.count()
     rates: dict[str, list[float]] = {}
     cpu: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        asked = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
-        for client in asked:  # connections are opened and modules loaded before the clock runs
+        clients = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
+        for client in clients:  # warm-up: opens connections
             await asyncio.gather(*(client.ask(next(numbers)) for _ in range(2 * IN_FLIGHT)))
         for _ in range(rounds):
-            for client in asked:
+            for client in clients:
                 wall, used = time.perf_counter(), time.process_time()
                 texts = await asyncio.gather(*(client.ask(next(numbers)) for _ in range(requests)))
                 wall, used = time.perf_counter() - wall, time.process_time() - used
                 if set(texts) != {ANSWER}:
-                    raise RuntimeError(f"{client.name}: a reply is not what the server sent")
+                    raise RuntimeError(f"{client.name}: a reply differs from what the server sent")
                 rates.setdefault(client.name, []).append(requests / wall)
                 cpu.setdefault(client.name, []).append(1000 * used / requests)
-        for client in asked:
+        for client in clients:
             await client.close()
     print(f"{IN_FLIGHT} in flight, {LATENCY_S * 1000:.0f} ms server, {rounds} rounds of {requests} requests")
     print(f"{'client':<24}{'requests/s':>12}{'CPU ms each':>14}{'of the ideal':>14}")

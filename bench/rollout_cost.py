@@ -1,6 +1,6 @@
-"""CPU that the generator spends on a rollout beside the call itself: read, execute, reward, store.
+"""CPU time per rollout without the request itself: parse, execute, score, store.
 
-Over recorded replies of a real model on AIME 2024; worker processes are counted too.
+Measured on recorded replies of a real model on AIME 2024, including worker processes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
+from agents.chat import Answer
+from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup, timestamp
 from engine.reward_evaluator import RewardEvaluator
-from engine.storage.rollout_store import RolloutStore
+from engine.sandbox.worker import shared_pool
+from engine.storage.rollout_store import RolloutStore, read
 from engine.task import task_named
+from grpo_training.learning.records import rollout_from
 from grpo_training.serving.recorded_replies import reply_text
 from tests.conftest import SHARED_DATA
 
@@ -23,12 +26,7 @@ MEDIAN_MS, P95_MS = 3.0, 50.0
 
 
 def main() -> bool:
-    """Measure, print a line; whether the bounds hold. Skips with a reason where the data is not there."""
-    from agents.chat import Answer
-    from engine.records import timestamp
-    from engine.storage.rollout_store import read
-    from grpo_training.learning.records import rollout_from
-
+    """Measure and print a line; whether the bounds hold. Skipped without the recorded data."""
     files = [SHARED_DATA / "recorded" / f"generator_{n}_rollouts.jsonl" for n in (1, 2)]
     if not all(file.exists() for file in files):
         print(f"rollout cost: skipped, no recorded data in {SHARED_DATA} (set SHARED_DATA)")
@@ -66,9 +64,7 @@ def main() -> bool:
 
 
 def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
-    """Imports and the workers' start are paid once a process, not once a rollout."""
-    from engine.sandbox.worker import shared_pool
-
+    """Imports and the start of the workers are paid once per process, not per rollout."""
     problem = Problem(id="warm", text="", answer="1")
     implicit = {
         "target_variable": "x",
@@ -82,10 +78,10 @@ def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
 
 
 def _cpu_s() -> float:
-    """CPU seconds of this process and of its living children."""
+    """CPU seconds of this process and of its running children."""
     ticks = os.sysconf("SC_CLK_TCK")
     total = time.process_time()
-    # The pool spawns its workers from the thread that asks, here the main one.
+    # The pool starts its workers from the calling thread, here the main one.
     for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
         total += (int(fields[11]) + int(fields[12])) / ticks

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from engine.reward_evaluator import RewardEvaluator
     from engine.statistics.groups import group_stats
     from engine.statistics.pass_at_k import pass_at_k
-    from engine.task import Measurement, Task, task_named
+    from engine.task import Measurement, Task, load_task, task_named
+    from engine.tasks.simple.task import SimpleTask
 else:
     _MODULES = {
         "ApiManager": "engine.api_manager",
@@ -32,9 +33,11 @@ else:
         "RolloutGroup": "engine.records",
         "Sampling": "engine.records",
         "ScaffoldError": "engine.errors",
+        "SimpleTask": "engine.tasks.simple.task",
         "Task": "engine.task",
         "group_stats": "engine.statistics.groups",
         "load_problems": "engine.datasets",
+        "load_task": "engine.task",
         "pass_at_k": "engine.statistics.pass_at_k",
         "task_named": "engine.task",
     }
@@ -62,9 +65,11 @@ __all__ = [
     "RolloutGroup",
     "Sampling",
     "ScaffoldError",
+    "SimpleTask",
     "Task",
     "group_stats",
     "load_problems",
+    "load_task",
     "pass_at_k",
     "task_named",
 ]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from engine.errors import ConfigurationError, MissingInputError
+from engine.shipped_files import shipped_file
 
 _PIECE = 6
 """Words that contain this many consecutive characters of a key are masked; shorter keys (``EMPTY``) are not secret."""
@@ -124,9 +125,10 @@ class ApiManager:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (FileNotFoundError, IsADirectoryError):
+            example = shipped_file("api_keys/api_config.json.example")
             raise MissingInputError(
                 f"API configuration not found: {path}",
-                fix=f"cp {DEFAULT_PATH}.example {path}   # then fill in keys, or the address of a local server",
+                fix=f"cp {example} {path}   # then fill in keys, or the address of a local server",
             ) from None
         except UnicodeDecodeError:
             raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None

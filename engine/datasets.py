@@ -38,10 +38,14 @@ class LoadedDataset:
 
 
 def load_problems(
-    name_or_path: str, *, max_problems: int | None = None, search: Sequence[Path] | None = None
+    name_or_path: str,
+    *,
+    max_problems: int | None = None,
+    search: Sequence[Path] | None = None,
+    task: Task | None = None,
 ) -> list[Problem]:
     """The problems of a dataset. See :func:`load_dataset`."""
-    return load_dataset(name_or_path, max_problems=max_problems, search=search).problems
+    return load_dataset(name_or_path, max_problems=max_problems, search=search, task=task).problems
 
 
 def load_dataset(
@@ -49,6 +53,7 @@ def load_dataset(
     *,
     max_problems: int | None = None,
     search: Sequence[Path] | None = None,
+    task: Task | None = None,
     row_read: Callable[[], object] = lambda: None,
 ) -> LoadedDataset:
     """Load a dataset. Its tasks check that every problem can be scored.
@@ -65,8 +70,8 @@ def load_dataset(
     Args:
         name_or_path: the dataset.
         max_problems: stop after this many problems; None for all.
-        search: data folders; None: ``data/datasets``, the datasets of the package, then
-            ``$SCAFFOLD_DATA``.
+        search: data folders; None: ``data/datasets``, the datasets of the package, then ``$SCAFFOLD_DATA``.
+        task: the task of rows that name none, in place of the dataset's own; None for the dataset's own.
         row_read: called for each row.
 
     Returns:
@@ -81,18 +86,21 @@ def load_dataset(
     folders = _default_folders() if search is None else search
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
-        return _read(_file_rows(path), path.stem, str(path), _reader_of_path(path), None, max_problems, row_read)
-    task = _task_with_dataset(name_or_path)
-    if task is None:
+        reader = _reader_of_path(path) if task is None else _row_reader(task)
+        return _read(_file_rows(path), path.stem, str(path), reader, None, max_problems, row_read)
+    owner = _task_with_dataset(name_or_path)
+    if owner is None:
         found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
         if found is None:
             raise _unknown_name(name_or_path, folders)
-        return _read(_file_rows(found), name_or_path, str(found), _row_reader(), None, max_problems, row_read)
-    dataset = task.dataset(name_or_path)
+        return _read(_file_rows(found), name_or_path, str(found), _row_reader(task), None, max_problems, row_read)
+    dataset = owner.dataset(name_or_path)
     if dataset.generate is not None:
+        if task is not None and task is not owner:
+            raise InputError(f"The dataset {name_or_path} belongs to the task {owner.name}, not to {task.name}")
         return LoadedDataset(dataset.generate(max_problems))
     source, rows = _rows_of(dataset, name_or_path, folders)
-    reader = _row_reader(task, dataset)
+    reader = _row_reader(owner, dataset) if task in (None, owner) else _row_reader(task)
     return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
 
 

@@ -1,4 +1,4 @@
-"""Rewards: from a task's measurement to the weighted total ``r_total``. ``docs/rewards.md`` defines the components."""
+"""Rewards: from the measurement of a task to the weighted total. Definitions: ``docs/reference/rewards.md``."""
 
 from __future__ import annotations
 

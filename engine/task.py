@@ -6,18 +6,26 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
+
+from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
+from engine.plugins import load_object
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
+
+ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
+"""Installed packages declare tasks in this group of entry points, by name."""
 
 DEFAULT_TASK = "math"
 """The task of problems and records that name none: files of the first format have no ``task`` key."""
@@ -27,6 +35,7 @@ _TASKS = {
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
     "traffic": "engine.tasks.traffic.task:TASK",
+    "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 
 _SHOWN = 6000  # characters of a completion that are shown to other models
@@ -105,6 +114,46 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+class DataPreparation(ABC, Generic[OptionsT]):
+    """How ``prepare_data`` selects the training problems of a task.
+
+    Attributes:
+        options: the flags of ``prepare_data`` that concern this task, as a pydantic model.
+    """
+
+    options: type[OptionsT]
+
+    @abstractmethod
+    def datasets(self, options: OptionsT) -> Mapping[str, str]:
+        """The datasets to read, each with the flag that leaves it out; empty if there is none."""
+
+    @abstractmethod
+    def fault(self, problem: Problem) -> tuple[str, str] | None:
+        """Why a problem cannot be used, as a short code and a sentence; None if it can. Blocking; from any thread."""
+
+    @abstractmethod
+    def row(self, problem: Problem) -> dict[str, Any]:
+        """The problem as a row from which the task reads the same problem."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small problem with replies whose score is known.
+
+    Args:
+        problem: the problem.
+        right: a reply with ``r_ans`` 1.
+        wrong: a readable reply with ``r_ans`` 0.
+    """
+
+    problem: Problem
+    right: str
+    wrong: str
 
 
 class Task(ABC, Generic[ContentT]):
@@ -222,6 +271,10 @@ class Task(ABC, Generic[ContentT]):
         """The candidate as text for another prompt (critic, judge)."""
         return candidate.text[-_SHOWN:] or "(unreadable)"
 
+    def reward_row(self, problem: Problem) -> Mapping[str, Any]:
+        """The problem as the dataset row that a user's reward function gets."""
+        return {"id": problem.id, "problem": problem.text, "answer": problem.answer, **problem.meta}
+
     # Critic and judge
 
     def merge(self, candidates: Sequence[Candidate[ContentT]], problem: Problem) -> TaskMerge[ContentT]:
@@ -251,6 +304,30 @@ class Task(ABC, Generic[ContentT]):
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
 
+    # Data preparation, traces and checks of an installation
+
+    @property
+    def preparation(self) -> DataPreparation[Any] | None:
+        """How ``prepare_data`` selects training problems of this task; None if it does not."""
+        return None
+
+    def tests(self, problem: Problem) -> Sequence[Any]:
+        """The tests that decide on a candidate, as JSON values. Traces are made of problems with tests only."""
+        return ()
+
+    def canonical(self, record: str) -> str:
+        """A candidate's record without what does not change its meaning, so that equal candidates have equal texts."""
+        return record
+
+    @property
+    def example(self) -> Example | None:
+        """A small problem with replies, for checks of an installation and of an endpoint."""
+        return None
+
+    def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+        """Titles and functions of this task's own checks, for the ``doctor`` command."""
+        return ()
+
 
 def _prompt_folders(task_class: type) -> tuple[Path, ...]:
     folders = []
@@ -262,20 +339,56 @@ def _prompt_folders(task_class: type) -> tuple[Path, ...]:
     return tuple(folders)
 
 
+_registered: dict[str, Task] = {}
+
+
 def known_tasks() -> list[Task]:
-    """All tasks of the project."""
-    return [task_named(name) for name in _TASKS]
+    """The tasks of the project, and those that were loaded with :func:`load_task`."""
+    return [*(task_named(name) for name in _TASKS), *_registered.values()]
 
 
 def task_named(name: str) -> Task:
-    """The task with a name; the default task for an empty name.
+    """The task with a name: a task of the project, a loaded one, or one of an installed package.
+
+    Args:
+        name: the name; empty for the default task.
 
     Raises:
         InputError: there is no such task.
     """
-    place = _TASKS.get(name or DEFAULT_TASK)
-    if place is None:
-        raise InputError(f"Unknown task {name!r}", fix=f"Known tasks: {', '.join(_TASKS)}.")
-    module, _, attribute = place.partition(":")
-    task: Task = getattr(importlib.import_module(module), attribute)
+    name = name or DEFAULT_TASK
+    if name in _registered:
+        return _registered[name]
+    if name in _TASKS:
+        module, _, attribute = _TASKS[name].partition(":")
+        task: Task = getattr(importlib.import_module(module), attribute)
+        return task
+    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
+    if found is not None:
+        return _register(load_object(found.value), found.value)
+    raise InputError(
+        f"Unknown task {name!r}",
+        why=f"Known tasks: {', '.join([*_TASKS, *_registered])}.",
+        fix="Give a task of your own with --task path/to/file.py:TASK.",
+    )
+
+
+def load_task(place: str) -> Task:
+    """The task with a name, or at ``path/to/file.py:NAME`` or ``package.module:NAME``; its name is known from then on.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: there is no such task, or another task has its name.
+    """
+    return _register(load_object(place), place) if ":" in place else task_named(place)
+
+
+def _register(task: object, place: str) -> Task:
+    if not isinstance(task, Task):
+        raise InputError(
+            f"{place} is not a task but a {type(task).__name__}", fix="Give an instance of engine.task.Task."
+        )
+    if task.name in _TASKS or _registered.get(task.name, task) is not task:
+        raise InputError(f"{place}: another task has the name {task.name!r}", fix="Give the task a name of its own.")
+    _registered[task.name] = task
     return task

@@ -1,9 +1,30 @@
-"""Keep the teacher traces that pass the tests. Options: ``python -m grpo_training.generate_teacher_traces --help``."""
+"""Generate teacher traces and keep those that pass the tests: ``python -m grpo_training.generate_teacher_traces``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.teacher.generate import main
+from grpo_training.cli.settings import parse_settings
+from grpo_training.teacher.settings import TeacherSettings
 
-__all__ = ["main"]
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    settings = parse_settings(
+        TeacherSettings,
+        argv,
+        prog="python -m grpo_training.generate_teacher_traces",
+        description=(
+            "Ask the teacher each problem several times, score every reply, and keep all of them with their results. "
+            "Only right ones are accepted for training. The same command again continues where it stopped and pays "
+            "for nothing twice."
+        ),
+    )
+    from grpo_training.teacher.generate import run
+
+    return run(settings)
+
 
 if __name__ == "__main__":
     run_command(main)

@@ -1,9 +1,31 @@
-"""Prepare programming problems for training. Options: ``python -m grpo_training.prepare_data --help``."""
+"""Prepare problems for training: ``python -m grpo_training.prepare_data``."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.task import known_tasks
 from grpo_training.cli.entry import run_command
-from grpo_training.teacher.prepare_data import main
+from grpo_training.cli.settings import parse_settings
+from grpo_training.teacher.settings import with_task_options
 
-__all__ = ["main"]
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    preparations = [task.preparation for task in known_tasks() if task.preparation is not None]
+    settings = parse_settings(
+        with_task_options(preparations),
+        argv,
+        prog="python -m grpo_training.prepare_data",
+        description=(
+            "Read the training datasets of the tasks, keep the problems that can be used, split them by hash, and "
+            "report what was dropped and why."
+        ),
+    )
+    from grpo_training.teacher.prepare_data import run
+
+    return run(settings, preparations)
+
 
 if __name__ == "__main__":
     run_command(main)

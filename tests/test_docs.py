@@ -20,7 +20,16 @@ from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
 PAGES = [
-    *(ROOT / name for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md", "data/models/pocket/README.md")),
+    *(
+        ROOT / name
+        for name in (
+            "README.md",
+            "README.zh-CN.md",
+            "CONTRIBUTING.md",
+            "data/models/pocket/README.md",
+            "examples/README.md",
+        )
+    ),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 WRITTEN_BY_COMMANDS = re.compile(
@@ -123,3 +132,8 @@ def test_contributing_gives_a_reason_for_every_dependency():
     names = {Requirement(text).name for text in [*project["dependencies"], *optional]}
     table = ROOT.joinpath("CONTRIBUTING.md").read_text(encoding="utf-8").split("## Dependencies")[1]
     assert {name for name in names if not re.search(rf"`{name}(\[\w+\])?`", table)} == set()
+
+
+def test_the_page_about_tasks_shows_the_example():
+    page = ROOT.joinpath("docs/how-to/add-a-task.md").read_text(encoding="utf-8")
+    assert (ROOT / "examples/sort_words.py").read_text(encoding="utf-8").strip() == fences(page, "python")[0].strip()

@@ -1,6 +1,8 @@
-r"""From what a model wrote to the text of its answer: boxed, "final answer:", bold, $...$, or a sentence's end.
+r"""Find the answer in a model's text: tagged, boxed, announced ("Final answer: ..."), or at the end of a sentence.
 
-Pure text work in linear time; no text from a model reaches a formatter, a path or an evaluator here.
+``stated_answer`` reads a whole reply and gives what the reply states as it is written. ``answer_text`` reads a text
+that is meant to be an answer and gives its cleaned form for comparison. Both look for the same marks in the same order.
+Linear time; no text from a model reaches a formatter, a path or an evaluator here.
 """
 
 from __future__ import annotations
@@ -12,45 +14,117 @@ from engine.mathematics.notation import clean
 MAX_ANSWER_CHARS = 1000
 _MAX_TEXT_CHARS = 50_000
 _MAX_BOXES = 16
+_MAX_MARKS = 200
+_MAX_LINES = 4  # lines after a mark that may hold only formatting
 
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = "<answer>"
-_ANNOUNCED = re.compile(r"(?:final\s+answer|\banswer)\b[\s*_:=$`]*(?:(?:is|are)\b[\s*_:=$`]*)?", re.IGNORECASE)
+_LAST_LINE_OF_GSM8K = re.compile(r"(?:^|\n)####[ \t]*([^\n#]+)\Z")
+_ANNOUNCED = re.compile(
+    r"final[ _\n]answer(?:\s+(?:is|are)\b)?[\"'*`]*\s*[:=]?|\banswer\s+(?:is|are)\b:?|answer[\"'*`]*\s*[:=]"
+    r"|\A\W*answer\b|答案(?:是|为)?[:：]?",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"\s*\"([^\"\n]{1,300})\"")
+_PREFIX = re.compile(r"(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"python|json|latex|text|math|none|null|n/a|unknown", re.IGNORECASE)
+_WRAPPING = " \t\n*`_#|\"'"  # emphasis, code fences, table bars, quotes
+_DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])\.?$", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _MATH = re.compile(r"\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|[:=]", re.IGNORECASE)
 _COPULA = re.compile(r"[A-Za-z)}]\s+(?:is|are|equals)\s")
+_CONCLUSION = re.compile(r"(?<=[A-Za-z)}$])\s+(?:is|are|equals)\s|\b(?:therefore|thus|hence|so)\b,?\s", re.IGNORECASE)
+_SEVERAL = re.compile(r",|\b(?:and|or)\b")
+_CLOSING_DELIMITER = re.compile(r"(?<=[^$\\])\s*(?:\$+|\\[)\]])\.?$")
+_JSON_KEY = re.compile(r"[\"']\s*:")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 _MAX_WORDS = 3
 
 
-def answer_text(text: str) -> str:
-    """The cleaned text of the answer that a text ends in; empty where there is none.
+def stated_answer(text: str) -> str | None:
+    """The last answer that a reply states, without emphasis and math delimiters; None where it states none.
 
-    In order: <answer> tags, the boxes of the last line that has one, what follows the last "(final) answer",
-    "####", then for prose: the end of its last sentence ("... is 4."), its last bold or math part.
+    In order: ``<answer>`` tags, the boxes of the last line that has one, a last line ``#### ...``, what follows the
+    last "final answer" or "the answer is", and a value at the end of the last sentence ("So the length is 3.").
     """
-    return clean(_marked(text[-_MAX_TEXT_CHARS:]))
+    text = text[-_MAX_TEXT_CHARS:]
+    answer = _marked(text)
+    if answer is None and "<think>" not in text:  # a reply that ends inside its thinking concludes nothing
+        answer = _concluded(text)
+    return answer or None
 
 
-def _marked(text: str) -> str:
-    """Cut down to the marked part, without cleaning it."""
-    text = text.strip()
+def answer_text(text: str) -> str:
+    """The cleaned text of an answer, for comparison; empty where there is none.
+
+    Args:
+        text: an answer as it is stated, or a whole reply. Of prose without any mark, the end of its last sentence or
+            its one bold or math part is the answer.
+    """
+    text = text[-_MAX_TEXT_CHARS:].strip()
     if len(text) <= 20 and text.isalnum():
-        return text
+        return clean(text)
+    answer = _marked(text)
+    text = text if answer is None else answer
+    return clean(_end_of_prose(text) if _is_prose(text) or _COPULA.search(text) else text)
+
+
+def unwrapped_answer(text: str) -> str | None:
+    """The content of an answer field, without emphasis, math delimiters, tag and box; None where nothing is left."""
+    text = text.strip()[: 2 * MAX_ANSWER_CHARS]
     if _TAG in text:
-        text = text.rpartition(_TAG)[2].partition("</answer>")[0]
+        text = _tagged(text)
     boxes = _last_boxes(text)
     if boxes:
         return boxes
-    if "####" in text:
-        text = text.rpartition("####")[2]
-    announced = list(_ANNOUNCED.finditer(text))
-    if announced:
-        rest = text[announced[-1].end() :].strip(" \n*_`")
-        text = rest.partition("\n\n")[0] or text
-    return _end_of_prose(text) if _is_prose(text) or _COPULA.search(text) else text
+    text = _PREFIX.sub("", text.strip(_WRAPPING), count=1) if _PREFIX.match(text.strip(_WRAPPING)) else text
+    text = text.strip(_WRAPPING).rstrip(",;")
+    while text.endswith("}") and text.count("}") > text.count("{"):  # the end of a JSON object
+        text = text[:-1].rstrip(",;")
+    text = text.strip(_WRAPPING)
+    delimited = _DELIMITED.match(text)
+    text = (delimited[1] if delimited else text).strip(_WRAPPING)
+    text = text.removesuffix(".") if not text.endswith("..") else text
+    if not re.search(r"\w", text) or len(text) > MAX_ANSWER_CHARS or _NO_ANSWER.fullmatch(text):
+        return None
+    return text
+
+
+def _marked(text: str) -> str | None:
+    """What a text marks as its answer."""
+    if _TAG in text:
+        return unwrapped_answer(_tagged(text)) or ""
+    boxes = _last_boxes(text)
+    if boxes:
+        return boxes
+    last_line = _LAST_LINE_OF_GSM8K.search(text.rstrip())
+    if last_line:
+        return unwrapped_answer(last_line[1])
+    for mark in reversed(list(_ANNOUNCED.finditer(text))[-_MAX_MARKS:]):
+        answer = _first_content(text[mark.end() : mark.end() + 2 * MAX_ANSWER_CHARS])
+        if answer is not None:
+            return answer
+    return None
+
+
+def _tagged(text: str) -> str:
+    return text.rpartition(_TAG)[2].partition("</answer>")[0]
+
+
+def _first_content(text: str) -> str | None:
+    """The quoted text of a JSON value, or the first line that is not only formatting, within the next few."""
+    quoted = _QUOTED.match(text)
+    if quoted:
+        return unwrapped_answer(quoted[1])
+    if r"\begin{" in text:
+        return unwrapped_answer(text.strip().partition("\n\n")[0])
+    for line in text.splitlines()[:_MAX_LINES]:
+        answer = unwrapped_answer(line)
+        if answer is not None:
+            return answer
+    return None
 
 
 def _last_boxes(text: str) -> str:
@@ -61,7 +135,7 @@ def _last_boxes(text: str) -> str:
         if found and opening.start() < line:
             break
         inside = _balanced(text, opening.end())
-        if inside is not None and inside.strip():
+        if inside is not None and re.search(r"\w", inside):
             if not found:
                 line = text.rfind("\n", 0, opening.start())
             found.append(inside.strip())
@@ -88,14 +162,32 @@ def _is_prose(text: str) -> bool:
     return _words(text) > _MAX_WORDS
 
 
-def _end_of_prose(text: str) -> str:
-    """The answer in a last sentence: its end, or its one bold or math part. Of several parts none is chosen."""
+def _last_sentence(text: str) -> tuple[str, str]:
+    """The last paragraph of a text, and what it says after its last "is", "=" or the like."""
     sentence = text.rstrip(" .*_\n").rpartition("\n\n")[2][-2 * MAX_ANSWER_CHARS :]
     said = list(_SAID.finditer(sentence))
-    rest = sentence[said[-1].end() :].strip(" *_\n") if said else ""
+    return sentence, sentence[said[-1].end() :] if said else ""
+
+
+def _concluded(text: str) -> str | None:
+    """The one value at the end of a reply's last sentence. Not in the rest of an object that was cut off."""
+    sentence, _ = _last_sentence(text)
+    conclusion = _CONCLUSION.split(sentence)[-1]
+    value = conclusion.rpartition("=")[2].strip(" *_\n")
+    is_list = value != conclusion.strip(" *_\n") and _SEVERAL.search(conclusion)
+    if conclusion == sentence or is_list or not re.search(r"\d", value) or _words(value) or _JSON_KEY.search(sentence):
+        return None
+    is_delimited = value.startswith(("$", "\\(", "\\["))
+    return unwrapped_answer(value if is_delimited else _CLOSING_DELIMITER.sub("", value))
+
+
+def _end_of_prose(text: str) -> str:
+    """The answer in a last sentence: its end, or its one bold or math part. Of several parts none is chosen."""
+    sentence, end = _last_sentence(text)
+    rest = end.strip(" *_\n")
     if rest and not _words(rest):
         return rest
-    for place in (sentence[said[-1].end() :] if said else "", sentence):
+    for place in (end, sentence):
         for marked in (_BOLD.findall(place), [next(filter(None, groups)) for groups in _MATH.findall(place)]):
             if len(marked) == 1:
                 return str(marked[0])

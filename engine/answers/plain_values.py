@@ -1,6 +1,6 @@
 """Single values compared without any heavy library: numbers, units written alike, and words.
 
-This layer decides most answers in microseconds. It returns None where it takes algebra or a conversion.
+This layer decides most answers in microseconds. It returns None where algebra or a conversion is needed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
 def without_tail(text: str, expected: Powers = ()) -> tuple[str, Powers]:
     """A value's text without the unit or noun after it, and the unit.
 
-    "5 m" stays, for m may be an unknown, unless metres are expected because the other side says so.
+    "5 m" stays as it is, because m may be an unknown, unless the other side has metres (``expected``).
     """
     prefix = numeral_prefix(text)
     if prefix and prefix[1].strip():
@@ -101,13 +101,13 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Powers]:
 
 
 def as_words(text: str) -> str:
-    """Words for comparing: no \\text{}, no punctuation, one case (but A is not a)."""
+    """A text as lower-case words without \\text{} and punctuation; a single letter keeps its case."""
     text = " ".join(re.sub(r"[^\w\s]", " ", _UNWRAP.sub(r"\1", text)).split())
     return text if len(text) == 1 else text.casefold()
 
 
 def written_alike(answer: str, truth: str) -> bool:
-    """Whether two texts that nobody can read are the same but for spaces; words but for case and points too."""
+    """Compare unparsable answers as text without spaces, and words also without case and punctuation."""
     answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
     if _WORDS.fullmatch(truth) and _WORDS.fullmatch(answer):
         return as_words(answer) == as_words(truth)

@@ -3,17 +3,18 @@ r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an i
 Policies:
 
 * ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
-  stands for a tuple where the other side is one, and then order counts. A set is never a tuple.
+  is a tuple where the other side is one, and then order matters. A set is never a tuple.
 * ``1,024`` is a number; ``1,2`` is two.
 * The ends of an interval matter; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is two values.
 * ``x = 5`` and ``p + q = 23`` and ``33 + 1 + 24 = 58`` have the value at their end; an equation of a line is
   compared as one where the truth is one too.
+
+``comparison`` compares shapes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,21 +33,13 @@ class Shape:
         text: of a value its text, of an interval its brackets (``[)``), of a relation its sign
             (``=``, ``<``, ``<=``, ``!=``).
         parts: the pieces inside; of a relation its two sides.
-        name: of a value what it was said to be (``x`` of ``x = 5``).
+        name: of a value the name it is given (``x`` of ``x = 5``).
     """
 
     kind: Kind
     text: str = ""
     parts: tuple[Shape, ...] = ()
     name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """How values (texts) and relations are compared, answer first; None is "cannot tell here"."""
-
-    value: Callable[[str, str], bool | None]
-    relation: Callable[[Shape, Shape], bool | None]
 
 
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
@@ -66,6 +59,7 @@ _FLIPPED = {">": "<", ">=": "<="}
 _ROWS = re.compile(r"\\begin\{[pbBvV]?matrix\}(.*)\\end\{[pbBvV]?matrix\}")
 _REALS = re.compile(r"\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|all real numbers|\\Re", re.IGNORECASE)
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
+_EMPTY_SETS = frozenset({r"\emptyset", r"\varnothing", r"\{\}", r"\{ \}"})
 
 
 def read_shape(text: str) -> Shape:
@@ -73,24 +67,34 @@ def read_shape(text: str) -> Shape:
     text = text.strip()
     if sum(map(text.count, "([{")) > _MAX_BRACKETS:
         return Shape("value", text)
-    if _REALS.fullmatch(text):
-        return Shape("interval", "()", (Shape("value", r"-\infty"), Shape("value", r"\infty")))
-    if r"\cup" in text:
-        pieces = [_interval(_MEMBER.sub("", piece.strip())) for piece in text.split(r"\cup")]
-        if all(pieces):
-            return Shape("union", parts=tuple(piece for piece in pieces if piece))
-    matrix = _ROWS.fullmatch(text)
-    if matrix:
-        rows = [[read_shape(cell) for cell in row.split("&")] for row in matrix[1].split(r"\\") if row.strip()]
-        return Shape(
-            "tuple", parts=tuple(row[0] if len(row) == 1 else Shape("tuple", parts=tuple(row)) for row in rows)
-        )
+    for read in (_reals, _union, _matrix):
+        shape = read(text)
+        if shape is not None:
+            return shape
     if _has_bare_thousands(text):
         text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    pieces_of_list = _split(text)
-    if len(pieces_of_list) > 1:
-        return _group("list", pieces_of_list)
-    return _single(text)
+    pieces = _split(text)
+    return _group("list", pieces) if len(pieces) > 1 else _single(text)
+
+
+def _reals(text: str) -> Shape | None:
+    ends = (Shape("value", r"-\infty"), Shape("value", r"\infty"))
+    return Shape("interval", "()", ends) if _REALS.fullmatch(text) else None
+
+
+def _union(text: str) -> Shape | None:
+    if r"\cup" not in text:
+        return None
+    pieces = [_interval(_MEMBER.sub("", piece.strip())) for piece in text.split(r"\cup")]
+    return Shape("union", parts=tuple(piece for piece in pieces if piece)) if all(pieces) else None
+
+
+def _matrix(text: str) -> Shape | None:
+    matrix = _ROWS.fullmatch(text)
+    if matrix is None:
+        return None
+    rows = [[read_shape(cell) for cell in row.split("&")] for row in matrix[1].split(r"\\") if row.strip()]
+    return Shape("tuple", parts=tuple(row[0] if len(row) == 1 else Shape("tuple", parts=tuple(row)) for row in rows))
 
 
 def _has_bare_thousands(text: str) -> bool:
@@ -99,36 +103,49 @@ def _has_bare_thousands(text: str) -> bool:
 
 
 def _single(text: str) -> Shape:
+    """A text without separators outside its brackets."""
+    for read in (_member, _relation, _bracketed, _interval, _plus_minus):
+        shape = read(text)
+        if shape is not None:
+            return shape
+    return Shape("set") if text in _EMPTY_SETS else Shape("value", text)
+
+
+def _member(text: str) -> Shape | None:
+    r"""``x \in [1, 2]``."""
     member = _MEMBER.match(text)
-    if member:
-        return read_shape(text[member.end() :])
-    relation = _relation(text)
-    if relation:
-        return relation
+    return read_shape(text[member.end() :]) if member else None
+
+
+def _bracketed(text: str) -> Shape | None:
     inner = _inside(text)
-    if inner is not None:
-        opening = text[0] if text[0] != "\\" else text[:2]
-        if opening in ("{", r"\{"):
-            condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
-            if len(condition) == 2 and _NAME.fullmatch(condition[0].strip()):
-                return read_shape(condition[1])
-            return _group("set", _split(inner)) if opening == r"\{" or len(_split(inner)) > 1 else read_shape(inner)
-        pieces = _split(inner)
-        if opening == "[" and len(pieces) == 2:
-            return _interval(text) or Shape("value", text)
-        if len(pieces) > 1:
-            return _group("tuple", pieces)
-        return read_shape(inner) if opening in ("(", "[") else Shape("value", text)
-    half_open = _interval(text)
-    if half_open:
-        return half_open
-    if text in (r"\emptyset", r"\varnothing", r"\{\}", r"\{ \}"):
-        return Shape("set")
-    if r"\pm" in text:
-        signs = (("+", "-"), ("-", "+"))
-        values = [text.replace(r"\pm", upper).replace(r"\mp", lower) for upper, lower in signs]
-        return Shape("list", parts=tuple(Shape("value", value) for value in values))
-    return Shape("value", text)
+    if inner is None:
+        return None
+    if text.startswith(("{", r"\{")):
+        return _braced(inner, is_set=text.startswith("\\"))
+    pieces = _split(inner)
+    if text.startswith("[") and len(pieces) == 2:
+        return _interval(text) or Shape("value", text)
+    if len(pieces) > 1:
+        return _group("tuple", pieces)
+    return read_shape(inner) if text[0] in "([" else Shape("value", text)
+
+
+def _braced(inner: str, is_set: bool) -> Shape:
+    r"""``\{1, 2\}``, ``{1, 2}``, ``{5}`` and ``\{x \mid x > 3\}``."""
+    condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
+    if len(condition) == 2 and _NAME.fullmatch(condition[0].strip()):
+        return read_shape(condition[1])
+    pieces = _split(inner)
+    return _group("set", pieces) if is_set or len(pieces) > 1 else read_shape(inner)
+
+
+def _plus_minus(text: str) -> Shape | None:
+    if r"\pm" not in text:
+        return None
+    signs = (("+", "-"), ("-", "+"))
+    values = [text.replace(r"\pm", upper).replace(r"\mp", lower) for upper, lower in signs]
+    return Shape("list", parts=tuple(Shape("value", value) for value in values))
 
 
 def _group(kind: Kind, pieces: list[str]) -> Shape:
@@ -233,123 +250,13 @@ def _range(sides: list[str], operators: list[str]) -> Shape | None:
     if operator in _FLIPPED:
         left, right, operator = right, left, _FLIPPED[operator]
     closed = operator == "<="
-    if operator != "!=" and _NAME.fullmatch(right) and _is_constant(left):
+    if operator != "!=" and _NAME.fullmatch(right) and is_constant(left):
         return Shape("interval", "[)" if closed else "()", (Shape("value", left), Shape("value", r"\infty")))
-    if operator != "!=" and _NAME.fullmatch(left) and _is_constant(right):
+    if operator != "!=" and _NAME.fullmatch(left) and is_constant(right):
         return Shape("interval", "(]" if closed else "()", (Shape("value", r"-\infty"), Shape("value", right)))
     return Shape("relation", operator, (Shape("value", left), Shape("value", right)))
 
 
-def _is_constant(text: str) -> bool:
+def is_constant(text: str) -> bool:
+    """Whether a value's text has no variables."""
     return not _LETTERS.search(_CONSTANTS.sub("", text))
-
-
-# ------------------------------------------------------------------ comparing
-
-
-def same_shape(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
-    """Compare by the policies above; None where the judge could not tell."""
-    answer, truth = _unwrapped(answer), _unwrapped(truth)
-    if "relation" in (answer.kind, truth.kind):
-        return _same_relation(answer, truth, judge)
-    if answer.kind == truth.kind == "value":
-        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
-            return judge.relation(_as_relation(answer), _as_relation(truth))
-        return judge.value(answer.text, truth.text)
-    if "union" in (answer.kind, truth.kind):
-        return _same_union(answer, truth, judge)
-    if "interval" in (answer.kind, truth.kind):
-        return _same_interval(answer, truth, judge)
-    if "value" in (answer.kind, truth.kind) or len(answer.parts) != len(truth.parts):
-        return False
-    kinds = {answer.kind, truth.kind}
-    if kinds == {"set", "tuple"}:
-        return False
-    names = [part.name for part in answer.parts]
-    if all(names) and len(set(names)) == len(names) and set(names) == {part.name for part in truth.parts}:
-        by_name = {part.name: part for part in answer.parts}
-        return _all(same_shape(by_name[part.name], part, judge) for part in truth.parts)
-    if "tuple" in kinds or _are_named(answer) or _are_named(truth):
-        return _all(same_shape(a, t, judge) for a, t in zip(answer.parts, truth.parts, strict=True))
-    return _same_in_any_order(answer.parts, truth.parts, judge)
-
-
-def _unwrapped(shape: Shape) -> Shape:
-    while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
-        shape = shape.parts[0]
-    return shape
-
-
-def _are_named(shape: Shape) -> bool:
-    """Whether the parts are different unknowns: x = 1, y = 2."""
-    names = [part.name for part in shape.parts]
-    return all(names) and len(set(names)) == len(names) > 1
-
-
-def _are_different_letters(left: str, right: str) -> bool:
-    return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
-
-
-def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    unknown = False
-    for verdict in verdicts:
-        if verdict is False:
-            return False
-        unknown |= verdict is None
-    return None if unknown else True
-
-
-def _same_in_any_order(answers: tuple[Shape, ...], truths: tuple[Shape, ...], judge: Judge) -> bool | None:
-    left = list(answers)
-    unknown = False
-    for truth in truths:
-        for at, answer in enumerate(left):
-            verdict = same_shape(answer, truth, judge)
-            if verdict:
-                del left[at]
-                break
-            unknown |= verdict is None
-        else:
-            return None if unknown else False
-    return True
-
-
-def _same_interval(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
-    answer, truth = _as_interval(answer), _as_interval(truth)
-    if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
-        return False
-    return _all(same_shape(a, t, judge) for a, t in zip(answer.parts, truth.parts, strict=True))
-
-
-def _as_interval(shape: Shape) -> Shape:
-    if shape.kind == "tuple" and len(shape.parts) == 2:
-        return Shape("interval", "()", shape.parts)
-    return shape
-
-
-def _same_union(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
-    if answer.kind == "list":
-        answer = Shape("union", parts=answer.parts)
-    if truth.kind == "list":
-        truth = Shape("union", parts=truth.parts)
-    if answer.kind != truth.kind or len(answer.parts) != len(truth.parts):
-        return False
-    return _same_in_any_order(answer.parts, truth.parts, judge)
-
-
-def _same_relation(answer: Shape, truth: Shape, judge: Judge) -> bool | None:
-    if answer.kind == "value" and answer.name:
-        answer = _as_relation(answer)
-    if truth.kind == "value" and truth.name:
-        truth = _as_relation(truth)
-    if answer.kind == truth.kind == "relation":
-        return judge.relation(answer, truth) if answer.text == truth.text else False
-    value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
-    if value.kind != "value" or relation.text != "=":
-        return False
-    result = next((side for side in reversed(relation.parts) if _is_constant(side.text)), relation.parts[1])
-    return judge.value(result.text, value.text) if relation is answer else judge.value(value.text, result.text)
-
-
-def _as_relation(value: Shape) -> Shape:
-    return Shape("relation", "=", (Shape("value", value.name), Shape("value", value.text)))

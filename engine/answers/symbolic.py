@@ -1,7 +1,7 @@
-"""The jobs of a verifier's worker process: algebra, conversions, and Math-Verify's opinion.
+"""Jobs of the verifier's worker processes: algebra, unit conversion, and Math-Verify.
 
-They run under ``WorkerPool``, which kills them when they are late. A job that needs a library that is slow to
-import says so (``{"needs": name}``) before it imports, so that the import is not counted as its time.
+They run under ``WorkerPool``, which kills them at their time limit. A job that needs a library that is slow to import
+returns ``{"needs": name}`` instead of importing it, so that the import does not count as its time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import re
 import sys
 from typing import Any
 
-from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tails, written_alike
-from engine.answers.shapes import Judge, Shape, read_shape, same_shape
+from engine.answers.comparison import Comparer
+from engine.answers.plain_values import without_tails, written_alike
+from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros
 from engine.mathematics.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.tree import FormulaSyntaxError, Node, apply
@@ -26,16 +27,16 @@ _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
 
 
-class _NeedsLibrary(Exception):  # noqa: N818 - a signal, no error
-    """The job cannot go on before a library is imported."""
+class _NeedsLibrary(Exception):  # noqa: N818 - control flow, not an error
+    """A library has to be imported first."""
 
 
 def load(payload: str) -> bool:
-    """Import a library that a job asked for: ``pint`` or ``math_verify``."""
+    """Import a library that a job needs: ``pint`` or ``math_verify``."""
     if payload == "pint":
         return dimension_of("m") is not None
     if payload == "math_verify":
-        import math_verify  # noqa: F401
+        import math_verify  # noqa: F401 - slow to import: only in the worker
     return payload in sys.modules
 
 
@@ -48,39 +49,23 @@ def judge(payload: dict[str, Any]) -> dict[str, Any]:
     Returns:
         ``{"correct": bool, "method": str}`` or ``{"needs": library}``.
     """
-    court = _Court(payload["comparison"], payload["rel_tol"])
+    comparer = WorkerComparer(payload["comparison"], payload["rel_tol"])
     try:
-        correct = same_shape(read_shape(payload["answer"]), read_shape(payload["truth"]), court.judge)
+        correct = comparer.same(read_shape(payload["answer"]), read_shape(payload["truth"]))
     except _NeedsLibrary as need:
         return {"needs": str(need)}
-    return {"correct": bool(correct), "method": court.method}
+    return {"correct": correct, "method": comparer.method}
 
 
-def equivalent(payload: dict[str, str]) -> bool | None:
-    """Whether two formulas (``left``, ``right``: cleaned texts) are the same; None where one is unreadable."""
-    try:
-        return same_formula(read_formula(payload["left"]), read_formula(payload["right"]))
-    except FormulaSyntaxError:
-        return None
+class WorkerComparer(Comparer):
+    """Compares with algebra, unit conversion and Math-Verify."""
 
+    def same_formulas(self, answer: str, truth: str) -> bool:
+        """Compare by the value of the formulas, or of the quantities."""
+        return self._measured(answer, truth) if self.comparison == "measured" else self._exact(answer, truth)
 
-class _Court:
-    """Compares values with everything there is, and remembers which layer decided last."""
-
-    def __init__(self, comparison: str, rel_tol: float | None) -> None:
-        self.comparison, self.rel_tol = comparison, rel_tol
-        self.method = "text"
-        self.judge = Judge(self.value, self.relation)
-
-    def value(self, answer: str, truth: str) -> bool:
-        plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
-        decision = plain(answer, truth, self.rel_tol)
-        if decision is not None:
-            self.method = decision.method
-            return decision.correct
-        return self.measured(answer, truth) if self.comparison == "measured" else self.exact(answer, truth)
-
-    def relation(self, answer: Shape, truth: Shape) -> bool:
+    def same_equations(self, answer: Shape, truth: Shape) -> bool:
+        """Whether one side minus the other is the same up to a constant factor."""
         self.method = "symbolic"
         try:
             sign = same_zeros(_difference(answer), _difference(truth))
@@ -88,26 +73,26 @@ class _Court:
             return False
         return sign != 0 if truth.text in ("=", "!=") else sign > 0
 
-    def measured(self, answer: str, truth: str) -> bool:
+    def _measured(self, answer: str, truth: str) -> bool:
         left, right = read_quantity(answer), read_quantity(truth)
         if right is not None:
             right = _with_number(right)
             left = _with_number(left if left is not None else Quantity((), None, answer))
             self.method = "units"
-            if left and right and self.same_units_or_convertible(left, right):
+            if left and right and self._same_units_or_convertible(left, right):
                 return True
         self.method = "symbolic" if right is None else "units"
-        try:  # "2 m g" may be metres and grams or a weight
+        try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
         except FormulaSyntaxError:
             return written_alike(answer, truth)
 
-    def same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
+    def _same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
         if answer.unit != truth.unit and "pint" not in sys.modules:
             raise _NeedsLibrary("pint")
         return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
 
-    def exact(self, answer: str, truth: str) -> bool:
+    def _exact(self, answer: str, truth: str) -> bool:
         (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
         if answer_unit and truth_unit and answer_unit != truth_unit:
             self.method = "units"
@@ -115,20 +100,20 @@ class _Court:
                 _with_number(Quantity(unit, read_numeral(core), core))
                 for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
             )
-            return bool(left and right and self.same_units_or_convertible(left, right, exact=True))
+            return bool(left and right and self._same_units_or_convertible(left, right, exact=True))
         self.method = "symbolic"
-        if self.formulas(answer_core, truth_core):
+        if self._formulas(answer_core, truth_core):
             return True
         if (answer_unit == _DEGREE) != (truth_unit == _DEGREE):  # pi/6 is 30 degrees
             in_radians = (
                 rf"({core})\pi/180" if unit == _DEGREE else core
                 for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
             )
-            if self.formulas(*in_radians):
+            if self._formulas(*in_radians):
                 return True
-        return r"\circ" in answer + truth and self.formulas(answer, truth)  # the degrees are inside: \tan 75^\circ
+        return r"\circ" in answer + truth and self._formulas(answer, truth)  # the degrees are inside: \tan 75^\circ
 
-    def formulas(self, answer: str, truth: str) -> bool:
+    def _formulas(self, answer: str, truth: str) -> bool:
         try:
             left, right = read_formula(answer), read_formula(truth)
         except FormulaSyntaxError as error:
@@ -137,14 +122,14 @@ class _Court:
             if written_alike(answer, truth):
                 self.method = "text"
                 return True
-            opinion = self.opinion(answer, truth)
+            opinion = self._opinion(answer, truth)
             if opinion is not None:
                 self.method = "math_verify"
             return bool(opinion)
-        by_value = self.by_value(answer, truth, left, right)
+        by_value = self._by_value(answer, truth, left, right)
         return same_formula(left, right) if by_value is None else by_value
 
-    def by_value(self, answer: str, truth: str, left: Node, right: Node) -> bool | None:
+    def _by_value(self, answer: str, truth: str, left: Node, right: Node) -> bool | None:
         """Decimals against exact constants; None where neither side is a decimal."""
         said, meant = read_numeral(answer), read_numeral(truth)
         if self.rel_tol is None and not (said and said.rounded) and not (meant and meant.rounded):
@@ -159,18 +144,18 @@ class _Court:
             or None
         )
 
-    def opinion(self, answer: str, truth: str) -> bool | None:
-        """What Math-Verify says about formulas that our reader does not know. It is told nothing small.
+    def _opinion(self, answer: str, truth: str) -> bool | None:
+        """Math-Verify's verdict on formulas that our parser does not know; None where it has none.
 
-        Its LaTeX reader alone is used: the one for plain text evaluates it. Its own clocks are off, for the
-        worker is killed from outside.
+        Only its LaTeX parser is used, because its parser of plain text evaluates the text. Its time limits are off,
+        because the worker is killed from outside. Very small numbers are left out: Math-Verify rounds them to 0.
         """
         for text in (answer, truth):
             if len(text) > _MAX_OPINION_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
                 return None
         if "math_verify" not in sys.modules:
             raise _NeedsLibrary("math_verify")
-        import math_verify
+        import math_verify  # slow to import: only in the worker
 
         config = [math_verify.LatexExtractionConfig()]
         said, meant = (
@@ -207,7 +192,7 @@ def _with_number(quantity: Quantity) -> Quantity | None:
 
 
 def _is_doubtful(value: Any) -> bool:
-    """Whether Math-Verify read a number that it rounds away, or nothing (0 for what it skipped)."""
+    """Whether Math-Verify read a number so small that it rounds it to 0, or skipped a part (which it reads as 0)."""
     if isinstance(value, str):
         return True
     if not getattr(value, "is_number", False):

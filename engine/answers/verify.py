@@ -1,28 +1,28 @@
-r"""Whether an answer is right: the verdict that ``r_ans`` is made of.
+r"""Whether an answer is right: the verdict from which ``r_ans`` is computed.
 
-Layers, cheapest first; each decides or passes on:
+Layers, cheapest first; a layer that cannot decide leaves it to the next:
 
-1. the answer is found in the text (``answer_text``) and its shape is read (``answer_shapes``);
-2. here, in microseconds: integers, fractions, decimals, words, quantities in the same unit (``plain_values``);
-3. in a worker process that is killed when it is late (``symbolic``): algebra, units through pint, and for
-   formulas of mathematics that our reader does not know, Math-Verify's opinion.
+1. the answer is found in the text (``final_answer``) and its shape is read (``shapes``);
+2. in this process, in microseconds (``comparison``, ``plain_values``): integers, fractions, decimals, words,
+   quantities in the same unit;
+3. in a worker process with a time limit (``symbolic``): algebra, units through pint, and Math-Verify for formulas
+   that our parser does not know.
 
-What counts as equal is written where it is decided: numbers in ``numerals.same_number`` and
+What counts as equal is documented where it is decided: numbers in ``numerals.same_number`` and
 ``numerals.physics_tolerance``, units in ``units`` and ``plain_values``, tuples, sets and intervals in
-``answer_shapes``, formulas in ``identities``.
+``shapes``, formulas in ``equivalence``.
 
-A text may not earn more by breaking its judge than by being wrong: a timeout, a crash and an unreadable
-answer are all "not correct". Only a worker that could not be started says nothing about the answer.
+A timeout, a crash and an unreadable answer are all "not correct", so that a text cannot gain by breaking the checker.
+Only a worker that could not be started leaves the verdict open.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerError
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
-from engine.answers.plain_values import same_plain_quantity, same_plain_value
-from engine.answers.shapes import Judge, Shape, read_shape, same_shape
+from engine.answers.shapes import Shape, read_shape
 from engine.errors import InputError
 from engine.mathematics.numerals import numeral_prefix
 from engine.mathematics.parser import parse_expression
@@ -32,8 +32,11 @@ from engine.mathematics.units import read_quantity, without_side_remarks
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-Comparison = Literal["exact", "measured"]
-"""How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
+VERIFIER_VERSION = 2
+"""Increases with every change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
+
+It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
+"""
 
 _JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load"
 _LOAD_LIMIT_S = 30.0
@@ -45,14 +48,14 @@ _COLLECTIONS = {"tuple": "set", "list": "set", "set": "set", "interval": "interv
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided.
+    """A decision about one answer.
 
     Args:
-        correct: None only where nothing could be decided and the answer is not to blame.
-        outcome: ``ok``, or ``verifier_timeout`` where the worker had to be killed (then not correct).
+        correct: None only where no worker could be started.
+        outcome: ``ok``, or ``verifier_timeout`` where the worker was killed (then not correct).
         method: the layer that decided: ``integer``, ``rational``, ``numeric``, ``units``, ``set``, ``interval``,
             ``symbolic``, ``math_verify`` or ``text``.
-        detail: what was compared, in short.
+        detail: the compared texts, shortened.
     """
 
     correct: bool | None
@@ -70,7 +73,7 @@ def verify_answer(
     timeout_s: float = 3.0,
     rel_tol: float | None = None,
 ) -> Verdict:
-    """Decide whether an answer is right. Works from any thread; never raises for what the answer holds.
+    """Decide whether an answer is right. Thread-safe; no answer text makes it raise.
 
     Args:
         answer: any text of a model, or None.
@@ -95,28 +98,29 @@ def verify_answer(
     if len(said) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
     shape = read_shape(truth)
-    desk = _Desk(comparison, rel_tol)
-    correct = same_shape(read_shape(said), shape, desk.judge)
-    if said == truth:  # whatever it may mean
-        correct = True
-    if correct is not None:
-        return _verdict(correct, _COLLECTIONS.get(shape.kind, desk.method), said, truth)
+    comparer = LocalComparer(comparison, rel_tol)
+    try:
+        correct = comparer.same(read_shape(said), shape) or said == truth
+        return _verdict(correct, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
+    except NeedsWorkerError:
+        if said == truth:
+            return _verdict(True, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
     return _ask_worker(said, truth, shape, comparison, pool or shared_pool(), timeout_s, rel_tol)
 
 
 def _are_integers(answer: str, truth: str) -> bool:
-    """Whether both are bare digits, which most answers are; all else takes the longer way to the same rules."""
+    """Whether both are bare digits: a fast path for most answers, with the same result."""
     both = answer + truth
     return both.isdecimal() and both.isascii() and len(both) <= 2 * _SHOWN and bool(truth)
 
 
 def is_value(text: str, comparison: Comparison = "exact") -> bool:
-    """Whether a text can stand as the truth in ``verify_answer``; "**" and "<answer></answer>" say nothing."""
+    """Whether a text can be the truth in ``verify_answer``; "**" and "<answer></answer>" cannot."""
     return 0 < len(_prepared(text, comparison)) <= MAX_ANSWER_CHARS
 
 
 def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> None:
-    """Refuse a ground truth that no answer could be compared with, before anything is paid for.
+    """Refuse a ground truth that no answer could be compared with, before a run starts.
 
     Raises:
         InputError: none, empty, a placeholder such as "N/A", too long, or (``measured``) with an unknown unit.
@@ -156,23 +160,6 @@ def _prepared(text: str, comparison: Comparison) -> str:
     return without_side_remarks(text) if comparison == "measured" else text
 
 
-class _Desk:
-    """Compares values with what needs no worker, and remembers which layer decided last."""
-
-    def __init__(self, comparison: Comparison, rel_tol: float | None) -> None:
-        self._compare = same_plain_quantity if comparison == "measured" else same_plain_value
-        self._rel_tol = rel_tol
-        self.method = "text"
-        self.judge = Judge(self.value, lambda answer, truth: True if answer == truth else None)
-
-    def value(self, answer: str, truth: str) -> bool | None:
-        decision = self._compare(answer, truth, self._rel_tol)
-        if decision is None:
-            return None
-        self.method = decision.method
-        return decision.correct
-
-
 def _ask_worker(
     said: str,
     truth: str,
@@ -183,17 +170,17 @@ def _ask_worker(
     rel_tol: float | None,
 ) -> Verdict:
     payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
-    for _ in range(_MAX_LOADS):  # every worker of the pool may have to import a library once
+    for _ in range(_MAX_LOADS):  # each worker of the pool may have to import a library once
         result = pool.run(_JOB, payload, timeout_s)
         needs = result.value.get("needs") if result.outcome is Outcome.OK else None
         if needs is None:
             break
         loaded = pool.run(_LOAD, needs, _LOAD_LIMIT_S)
-        if loaded.outcome is not Outcome.OK:  # the answer is not to blame
+        if loaded.outcome is not Outcome.OK:
             return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", f"{needs} not loaded: {loaded.error[:200]}")
     if result.outcome is Outcome.VERIFIER_TIMEOUT:
-        never_began = "did not start" in result.error
-        return Verdict(None if never_began else False, result.outcome, "symbolic", result.error)
+        never_started = "did not start" in result.error
+        return Verdict(None if never_started else False, result.outcome, "symbolic", result.error)
     if result.outcome is not Outcome.OK or "correct" not in result.value:
         return Verdict(False, Outcome.OK, "symbolic", f"not comparable: {result.error[:200]}")
     method = _COLLECTIONS.get(shape.kind, result.value["method"])

@@ -1,7 +1,7 @@
-"""What the text of an experience must be: the model proposes, these checks dispose. Pure functions.
+"""Checks of the text of an experience. Pure functions.
 
-An experience stands in every later prompt. So it is short, it is a lesson and not an answer or a piece of its
-problem, it says something new, and it cannot pass for a part of the prompt's frame.
+An experience is part of every later prompt. So it must be short, must not hold the answer or the text of its problem,
+must say something new, and must not imitate the structure of a prompt.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
+from engine.mathematics.notation import clean
+from engine.mathematics.numerals import Numeral, find_numerals, numeral_prefix
+from engine.mathematics.unit_text import read_unit
 from engine.records import Experience, Problem
 
 MAX_WORDS = 32
 MAX_CHARACTERS = 400
-"""A second limit, for text that has no word boundaries and for the cost of all later checks."""
+"""A second limit, for text without word boundaries; it also bounds the cost of the other checks."""
 
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
@@ -28,7 +30,7 @@ _SHARED_IDEOGRAPHS = 8
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a text is refused: a short stable code, and a sentence for a person and for the analyst."""
+    """Why a text is refused: a short stable code, and a sentence for users and for the analyst."""
 
     code: str
     message: str
@@ -49,11 +51,12 @@ def check_text(
     """Check the text of an experience by itself and against the problem that it comes from.
 
     Args:
-        content: the text as proposed.
-        problem: the problem of the group; None where there is none (a person's edit).
+        content: the proposed text.
+        problem: the problem of the group; None for manual edits.
+        leaks_answer: whether a text gives away the answer of the problem.
 
     Returns:
-        None where the text is good, else the first reason of: ``empty``, ``too_many_characters``,
+        None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
         ``not_one_line``, ``control_characters``, ``markup``, ``injection``, ``too_many_words``, ``answer``,
         ``problem_text``.
     """
@@ -73,17 +76,16 @@ def holds_answer(content: str, answer: str) -> bool:
     calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain word, or up to two
     characters, count again only where the text calls them the answer.
     """
-    answer = _plain(answer.strip()[:_ANSWER_CHARACTERS])
+    answer = clean(answer.strip()[:_ANSWER_CHARACTERS])
     number = _leading_number(answer)
-    return _holds_text(content, answer) if number is None else _holds_number(content, *number)
+    return _holds_text(content, answer) if number is None else _holds_number(content, number)
 
 
 def find_duplicate(content: str, others: Iterable[Experience]) -> Experience | None:
-    """The first of ``others`` that says nearly the same.
+    """The first near-duplicate of a text among ``others``.
 
-    Two texts are compared by the Jaccard index of their sets of words (for Chinese, Japanese: of neighbouring
-    pairs of characters); from 0.75 on they are near-duplicates. The sets are remembered, and a library is small
-    by its capacity, so the cost is one set comparison for each other text.
+    Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
+    neighbouring pairs of characters) is at least 0.75. The sets are cached.
     """
     mine = _shingles(content)
     return next((other for other in others if _jaccard(mine, _shingles(other.content)) >= _NEAR_DUPLICATE), None)
@@ -105,8 +107,6 @@ def category_slug(category: str) -> str:
     slug = re.sub(r"[^\w-]+", "_", unicodedata.normalize("NFKC", category[:200]).lower())
     return slug.strip("_")[:MAX_CATEGORY].strip("_")  # twice the same is the same
 
-
-# ------------------------------------------------------------------ words
 
 _IDEOGRAPH = "\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTER = rf"[^\W_{_IDEOGRAPH}]"
@@ -137,8 +137,6 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     union = len(one | other)
     return len(one & other) / union if union else 0.0
 
-
-# ------------------------------------------------------------------ form
 
 _MARKUP = re.compile(
     r"<\|[^|]*\|>"  # <|im_start|> and its like
@@ -180,18 +178,6 @@ def _check_form(content: str) -> Reason | None:
     return None
 
 
-# ------------------------------------------------------------------ against the problem
-
-_SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
-_TIMES_TEN = re.compile(
-    r"(?<=\d)\s*(?:×|\\times|\\cdot|·|\*|x)\s*10\s*(?:\^|\*\*)\s*[{(]?\s*([-+]?\d{1,3})(?!\d)\s*[})]?",
-    re.IGNORECASE,
-)
-_FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}")
-_NUMBER = re.compile(
-    r"(?<![A-Za-z_\d])(?<!\d\.)(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d{1,3}(?!\d))?(?:\s*/\s*\d+)?(?!\d)",
-    re.IGNORECASE,
-)
 _UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
 _NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)
 _SAYS_ANSWER = re.compile(
@@ -201,16 +187,17 @@ _DRESSING = re.compile(r"\\boxed|\\left|\\right|\\text|\\math\w+|\\[,;!: ]|[\s${
 _ANSWER_CHARACTERS = 200
 
 
-def _holds_number(content: str, value: Fraction, digits: int) -> bool:
-    text = _plain(content)
+def _holds_number(content: str, number: Numeral) -> bool:
+    text = clean(content)
+    is_common = number.figures == 1
     return any(
-        _value(found.group()) == value and (digits > 1 or bool(_SAYS_ANSWER.search(text, 0, found.start())))
-        for found in _NUMBER.finditer(text)
+        found.value == number.value and (not is_common or bool(_SAYS_ANSWER.search(text, 0, start)))
+        for start, found in find_numerals(text)
     )
 
 
 def _holds_text(content: str, answer: str) -> bool:
-    wanted, text = _undressed(answer), _plain(content).casefold()
+    wanted, text = _undressed(answer), clean(content).casefold()
     if not wanted:
         return False
     if len(wanted) < 3 or re.fullmatch(r"[a-z]+", wanted):
@@ -222,35 +209,20 @@ def _holds_text(content: str, answer: str) -> bool:
     return bool(re.search(left + re.escape(wanted) + right, _undressed(text)))
 
 
-def _leading_number(answer: str) -> tuple[Fraction, int] | None:
-    """The absolute value and the count of significant digits of an answer that is a number with a unit or none."""
-    text = re.sub(r"\s*([/^*·])\s*", r"\1", _DRESSING.sub(" ", answer)).strip().lstrip("+-= ")
-    found = _NUMBER.match(text)
-    if not found:
+def _leading_number(answer: str) -> Numeral | None:
+    """The absolute number of an answer that is a number with a unit or a noun, or without one."""
+    prefix = numeral_prefix(answer.lstrip("+-= "))
+    if prefix is None:
         return None
-    value, unit = _value(found.group()), "".join(text[found.end() :].split())
-    if value is None or not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit):
+    number, rest = prefix
+    unit = "".join(_DRESSING.sub(" ", rest).split())
+    if read_unit(rest) is None and (not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
         return None
-    return value, len(re.sub(r"\D", "", found.group().lower().partition("e")[0]).lstrip("0"))
-
-
-def _plain(text: str) -> str:
-    """Usual forms of full-width characters, superscripts, powers of ten (as exponents) and simple fractions."""
-    text = _SUPERSCRIPT.sub(lambda found: "^" + found.group(), text)
-    text = unicodedata.normalize("NFKC", text).replace("−", "-")
-    text = _FRACTION.sub(r" \1/\2", text)
-    return _TIMES_TEN.sub(lambda found: "e" + found.group(1).lstrip("+"), text)
+    return number
 
 
 def _undressed(text: str) -> str:
     return _DRESSING.sub("", text).casefold()
-
-
-def _value(number: str) -> Fraction | None:
-    try:
-        return Fraction(re.sub(r"[,\s]", "", number))
-    except (ValueError, ZeroDivisionError):  # 1.5/2, which is no Fraction's text, or 1/0
-        return None
 
 
 def _check_problem_text(content: str, problem_text: str) -> Reason | None:

@@ -50,14 +50,14 @@ def request_keys(
     sample index. Role, purpose, address (a local server may move to another port) and API key are not part of it.
     Sampling fields with their default value are left out, so that new fields of ``Sampling`` do not change old keys.
     """
-    asked = {
+    hashed = {
         "extra_body": extra_body,
         "json_schema": request.json_schema,
         "messages": [[message.role, message.content] for message in request.messages],
         "model": model,
         "sampling": request.sampling.model_dump(exclude_defaults=True),
     }
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     common = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     keys = []
     for index in sample_indices:

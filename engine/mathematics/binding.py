@@ -1,8 +1,8 @@
 """Which variables of a scaffold the names in a rule mean.
 
 A name means the variable of that name. Models also spell a variable out (``OC^2`` for ``OC_squared``,
-``log2(x)`` for ``log2_x``) or change its case; that is followed only among the declared causes, only where
-one variable fits, and only where the name means nothing else.
+``log2(x)`` for ``log2_x``) or change its case. Such a spelling is accepted only for declared causes, only if exactly
+one variable fits, and only if the name has no other meaning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BoundRule:
         right: the expression, or the right side of the equation.
         reads: the variables that must have values first (the effect is not among them).
         unknown: names that mean no variable; such a rule has no value.
-        assumptions: what the rule says of its effect (``positive`` ...).
+        assumptions: what the rule states about its effect (``positive`` ...).
     """
 
     effect: str
@@ -59,11 +59,11 @@ def bind_rule(
     *,
     lowest_terms: bool = False,
 ) -> BoundRule:
-    """Give a rule's names their meaning.
+    """Resolve a rule's names to variables.
 
     Args:
         rule: as read.
-        effect: the variable that the rule is for.
+        effect: the variable that the rule computes.
         causes: its declared causes.
         variables: all variables of the scaffold; one that is used without being declared is still found by
             its exact name, and ``reads`` then shows it.

@@ -1,7 +1,7 @@
-"""Dimensions carried through a scaffold's rules: do metres stay metres?
+"""Dimensional analysis of a scaffold's rules.
 
 A dimension is a mapping from base dimension to power ({} is a pure number). None is "not known": a constant such
-as 9.8 may hide a unit, so what depends on it is not judged.
+as 9.8 may have a unit that is not written, so what depends on it is not checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_PURE_INTEGER = 9  # 2, 3 and 4 stand in formulas; 10 may be g
 
 
 class DimensionMismatchError(ValueError):
-    """Quantities of different dimensions are added, or one stands where a pure number must."""
+    """Quantities of different dimensions are added, or an argument that must be a pure number has a dimension."""
 
 
 def dimension_checks(
@@ -99,7 +99,7 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
 
 
 def is_pure_constant(value: Fraction) -> bool:
-    """Whether a written number is surely without a unit: 2, 1/2 or 3/4, but not 9.8 or 10."""
+    """Whether a written number certainly has no unit: 2, 1/2 or 3/4, but not 9.8 or 10."""
     return abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
 
 
@@ -141,7 +141,7 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
 
 
 def _same(parts: list[Dimension | None]) -> Dimension | None:
-    """The one dimension of terms that must agree; unknown terms may be anything."""
+    """The common dimension of terms that must agree; unknown terms agree with anything."""
     known = [_clean(part) for part in parts if part is not None]
     if any(part != known[0] for part in known[1:]):
         raise DimensionMismatchError(f"{known}")

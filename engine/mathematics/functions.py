@@ -1,4 +1,4 @@
-"""What the functions and operators of a rule do to numbers, exactly where that is possible."""
+"""Functions and operators on numbers, exact where possible."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _tiny_power(base: Value, exponent: int) -> Value:
 def _float_power(base: Value, exponent: Value) -> float:
     number = as_float(base)
     if number < 0 and not (isinstance(exponent, int) or as_float(exponent).is_integer()):
-        fail("domain", "a broken power of a negative number")
+        fail("domain", "a fractional power of a negative number")
     return math.pow(number, as_float(exponent))
 
 
@@ -143,7 +143,7 @@ def _factorial(budget: WorkBudget, value: Value) -> Value:
 def _chosen(budget: WorkBudget, total: Value, part: Value, ordered: bool) -> int:
     n, k = as_whole(total), as_whole(part)
     if n < 0:
-        fail("domain", "a choice from a negative number of things")
+        fail("domain", "a binomial coefficient of a negative number")
     if k < 0 or k > n:
         return 0
     steps = k if ordered else min(k, n - k)
@@ -158,10 +158,10 @@ def _fold(work: Callable[..., int]) -> Callable[..., Value]:
 
 
 def _rounded(budget: WorkBudget, value: Value, digits: Value = 0) -> Value:
-    """To the nearest, halves away from zero: what mathematics teaches (Python rounds halves to even)."""
+    """To the nearest, halves away from zero, as in mathematics (Python rounds halves to even)."""
     places = as_whole(digits)
     if abs(places) > 30:
-        fail("domain", "rounding to so many places")
+        fail("domain", "rounding to more than 30 places")
     scaled = Fraction(settled(value)) * Fraction(10) ** places
     whole = math.floor(abs(scaled) + Fraction(1, 2))
     result = canonical(Fraction(whole if scaled >= 0 else -whole) / Fraction(10) ** places)

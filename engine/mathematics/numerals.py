@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,6 +33,7 @@ _FRACTION = re.compile(
     r"(?:\\frac\s*\{\s*(?P<n1>[+-]?\d+)\s*\}\s*\{\s*(?P<d1>[+-]?\d+)\s*\}|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))",
     re.ASCII,
 )
+_STARTS = re.compile(r"(?<![A-Za-z_\d])(?<!\d\.)(?=\d|\\frac)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,18 @@ def numeral_prefix(text: str) -> tuple[Numeral, str] | None:
     number = _fraction(found) if "whole" in found.re.groupindex else _scientific(found)
     rest = text[found.end() :]
     return None if number is None or rest[:1].isdigit() else (number, rest)
+
+
+def find_numerals(text: str) -> Iterator[tuple[int, Numeral]]:
+    """The numbers in a cleaned text with their positions, without signs; digits inside a word are no number."""
+    end = 0
+    for match in _STARTS.finditer(text):
+        start = match.start()
+        part = text[start : start + _MAX_CHARS]
+        found = numeral_prefix(part) if start >= end else None
+        if found is not None:
+            end = start + len(part) - len(found[1])
+            yield start, found[0]
 
 
 def _scientific(found: re.Match[str]) -> Numeral | None:
@@ -155,9 +169,9 @@ def rounds_to(exact: Fraction, truth: Numeral) -> bool:
 def physics_tolerance(truth: Numeral, rel_tol: float | None = None) -> Fraction:
     """How far a measured quantity may be from the truth, in the truth's unit.
 
-    Half a unit of the truth's last figure (all that a rounded truth tells: 1.2 stands for 1.15 to 1.25), or
-    1 % where that is larger (constants differ in the third figure: g = 9.8, 9.81 or 10 m/s^2 is a choice of
-    the author, 9.8 is accepted for 9.81). A truth of one figure tells too little about its rounding ("5 m"
+    Half a unit of the truth's last figure (a rounded 1.2 can be any value from 1.15 to 1.25), or
+    1 % where that is larger (constants differ in the third figure: authors choose g = 9.8, 9.81 or
+    10 m/s^2, so 9.8 is accepted for 9.81). For a truth of one figure this would be too wide ("5 m"
     would accept 4.5 m), so there it is 1 %. A truth of zero has no scale: exact, or half of the last decimal.
     """
     if rel_tol is not None:

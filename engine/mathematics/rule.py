@@ -1,6 +1,6 @@
 """A rule as a model writes it: an expression, an equation, or one of a few exact phrases of English.
 
-Other prose is not a rule: it is refused here and scored where rules are scored.
+Other prose is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.mathematics.parser import parse_expression, parse_sides
 from engine.mathematics.tokens import MAX_CHARACTERS
 from engine.mathematics.tree import Apply, FormulaSyntaxError, Node, substitute
 
-_MAX_SPOKEN_DEPTH = 3
+_MAX_PHRASE_DEPTH = 3
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
@@ -51,7 +51,7 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
     raise FormulaSyntaxError(*found)
 
 
-# Rollouts of one group repeat each other's rules, and each rule is asked for by several measurements.
+# The rollouts of a group repeat each other's rules, and several measurements parse the same rule.
 @lru_cache(maxsize=1024)
 def _read(text: str, effect: str, only_cause: str) -> Rule | tuple[str, str]:
     try:
@@ -70,21 +70,21 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     for clause in re.split(r", and |, | and ", clauses[0]) if clauses else ():
         _read_clause(clause, effect, local, assumptions)
     left_text, equals, right_text = _split_equation(text)
-    sides = parse_sides(f"{left_text} {equals} {_spoken(right_text, only_cause)}" if equals else
-                        _spoken(text, only_cause))  # fmt: skip
+    sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}" if equals else
+                        _phrase(text, only_cause))  # fmt: skip
     if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
         sides = list(sides[0].arguments)
     if any(isinstance(side, Apply) and side.function in _COMPARISONS for side in sides):
         raise FormulaSyntaxError("comparison", "a comparison gives no value")
     if local:
-        # Twice, so that a clause may use a later one; what then is left stays unknown.
+        # Twice, so that a clause may use a later one.
         sides = [substitute(substitute(side, local), local) for side in sides]
-    left, right = (sides[0], _telling(sides[1:])) if len(sides) > 1 else (None, sides[0])
+    left, right = (sides[0], _informative_side(sides[1:])) if len(sides) > 1 else (None, sides[0])
     return Rule(left, right, frozenset(assumptions))
 
 
-def _telling(sides: Sequence[Node]) -> Node:
-    """Of ``area = pi*r^2 = 3.14*9`` the last side that still speaks of variables, else the last."""
+def _informative_side(sides: Sequence[Node]) -> Node:
+    """Of ``area = pi*r^2 = 3.14*9`` the last side that contains variables, else the last side."""
     return next((side for side in reversed(sides) if side.names - {"pi", "e"}), sides[-1])
 
 
@@ -111,7 +111,7 @@ def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: 
     name, equals, expression = clause.partition("=")
     if not equals or not re.fullmatch(r"[^\W\d]\w*", name.strip()):
         raise FormulaSyntaxError("prose", f"cannot read the condition {clause[:40]!r}")
-    local[name.strip()] = parse_expression(_spoken(expression.strip(), ""))
+    local[name.strip()] = parse_expression(_phrase(expression.strip(), ""))
 
 
 def domain_words(text: str) -> set[str]:
@@ -130,8 +130,6 @@ def domain_words(text: str) -> set[str]:
         stated |= meanings[word]
     return stated
 
-
-# ------------------------------------------------------------------ phrases
 
 _LOWEST = (
     r"(?:,? (?:when |if )?(?:expressed |written |reduced |simplified )?(?:as a fraction )?"
@@ -167,25 +165,27 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 _LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
-_SPEAKS = re.compile(r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE)
+_PHRASE_WORDS = re.compile(
+    r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE
+)
 
 
-def _spoken(text: str, only_cause: str, depth: int = 0) -> str:
+def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
     """A phrase in the grammar's own notation; anything else as it is."""
     text = re.sub(r"^(?:the|The) ", "", text.strip())
-    if not _SPEAKS.search(text):
+    if not _PHRASE_WORDS.search(text):
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
-    if depth >= _MAX_SPOKEN_DEPTH:
+    if depth >= _MAX_PHRASE_DEPTH:
         raise FormulaSyntaxError("prose", "phrases stand in phrases too deep")
     listed = _LISTS.fullmatch(text)
     if listed and not re.match(r"sum of (?:the )?numerator", text, re.IGNORECASE):
-        items = [_spoken(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]
+        items = [_phrase(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]
         return _joined(listed[1].lower(), [f"({item})" for item in items])
     for pattern, template in _PHRASES:
         match = pattern.fullmatch(text)
         if match:
             for place, group in enumerate(match.groups()):
-                operand = f"({_spoken(group, only_cause, depth + 1)})"
+                operand = f"({_phrase(group, only_cause, depth + 1)})"
                 template = template.replace(f"<{place}>", operand)
             return template
     return text

@@ -1,6 +1,7 @@
-"""Equations solved for one unknown: polynomials here and exactly, the rest by SymPy in a killable worker.
+"""Solve equations for one unknown: polynomials here and exactly, the rest by SymPy in a worker process.
 
-SymPy never sees a model's text: its expressions are built from our own tree.
+SymPy never gets a model's text: its expressions are built from our own tree. It is slow to import, so only the worker
+imports it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from engine.mathematics.values import (
     fail,
 )
 from engine.records import Outcome
+from engine.sandbox.worker import shared_pool
 
 _MAX_DEGREE = 8
 _CPU_LIMIT_S = 2.0
@@ -45,7 +47,7 @@ class Equation:
         right: the other side.
         unknown: the name to solve for.
         values: numbers of all other names.
-        assumptions: what is stated of the unknown: ``positive``, ``nonnegative``, ``integer``.
+        assumptions: what is stated about the unknown: ``positive``, ``nonnegative``, ``integer``.
     """
 
     left: Node
@@ -60,12 +62,12 @@ Solver = Callable[[Equation], list[Value]]
 
 
 def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None = None) -> Value:
-    """The one solution that the stated assumptions leave.
+    """The only solution that satisfies the assumptions.
 
     Args:
-        equation: what to solve.
-        solver: takes what is not a polynomial of degree 1 or 2; None where nothing should.
-        budget: what checking the solutions may cost.
+        equation: the equation.
+        solver: solves what is not a polynomial of degree 1 or 2; None leaves it unsolved.
+        budget: for checking the solutions.
 
     Raises:
         EquationError: no solution, several, or none that could be found.
@@ -93,7 +95,7 @@ def _single_solution(equation: Equation, solver: Solver | None, budget: WorkBudg
 
 
 def allowed(value: Value, assumptions: Iterable[str]) -> bool:
-    """Whether a value is what is stated of it (a float within noise of an integer counts as one)."""
+    """Whether a value satisfies the assumptions (a float within rounding noise of an integer counts as one)."""
     tests: dict[str, Callable[[Value], bool]] = {
         "positive": lambda number: number > 0,
         "nonnegative": lambda number: number >= 0,
@@ -118,13 +120,11 @@ def _holds(equation: Equation, value: Value, budget: WorkBudget) -> bool:
     return abs(float(left) - float(right)) <= 1e-7 * scale
 
 
-# ------------------------------------------------------------------ polynomials
-
 _Polynomial = list[Value]  # coefficients, lowest power first
 
 
 class _NotPolynomialError(Exception):
-    """The unknown stands where a polynomial has none."""
+    """The equation is not a quotient of polynomials of the unknown."""
 
 
 def polynomial_solutions(equation: Equation, budget: WorkBudget) -> list[Value] | None:
@@ -235,15 +235,12 @@ def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Valu
     """Roots of ``square x^2 + linear x + constant``, ascending; exact where the discriminant is a square."""
     discriminant = canonical(linear * linear - 4 * square * constant)
     if isinstance(discriminant, float) and abs(discriminant) <= 1e-13 * float(linear) ** 2:
-        discriminant = 0  # a double root that rounding would tear apart, or away
+        discriminant = 0  # a double root; rounding could split or remove it
     if discriminant < 0:
         return []
     root = evaluate(apply("sqrt", Name("d")), {"d": discriminant})
     roots = [_over(-linear - root, 2 * square), _over(-linear + root, 2 * square)]
     return sorted(roots[:1] if roots[0] == roots[1] else roots)
-
-
-# ------------------------------------------------------------------ the worker
 
 
 def solve_in_worker(equation: Equation) -> list[Value]:
@@ -252,8 +249,6 @@ def solve_in_worker(equation: Equation) -> list[Value]:
     Raises:
         EquationError: ``unsolved`` (also for infinitely many solutions) or ``solver_timeout``.
     """
-    from engine.sandbox.worker import shared_pool
-
     left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
     payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
     result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _WALL_LIMIT_S)
@@ -266,7 +261,7 @@ def solve_in_worker(equation: Equation) -> list[Value]:
 
 
 def _reduced(node: Node, equation: Equation) -> list[Any]:
-    """A tree as JSON lists, with everything but the unknown worked out to a number's text."""
+    """A tree as JSON lists, with every part without the unknown evaluated to a number's text."""
     if equation.unknown not in node.names:
         value = evaluate(node, equation.values)
         if bits_of(value) > MAX_ANSWER_BITS:
@@ -275,7 +270,7 @@ def _reduced(node: Node, equation: Equation) -> list[Any]:
     if isinstance(node, Name):
         return ["unknown"]
     if not isinstance(node, Apply):
-        raise EquationError("unsolved", "the unknown stands inside a series")
+        raise EquationError("unsolved", "the unknown occurs inside a series")
     return ["apply", node.function, *(_reduced(argument, equation) for argument in node.arguments)]
 
 
@@ -292,29 +287,28 @@ def _read_solution(text: str, exact: bool) -> Value:
 
 
 class SolverTimeoutError(Exception):
-    """The worker's processor time for one equation is used up."""
+    """The worker has used its processor time for one equation."""
 
 
 def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
     """A worker's job: the real solutions as text (``"3/4"`` or a float); None where they are not finite.
 
-    Time is counted as processor time from after SymPy's import on, so that a busy machine and a cold start
-    change nothing.
+    The limit is processor time after the import of SymPy, so that a busy machine and a cold start do not matter.
     """
-    import sympy
+    import sympy  # slow to import: only in the worker
 
     unknown = sympy.Symbol("unknown", real=True)
     previous = signal.signal(signal.SIGVTALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_LIMIT_S)
     try:
-        build = _SymPyBuilder(unknown)
+        build = _SymPyBuilder(sympy, unknown)
         difference = build.expression(payload["left"]) - build.expression(payload["right"])
         domain = sympy.Interval.open(0, sympy.oo) if payload["positive"] else sympy.S.Reals
         solutions = sympy.solveset(difference, unknown, domain)
         if not isinstance(solutions, sympy.FiniteSet):
             return [] if solutions is sympy.S.EmptySet else None
         if any(solution.is_real is None for solution in solutions):
-            return None  # to leave out what could be real would make several solutions look like one
+            return None  # leaving out solutions that could be real would make several look like one
         return [_written(solution) for solution in solutions if solution.is_real]
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -332,9 +326,7 @@ def _written(solution: Any) -> str:
 class _SymPyBuilder:
     """A SymPy expression from the nested lists of ``_reduced``."""
 
-    def __init__(self, unknown: Any) -> None:
-        import sympy
-
+    def __init__(self, sympy: Any, unknown: Any) -> None:
         self._sympy = sympy
         self._unknown = unknown
         self._functions: dict[str, Callable[..., Any]] = {
@@ -351,9 +343,9 @@ class _SymPyBuilder:
         }  # fmt: skip
 
     def expression(self, data: list[Any]) -> Any:
-        """The expression; raises KeyError for what SymPy is not asked to solve (gcd, rounding ...)."""
+        """The expression; raises KeyError for functions that are not solved for (gcd, rounding ...)."""
         kind, *rest = data
-        if kind == "number":  # a float becomes the rational of its decimal text: exact work, rounded once
+        if kind == "number":  # a float becomes the rational of its decimal text, so that only the result is rounded
             return self._sympy.Rational(rest[0])
         if kind == "unknown":
             return self._unknown

@@ -202,7 +202,7 @@ def _one_spelling(text: str) -> str:
 
 
 def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect, in_call: bool) -> Iterator[Token]:
-    """What one match of the token pattern stands for: mostly one token."""
+    """The tokens of one match of the token pattern, in most cases one."""
     if kind == "number" and "," in text and in_call:  # max(1,000) has two arguments
         for place, digits in enumerate(text.split(",")):
             if place:

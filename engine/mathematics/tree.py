@@ -1,4 +1,4 @@
-"""Rules as trees: the nodes, their limits, and what can be done with them without evaluating."""
+"""Formulas as trees: nodes, their limits, and substitution."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable, a constant of nature (``pi``), or a series' index."""
+    """A variable, a constant (``pi``), or the index of a series."""
 
     name: str
     size: int = 1
@@ -53,7 +53,7 @@ class Name:
 class Apply:
     """A function or an operator (``add``, ``mul``, ``div``, ``pow``, ``neg`` ...) and its arguments.
 
-    ``size``, ``depth``, the free ``names`` and all ``functions`` inside are kept, so that asking is free.
+    ``size``, ``depth``, the free ``names`` and all ``functions`` inside are stored, so that reading them costs nothing.
     """
 
     function: str

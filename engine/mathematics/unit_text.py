@@ -1,8 +1,8 @@
 r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
 
-Only listed names are units; nothing is looked up by the text itself. No heavy imports.
+Only listed names are units. No heavy imports.
 
-Reading rules: a space or a dot multiplies and after a slash stays below it, as people write ``J/kg·K``;
+Reading rules: a space or a dot multiplies; after a slash its factor stays in the denominator (``J/kg·K``);
 ``*`` multiplies from left to right; powers are whole or simple fractions of at most 12.
 """
 
@@ -116,7 +116,7 @@ class UnknownUnitError(ValueError):
 
 @lru_cache(maxsize=2048)
 def read_unit(text: str) -> Powers | None:
-    """Read a whole text as a unit; None where it is none. An empty text is the unit 1: ``()``."""
+    """Read a whole text as a unit; None if it is not one. An empty text is the unit 1: ``()``."""
     if len(text) > MAX_UNIT_CHARS:
         return None
     text = text.strip()

@@ -1,7 +1,7 @@
-"""Physical quantities read from hostile text and compared through pint.
+"""Physical quantities, read from text and compared through pint.
 
-pint never sees the text: numbers, formulas and unit names are read by readers of our own, and pint gets
-names of ``unit_text.UNITS`` with bounded powers. pint is imported at the first use.
+pint never gets the text, which is not trusted: our own readers read numbers, formulas and units, and pint gets names
+of ``unit_text.UNITS`` with bounded powers. pint is slow to import, so it is imported at its first use.
 
 Policies:
 
@@ -44,7 +44,7 @@ _registry_guard = threading.Lock()
 class Quantity:
     """A number with a unit. ``number`` is None where the number is a formula, whose text is ``formula``.
 
-    ``prose`` is what stands after the unit ("downwards"); ``written`` is the unit with its prose as it was written.
+    ``prose`` is what follows the unit ("downwards"); ``written`` is the unit with its prose as written.
     """
 
     unit: Powers
@@ -62,7 +62,7 @@ def without_side_remarks(text: str) -> str:
 def read_quantity(text: str) -> Quantity | None:
     r"""Read a cleaned text as number and unit: ``3.0\times 10^8 m/s``, ``2\pi \text{ s}``, ``0.75``.
 
-    None where no number is written or what follows is no unit.
+    None if there is no number, or what follows it is not a unit.
     """
     text = _BRACKETED_NUMBER.sub(r"\1 ", without_side_remarks(text))
     percent = text.removesuffix("%").rstrip("\\ ")
@@ -147,7 +147,7 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
 
 
 def from_base_units(value: Fraction, unit: Powers) -> Fraction | None:
-    """A value that is meant in SI base units, in a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds.
+    """Convert a value from SI base units to a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds.
 
     None where the unit is too large or too small for a float, such as Ppc^12.
     """
@@ -173,10 +173,10 @@ def _registry_of_units() -> Any:
     global _registry
     with _registry_guard:
         if _registry is None:
-            import pint
+            import pint  # slow to import
 
             registry: Any = pint.UnitRegistry(cache_folder=None)
-            registry.define("si_gauss = 1e-4 tesla")  # pint's own has the dimensions of the CGS system
+            registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system
             _registry = registry
         return _registry
 
@@ -203,5 +203,5 @@ def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
 
 
 def _exact(value: float) -> Fraction:
-    """The decimal number that a float stands for: 0.01, not the nearest binary fraction."""
+    """A float as the decimal number that it shows: 0.01, not the nearest binary fraction."""
     return Fraction(f"{value:.15g}")

@@ -1,4 +1,4 @@
-"""Numbers of rules: exact where they can be, their limits, the budget that pays for them, and their text."""
+"""Numbers of formulas: exact where possible; their limits, the work budget, and their text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 from engine.errors import ScaffoldError
 
 Value = int | Fraction | float
-"""A number: exact where it can be. A fraction with denominator 1 is an int."""
+"""A number, exact where possible. A fraction with denominator 1 is stored as an int."""
 
 MAX_INTEGER_BITS = 1 << 16
 MAX_FRACTION_BITS = 1 << 12
@@ -22,7 +22,7 @@ _MAX_DENOMINATOR = 10_000
 
 
 class FormulaValueError(ScaffoldError, ArithmeticError):
-    """A rule has no value.
+    """A formula has no value.
 
     ``kind``: ``unknown_name``, ``unknown_function``, ``arity``, ``too_large``, ``division_by_zero``,
     ``domain``, ``not_an_integer``, ``not_rational``, ``ambiguous_angle``, ``ambiguous_log``.
@@ -35,19 +35,19 @@ class FormulaValueError(ScaffoldError, ArithmeticError):
 
 @dataclass
 class WorkBudget:
-    """What evaluation may still cost: a unit is about a microsecond; terms are those of series."""
+    """The work that evaluation may still do. A unit is about a microsecond; terms are those of series."""
 
     units: int = 200_000
     terms: int = 100_000
 
     def charge(self, units: int) -> None:
-        """Pay before working. Raises FormulaValueError (``too_large``) when the budget is used up."""
+        """Subtract work before it is done. Raises FormulaValueError (``too_large``) when the budget is used up."""
         self.units -= units
         if self.units < 0:
             fail("too_large", "the rules take more work than is allowed")
 
     def charge_terms(self, terms: int) -> None:
-        """Pay for the terms of a series before the first is made."""
+        """Subtract the terms of a series before the first is computed."""
         self.terms -= terms
         if self.terms < 0:
             fail("too_large", "the series have more terms than is allowed")
@@ -69,7 +69,7 @@ def canonical(value: Value) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """``"116"``, ``"25/8"`` or the shortest float without rounding noise; None where it is too long to write.
+    """A value as text: ``"116"``, ``"25/8"`` or the shortest float without rounding noise; None where it is too long.
 
     Args:
         value: an exact value is written exactly; 115.99999999999999 becomes ``"116"``.
@@ -87,7 +87,7 @@ def format_value(value: Value) -> str | None:
 
 
 def as_rational(value: Value) -> int | Fraction:
-    """The fraction that a float stands for, where one with a small denominator is within its rounding noise.
+    """A float as a fraction, where one with a small denominator is within its rounding noise.
 
     Raises:
         FormulaValueError: ``not_rational``.
@@ -106,7 +106,7 @@ def fail(kind: str, message: str) -> NoReturn:
 
 
 def bits_of(value: Value) -> int:
-    """The length of an exact value; 0 for a float."""
+    """The bit length of an exact value; 0 for a float."""
     if isinstance(value, int):
         return value.bit_length()
     if isinstance(value, Fraction):
@@ -141,7 +141,7 @@ def as_float(value: Value) -> float:
 
 
 def as_whole(value: Value) -> int:
-    """The integer that a value is; float noise is forgiven."""
+    """A value as an integer; rounding noise of floats is ignored."""
     if isinstance(value, float):
         near = round(value)
         if abs(value - near) <= _SNAP * max(1.0, abs(value)) and abs(value) < 1e15:
@@ -152,7 +152,7 @@ def as_whole(value: Value) -> int:
 
 
 def settled(value: Value) -> Value:
-    """A float within noise of an integer is that integer: floor(2.9999999999999996) is 3."""
+    """A float within rounding noise of an integer becomes that integer, so that floor(2.9999999999999996) is 3."""
     if isinstance(value, float) and abs(value) < 1e15:
         near = round(value)
         if abs(value - near) <= _SNAP * max(1.0, abs(value)):

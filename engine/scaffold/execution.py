@@ -1,7 +1,7 @@
-"""A scaffold's rules worked out, from its knowns to its target, and what changes when a known changes.
+"""Execute a scaffold: compute its variables from the knowns to the target by its rules.
 
-"Executed" is claimed only where the target's value follows from knowns by rules that could be read, each
-with one solution, without contradiction. All else is reported as what it is: a partial execution.
+A scaffold is "executed" only if the target's value follows from knowns by rules that could be parsed, each with one
+solution, without contradiction. Everything else is a partial execution.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Execution:
-    """What the rules gave.
+    """The values of a scaffold's variables.
 
     Args:
         values: all numbers, by variable; the knowns are among them.
         order: the effects, in the order in which they got their values.
-        failures: the rules without a value, and why.
+        failures: the rules without a value, with the reason.
         executed: whether the target's value follows from knowns.
         answer: the target's value as text, where it was executed.
-        rests_on: the variables that the target's value was worked out from.
-        program: the rules, to be run again.
+        rests_on: the variables that the target's value was computed from.
+        program: the compiled rules, which can be run again.
     """
 
     values: Mapping[str, Value]
@@ -77,11 +77,6 @@ class Execution:
     def partial(self) -> bool:
         """Whether some effect got a value, but the target's does not follow."""
         return bool(self.order) and not self.executed
-
-    @property
-    def failed_kinds(self) -> dict[str, str]:
-        """Why an effect has no value, by effect (the first reason)."""
-        return {failure.effect: failure.kind for failure in reversed(self.failures)}
 
 
 def compile_scaffold(scaffold: Scaffold) -> Program:
@@ -115,16 +110,16 @@ def execute(
     interventions: Mapping[str, Value] | None = None,
     solver: Solver | None = solve_in_worker,
 ) -> Execution:
-    """Work out a scaffold's values.
+    """Compute the values of a scaffold's variables.
 
     Args:
-        scaffold: what to work out.
-        interventions: do(): these variables have these values, and their own rules do not count.
+        scaffold: the scaffold.
+        interventions: do(): these variables have these values, and their own rules are ignored.
         solver: solves equations that are no polynomials of degree 1 or 2; None leaves them unsolved.
 
     Returns:
-        what followed, and what did not and why. Never raises for what the scaffold contains; bounded in
-        work (``WorkBudget``) and in calls of the solver.
+        the values and the failures. Bounded in work (``WorkBudget``) and in calls of the solver; no content of the
+        scaffold raises an exception.
     """
     return run(compile_scaffold(scaffold), interventions, solver)
 
@@ -135,7 +130,7 @@ def run(
     solver: Solver | None = solve_in_worker,
     budget: WorkBudget | None = None,
 ) -> Execution:
-    """As ``execute``, for rules that are read already and with a budget that several runs may share."""
+    """As ``execute``, for compiled rules and with a budget that several runs may share."""
     return _Run(program, interventions or {}, solver, budget or WorkBudget()).execution()
 
 
@@ -182,7 +177,7 @@ class _Run:
         )
 
     def _work_through(self, rules: Iterable[tuple[int, BoundRule]]) -> list[str]:
-        """Give values to effects as soon as all that a rule reads has one; each edge is walked once."""
+        """Apply each rule as soon as all variables that it reads have values; each edge is visited once."""
         waiting: dict[str, list[int]] = defaultdict(list)
         missing: dict[int, int] = {}
         by_place = dict(rules)
@@ -231,7 +226,7 @@ class _Run:
                 self._contradicted.add(rule.effect)
                 earlier = self._values[rule.effect]
                 self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
-            elif rule.effect not in self._reads:  # a known that a rule confirms
+            elif rule.effect not in self._reads:  # a rule confirms a known
                 self._reads[rule.effect] = rule.reads
             return False
         self._values[rule.effect] = value
@@ -264,7 +259,7 @@ class _Run:
             raise
 
     def _ancestors(self, target: str) -> frozenset[str]:
-        """What the target's value was worked out from."""
+        """What the target's value was computed from."""
         found: set[str] = set()
         stack = [target]
         while stack:

@@ -1,4 +1,4 @@
-"""What a scaffold states: the numbers of its known variables, their units, and of what kind a variable is."""
+"""What a scaffold states: the numbers and units of its known variables, and the domains of its variables."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _read_text(text: str) -> Known | None:
 
 
 def _decimal(number: float) -> Value:
-    """The number that a JSON float was meant to be."""
+    """The decimal or fraction that a JSON float shows."""
     text = repr(number)
     if len(text.partition("e")[0].strip("-0.").replace(".", "")) < _RATIONAL_DIGITS:
         return canonical(Fraction(text))
@@ -119,10 +119,10 @@ _LOWEST = re.compile(r"relatively prime|coprime|co-prime|(?:simplest|lowest|redu
 
 
 def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
-    """What the scaffold states of its variables, by name: ``positive``, ``nonnegative``, ``integer``.
+    """The stated domains of variables, by name: ``positive``, ``nonnegative``, ``integer``.
 
     Read from its constraints ("x and y are positive integers", "n >= 0") and, for the target, from the
-    expected type of the answer ("positive integer"). Anything else that is said is left alone.
+    expected type of the answer ("positive integer"). Other statements are ignored.
     """
     found: dict[str, set[str]] = {}
     for statement in _statements(scaffold.constraints_and_premises):
@@ -138,7 +138,7 @@ def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
 
 
 def states_lowest_terms(scaffold: Scaffold) -> bool:
-    """Whether the scaffold says that a fraction of it is in lowest terms."""
+    """Whether the scaffold states that a fraction is in lowest terms."""
     texts = [
         *_statements(scaffold.constraints_and_premises),
         scaffold.problem_model[:2000],

@@ -1,4 +1,4 @@
-"""Numeric do(): change one known, work the rules out again, and compare what moved with what the graph says."""
+"""Numeric do(): change one known, execute again, and compare the values that changed with the graph's descendants."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine.scaffold.execution import Execution, run
 MAX_KNOWNS = 8
 _MAX_SOLVER_CALLS = 8
 _UNITS = 400_000
-# Where a changed run ended so, nothing is known about what the rules would have said.
+# A changed run that failed with one of these shows nothing about the rules.
 _UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
 
 
 @dataclass(frozen=True)
 class KnownReaction:
-    """What a change of one known did.
+    """The effects of changing one known.
 
     Args:
         known: the variable that was changed.
@@ -43,8 +43,8 @@ class KnownReaction:
 class InterventionReport:
     """The mean score over the knowns that could be measured; None where there was none.
 
-    ``unmeasured`` are knowns whose changed runs could not be worked out, or that the graph leads nowhere from
-    and that no value rests on.
+    ``unmeasured`` are knowns whose changed runs failed, or that have no descendants in the graph and no effect on any
+    value.
     """
 
     score: float | None
@@ -53,10 +53,10 @@ class InterventionReport:
 
 
 def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
-    """Change each numeric known by itself and compare the movements with the graph's descendants.
+    """Change each numeric known by itself and compare the changed values with the graph's descendants.
 
     Args:
-        scaffold: whose graph is tested.
+        scaffold: the scaffold.
         execution: its execution without interventions; the target must have a value in it.
         solver: as in ``execute``; asked for at most 8 equations in all.
 

@@ -1,6 +1,6 @@
-"""Several scaffolds of one problem merged into one by their structure, where they do not contradict each other.
+"""Merge the scaffolds of one problem by their structure where they do not contradict each other.
 
-What they disagree on is listed and left to someone who can judge; nothing is decided by vote here.
+Contradictions are listed for the critic; nothing is decided by majority.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import Execution, compile_scaffold, run
 from engine.scaffold.given_values import read_known
-from engine.scaffolder import find_cycle
+from engine.scaffold.structure import find_cycle
 
 MAX_MERGED_RULES = 500
 _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
@@ -27,7 +27,7 @@ _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
 
 @dataclass(frozen=True)
 class Conflict:
-    """Something that the scaffolds say differently: a rule, a known's value, the target, or the answer.
+    """A contradiction between scaffolds: in a rule, a known's value, the target, or the answer.
 
     ``effect`` names the variable (``target_variable`` for the target itself); ``alternatives`` are the texts.
     """
@@ -38,11 +38,11 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Merge:
-    """What merging gave.
+    """The result of merging.
 
     Args:
         merged: the merged scaffold; only where there is no conflict and it executes.
-        conflicts: what the scaffolds contradict each other in, as far as the target rests on it.
+        conflicts: the contradictions in what the target depends on.
         agreed: share of all their effects that every scaffold has, with an equivalent rule.
         answer: the merged scaffold's executed answer.
     """
@@ -74,8 +74,8 @@ def merge_scaffolds(
 
     Args:
         scaffolds: at least one; variables that differ in case, spaces or underscores only are one variable.
-        answers: their stated answers, as far as known. Where all of them are the same and the merged scaffold
-            executes to another number, that is a conflict about the target.
+        answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
+            number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
         solver: as in ``execute``.
 
@@ -103,7 +103,7 @@ def merge_scaffolds(
     for effect in (effect for effect in groups if effect in needed):
         candidates = _readable(classes[effect])
         if len(candidates) > 1:
-            conflicts.append(Conflict(effect, _told_apart([group[0].edge for group in candidates])))
+            conflicts.append(Conflict(effect, _distinct_texts([group[0].edge for group in candidates])))
         chosen.append(candidates[0][0].edge)
     if conflicts:
         return Merge(None, tuple(conflicts), agreed)
@@ -132,9 +132,6 @@ def _checked(
         return Merge(None, (Conflict(merged.target_variable, texts),), agreed)
     final = merged.model_copy(update={"final_answer": execution.answer})
     return Merge(final, (), agreed, execution.answer)
-
-
-# ------------------------------------------------------------------ names
 
 
 def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
@@ -186,11 +183,8 @@ def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
     )
 
 
-# ------------------------------------------------------------------ rules
-
-
 def _alternatives(scaffolds: Sequence[Scaffold], solver: Solver | None) -> dict[str, list[_Alternative]]:
-    """All rules by effect, each with what it is worth in its own scaffold."""
+    """All rules by effect, each with its effect's value in its own scaffold."""
     groups: dict[str, list[_Alternative]] = defaultdict(list)
     programs = [compile_scaffold(scaffold) for scaffold in scaffolds]
     shared = set.intersection(*(set(program.knowns) for program in programs))
@@ -208,13 +202,13 @@ def _alternatives(scaffolds: Sequence[Scaffold], solver: Solver | None) -> dict[
 
 
 def _own(execution: Execution, edge: CausalEdge) -> Value | None:
-    """The effect's value where the rule took part in it."""
+    """The effect's value, if the rule did not fail."""
     failed = any(failure.effect == edge.effect and failure.rule == edge.rule for failure in execution.failures)
     return None if failed else execution.values.get(edge.effect)
 
 
 def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
-    """Rules that are equivalent stand together, in the order in which they first appear."""
+    """Groups of equivalent rules, in the order of their first appearance."""
     classes: list[list[_Alternative]] = []
     for item in alternatives:
         for group in classes:
@@ -246,7 +240,7 @@ def _normal_rule(rule: BoundRule) -> object:
 
 
 def _normal(node: Node) -> tuple[Any, ...]:
-    """A tree as a tuple in which the order of sums and products does not show."""
+    """A tree as a tuple that does not depend on the order of terms and factors."""
     if isinstance(node, Number):
         return ("number", node.value)
     if isinstance(node, Name):
@@ -258,7 +252,7 @@ def _normal(node: Node) -> tuple[Any, ...]:
 
 
 def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
-    """The classes whose rules can be read, where there are any; each with the best rule in front."""
+    """The classes whose rules can be read, where there are any; each with its best rule first."""
     readable = [group for group in classes if group[0].rule is not None]
     return [sorted(group, key=_flaws) for group in readable or classes]
 
@@ -271,15 +265,15 @@ def _flaws(item: _Alternative) -> tuple[bool, int]:
     return item.value is None, len(used ^ set(item.edge.cause))
 
 
-def _told_apart(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
-    """The rules as text, with their causes where the text alone does not tell them apart."""
+def _distinct_texts(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
+    """The rules as text, with their causes where the texts alone are equal."""
     if len({edge.rule for edge in edges}) == len(edges):
         return tuple(edge.rule for edge in edges)
     return tuple(f"{edge.rule} [from {', '.join(edge.cause)}]" for edge in edges)
 
 
 def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
-    """The target and all that it could rest on in any of the scaffolds."""
+    """The target and everything that it may depend on in any of the scaffolds."""
     needed = {target}
     stack = [target]
     while stack:
@@ -289,9 +283,6 @@ def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[st
                     needed.add(cause)
                     stack.append(cause)
     return needed
-
-
-# ------------------------------------------------------------------ the merged scaffold
 
 
 def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[Conflict]]:
@@ -327,7 +318,7 @@ def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[Causal
     effects = {edge.effect for edge in edges}
     while edges:
         ready = [edge for edge in edges if all(cause in have or cause not in effects for cause in edge.cause)]
-        ready = ready or edges  # a cycle: the check that follows names it
+        ready = ready or edges  # a cycle: find_cycle reports it
         ordered += ready
         have.update(edge.effect for edge in ready)
         edges = [edge for edge in edges if edge not in ready]
@@ -339,7 +330,7 @@ def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: 
     by_effect = {edge.effect: edge for edge in edges}
     kept: set[str] = set()
     stack = [target]
-    while stack:  # the chosen rules need less than all alternatives did
+    while stack:  # the chosen rules may need fewer variables than all alternatives
         effect = stack.pop()
         if effect in by_effect and effect not in kept:
             kept.add(effect)

@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k samples of a problem is right, estimated from n >= k samples.
+"""pass@k: the probability that at least one of k samples is correct, estimated from n >= k samples per problem.
 
 The unbiased estimator of Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1.
 """
@@ -16,56 +16,56 @@ if TYPE_CHECKING:
     from engine.statistics.paired import Estimate
 
 Counts = tuple[int, int]
-"""(n, c): samples of a problem, and how many of them are right."""
+"""(n, c): the number of samples of a problem, and how many of them are correct."""
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """``1 - C(n - c, k) / C(n, k)``: the share of all choices of k among the n samples that hold a right one.
+    """``1 - C(n - c, k) / C(n, k)``: the share of all subsets of k samples that contain a correct one.
 
-    The quotient of binomials is a product of min(c, k) factors, ``1 - max(c, k) / (n - j)``, and is summed up
-    in logarithms: nothing overflows, and a small chance keeps its digits.
+    The quotient of binomials is a product of min(c, k) factors ``1 - max(c, k) / (n - j)``. It is computed as a
+    sum of logarithms, so that nothing overflows and small probabilities keep their precision.
 
     Args:
-        n: samples.
-        c: right ones among them.
-        k: how many are drawn.
+        n: number of samples.
+        c: number of correct samples.
+        k: size of the subsets.
 
     Returns:
-        None where n < k: so few samples say nothing of k, and 0 would be a wrong answer.
+        None where n < k: pass@k cannot be estimated from fewer than k samples.
 
     Raises:
-        ValueError: a negative count, more right samples than samples, or k < 1.
+        ValueError: a negative count, c > n, or k < 1.
     """
     if not 0 <= c <= n or k < 1:
-        raise ValueError(f"no counts of samples: n = {n}, c = {c}, k = {k}")
+        raise ValueError(f"expected 0 <= c <= n and k >= 1, got n = {n}, c = {c}, k = {k}")
     if n < k:
         return None
     if n - c < k:
         return 1.0
     few, many = min(c, k), max(c, k)
-    return -math.expm1(math.fsum(math.log1p(-many / (n - j)) for j in range(few))) + 0.0  # + 0.0: no -0.0
+    return -math.expm1(math.fsum(math.log1p(-many / (n - j)) for j in range(few))) + 0.0  # turns -0.0 into 0.0
 
 
 def mean_pass_at_k(counts: Mapping[str, Counts], k: int) -> Estimate | None:
-    """The mean of pass@k over problems, each counting once, with its 95 % interval over the choice of problems.
+    """The mean of pass@k over problems, each with the same weight, with its 95 % interval.
 
     Args:
         counts: problem id -> (n, c).
-        k: how many samples are drawn.
+        k: see :func:`pass_at_k`.
 
     Returns:
-        None where there is no problem, or one with fewer than k samples: without it the mean would be of
-        other problems than it claims.
+        None without problems, or where a problem has fewer than k samples: leaving that problem out would
+        change the set of problems that the mean is about.
     """
     values = _values(counts, k)
     return clustered_mean(values) if values else None
 
 
 def difference_in_pass_at_k(after: Mapping[str, Counts], before: Mapping[str, Counts], k: int) -> Estimate | None:
-    """The mean over the common problems of pass@k after minus before, with its paired 95 % interval.
+    """The mean of pass@k ``after`` minus ``before`` over the common problems, with its paired 95 % interval.
 
     Returns:
-        None where no problem is in both, or one of those has fewer than k samples on a side.
+        None without common problems, or where one of them has fewer than k samples on either side.
     """
     common = after.keys() & before.keys()
     own, other = ({name: side[name] for name in side if name in common} for side in (after, before))
@@ -74,6 +74,6 @@ def difference_in_pass_at_k(after: Mapping[str, Counts], before: Mapping[str, Co
 
 
 def _values(counts: Mapping[str, Counts], k: int) -> dict[str, list[float]]:
-    """Each problem's pass@k; empty where a problem has none."""
+    """pass@k by problem; empty if it is undefined for any problem."""
     values = {name: pass_at_k(n, c, k) for name, (n, c) in counts.items()}
     return {name: [value] for name, value in values.items() if value is not None} if None not in values.values() else {}

@@ -1,1 +1,1 @@
-"""One file a kind of task: how a completion becomes a candidate and a candidate earns its rewards."""
+"""Kinds of task, one folder each: reading of rows and completions, prompts, scoring."""

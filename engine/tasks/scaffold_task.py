@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.answers.verify import Comparison, check_ground_truth, is_value, verify_answer
+from engine.answers.comparison import Comparison
+from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
-from engine.scaffold.merge import merge_scaffolds
-from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
-from engine.scaffolder import check_structure, execute, intervene, plan_agreement, rule_cause_agreement
+from engine.scaffolder import (
+    ParsedScaffold,
+    check_structure,
+    execute,
+    intervene,
+    merge_scaffolds,
+    parse_scaffold,
+    plan_agreement,
+    rule_cause_agreement,
+    scaffold_from_object,
+)
 from engine.task import JSON_OBJECT, Measurement, Task, TaskMerge
 from engine.tasks.rows import problem_with_answer
 
@@ -143,7 +152,7 @@ class ScaffoldTask(Task[Scaffold]):
             answer_source=source,
             outcome=outcome if verdict.outcome is Outcome.OK else verdict.outcome,
             fault=Fault(kind="cyclic_graph", message="a variable depends on itself") if is_cyclic else None,
-            detail={**detail, "verdict": verdict.method},
+            detail={**detail, "verdict": verdict.method, "verifier": VERIFIER_VERSION},
         )
 
     def re_ask_reason(self, candidate: Candidate[Scaffold]) -> str | None:

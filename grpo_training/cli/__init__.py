@@ -1,1 +1,1 @@
-"""The frame of every command: entry point, settings, console output."""
+"""What every command uses: entry point, settings, console output."""

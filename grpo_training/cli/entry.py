@@ -1,4 +1,4 @@
-"""The frame of every command: errors become one clear message and the right exit code."""
+"""The entry point of every command: errors become one clear message and an exit code."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ INTERRUPTED = 130
 
 
 def run_command(main: Callable[[], int]) -> NoReturn:
-    """Run a command's ``main`` and leave the process.
+    """Run a command's ``main`` and exit.
 
-    Exit codes: what ``main`` returns, else 1 bad input, 2 configuration or endpoint, 3 budget, 130 Ctrl-C.
+    Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
+    or 130 (Ctrl-C).
     """
-    signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else nohup wants it to outlive its terminal
-        signal.signal(signal.SIGHUP, _terminated)
+    signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the command outlives its terminal
+        signal.signal(signal.SIGHUP, _terminate)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a sign shows another
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows a replacement
             stream.reconfigure(errors="replace")
     try:
         code = main()
@@ -36,42 +37,42 @@ def run_command(main: Callable[[], int]) -> NoReturn:
         print_error(error)
         code = error.exit_code
     except KeyboardInterrupt:
-        print("\nInterrupted. Nothing is lost: the same command goes on where it stopped.", file=sys.stderr)
+        print("\nInterrupted. Stored results are kept; run the same command again to continue.", file=sys.stderr)
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output (head, less) left
+    except BrokenPipeError:  # the reader of the output (head, less) has exited
         code = 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         print_error(
             ScaffoldError(
                 f"{error.strerror or error}{place}",
-                why="Nothing that was stored is lost.",
-                fix="Mend the place that is named (its rights, its kind, the space on the disk) and run again.",
+                why="Stored results are kept.",
+                fix="Check permissions and free disk space, then run the same command again.",
             )
         )
         code = 1
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:  # what is left must not fail once more when the interpreter ends
+        except BrokenPipeError:  # keeps the interpreter from failing once more at its own last flush
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 
-def _terminated(number: int, frame: object) -> NoReturn:
-    """End like Ctrl-C does, with everything closed on the way out."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # shells send it twice; the second would cut the way out short
+def _terminate(number: int, frame: object) -> NoReturn:
+    """Exit with the signal's code; context managers close files and servers on the way."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # shells send it twice; the second one would interrupt the cleanup
     raise SystemExit(128 + number)
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose errors leave with status 1 (bad input) and name the nearest flag."""
+    """An argument parser whose errors are ``InputError`` and suggest the nearest flag."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(allow_abbrev=False, **arguments)
 
-    def error(self, message: str) -> Any:
-        """Raise instead of printing the usage; ``message`` is argparse's own."""
+    def error(self, message: str) -> NoReturn:
+        """Raise ``InputError`` instead of printing the usage."""
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
         fix = f"See {self.prog} --help."
         if unknown:
@@ -83,7 +84,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def print_error(error: ScaffoldError) -> None:
-    """Write what happened, why, and how to mend it to stderr."""
+    """Print what happened, why, and how to fix it to stderr."""
     print(f"✗ {error.what}", file=sys.stderr)
     for part in (error.why, error.fix):
         if part:

@@ -1,10 +1,12 @@
-"""How many problems of an evaluation are judged, and how well it goes: a bar on a terminal, plain lines elsewhere."""
+"""Progress of an evaluation: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
+
+from tqdm import tqdm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,22 +15,20 @@ _LINES = 10
 
 
 class ProblemDone(Protocol):
-    """To be called once for each problem."""
+    """Called once per problem."""
 
     def __call__(self, right: int = 0, samples: int = 0) -> None:
-        """A problem was judged: of so many samples, so many are right. Without samples no share is shown."""
+        """Count a problem with ``right`` correct of ``samples`` samples. Without samples no share is shown."""
 
 
 @contextmanager
 def problem_bar(total: int, label: str) -> Iterator[ProblemDone]:
-    """A bar on a terminal, at most ten lines elsewhere; gone when the block is left, however it is left.
+    """A bar on a terminal, which is removed at the end; at most ten lines elsewhere.
 
     Args:
-        total: problems.
-        label: what is being asked.
+        total: number of problems.
+        label: what is evaluated.
     """
-    from tqdm import tqdm
-
     is_terminal = sys.stderr.isatty()
     problems = all_right = all_samples = 0
 

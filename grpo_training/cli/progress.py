@@ -1,4 +1,4 @@
-"""What a person sees while a command works: a live panel on a terminal, a bar and plain lines elsewhere."""
+"""Progress of a learner: a live panel on a terminal, a bar and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+from tqdm import tqdm
+
 from grpo_training.cli.terminal_text import LastingStream, harmless
 
 if TYPE_CHECKING:
@@ -15,19 +24,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
 
-    from rich.console import Console, RenderableType
-    from rich.live import Live
-    from tqdm import tqdm
-
 _ROWS_SHOWN = 10
 
 
 class Traffic(Protocol):
-    """The client's counters, read at each refresh."""
+    """The client's counters; read at each refresh."""
 
     @property
     def in_flight(self) -> int:
-        """Requests sent and not answered."""
+        """Requests that are sent and not answered yet."""
 
     @property
     def retries(self) -> int:
@@ -35,7 +40,7 @@ class Traffic(Protocol):
 
     @property
     def journal_hits(self) -> int:
-        """Replies that were paid for before."""
+        """Replies that were read from the journal."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -47,12 +52,12 @@ class Traffic(Protocol):
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars, None where no price is configured."""
+        """Cost in USD; None if no price is configured."""
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group's outcome. ``mean`` and ``std`` are of ``r_total``."""
+    """Outcome of one group. ``mean`` and ``std`` are of ``r_total``; ``saved`` and ``refused`` are experiences."""
 
     problem_id: str
     mean: float
@@ -65,14 +70,14 @@ class GroupLine:
 
 
 class Progress:
-    """Shows a run. Use as a context manager.
+    """Displays a run. Use as a context manager.
 
     Args:
-        label: who works (``generator_1``).
-        total: groups to do; None while it is not known.
-        traffic: gives the client's counters.
-        stream: where the lines go, stdout by default; the bar goes to stderr.
-        live: a live panel; by default where ``stream`` is a terminal.
+        label: the learner (``generator_1``).
+        total: number of groups; None while it is not known.
+        traffic: returns the client's counters.
+        stream: where lines are written, stdout by default; the bar is written to stderr.
+        live: show a live panel; by default if ``stream`` is a terminal.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class Progress:
         self._is_live = self._stream.isatty() if live is None else live
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
         self._notes: deque[str] = deque(maxlen=4)
-        self._lessons: list[str] = []
+        self._experiences: list[str] = []
         self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
         self._started = time.monotonic()
         self._live: Live | None = None
@@ -97,15 +102,11 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._is_live:
-            from rich.live import Live
-
             self._live = Live(
                 console=_console(self._stream), get_renderable=self._panel, refresh_per_second=4, transient=True
             )
             self._live.__enter__()
         else:
-            from tqdm import tqdm
-
             self._bar = tqdm(
                 total=self._total, desc=self._label, file=LastingStream(sys.stderr), dynamic_ncols=True, mininterval=1.0
             )
@@ -121,17 +122,17 @@ class Progress:
 
     @property
     def groups(self) -> int:
-        """Groups done in this start."""
+        """Number of groups completed in this start."""
         return self._done
 
     def restored(self, count: int) -> None:
-        """Groups that an earlier start had finished."""
+        """Report how many groups an earlier start has completed."""
         if count:
             self._restored += count
-            self.note(f"{self._label}: {count} groups were done before; going on from there")
+            self.note(f"{self._label}: continuing after {count} completed groups")
 
     def restored_one(self, line: GroupLine) -> None:
-        """A group that an earlier start had finished took its place in the order again."""
+        """Count a group that an earlier start has completed."""
         self._correct += line.correct
         self._answers += line.size
         self._triggered += line.triggered
@@ -140,13 +141,13 @@ class Progress:
             self._bar.update()
 
     def group_done(self, line: GroupLine) -> None:
-        """A group was scored and its lessons were decided."""
+        """Report a group that was scored and whose experiences were extracted."""
         self._done += 1
         self._correct += line.correct
         self._answers += line.size
         self._triggered += line.triggered
         self._saved += len(line.saved)
-        self._lessons += line.saved
+        self._experiences += line.saved
         self._recent.append(line)
         if self._bar is not None:
             self._bar.update()
@@ -158,34 +159,30 @@ class Progress:
             self._say(f"    ✗ Refused: {text}")
 
     def set_total(self, total: int) -> None:
-        """How many groups there are, once it is known."""
+        """Set the number of groups once it is known."""
         self._total = total
         if self._bar is not None:
             self._bar.total = total
             self._bar.refresh()
 
     def note(self, text: str) -> None:
-        """A line of its own: a warning, or what is waited for."""
+        """Print a line of its own, such as a warning."""
         self._notes.append(text)
         self._say(text)
 
     def summary(self, rows: Sequence[tuple[str, str]]) -> None:
-        """The table at the end; call it after the panel is closed."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
+        """Print the final table. Call it after the context has ended."""
         traffic = self._traffic()
         table = Table(title=self._label, box=box.SIMPLE, show_header=False)
         table.add_column(style="bold")
         table.add_column(overflow="fold")
         share = f" ({self._correct / self._answers:.1%})" if self._answers else ""
         shown = [
-            ("groups", f"{self._done}" + (f" + {self._restored} done before" if self._restored else "")),
+            ("groups", f"{self._done}" + (f" + {self._restored} completed before" if self._restored else "")),
             ("right answers", f"{self._correct} of {self._answers}{share}"),
             ("groups with σ>τ", str(self._triggered)),
-            ("lessons saved", str(self._saved)),
-            *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._shown_lessons())),
+            ("experiences saved", str(self._saved)),
+            *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._experience_rows())),
             *rows,
             ("tokens", f"{traffic.prompt_tokens:,} in, {traffic.completion_tokens:,} out"),
             ("cost", _dollars(traffic.cost_usd)),
@@ -197,28 +194,20 @@ class Progress:
             table.add_row(Text(name), Text(harmless(value, keep="\n")))
         _console(self._stream).print(table)
 
-    def _shown_lessons(self) -> list[str]:
-        """After a live panel is gone, what it said of lessons; plain lines have said it already."""
+    def _experience_rows(self) -> list[str]:
+        """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""
         if not self._is_live:
             return []
-        more = len(self._lessons) - _ROWS_SHOWN
-        return self._lessons[:_ROWS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        more = len(self._experiences) - _ROWS_SHOWN
+        return self._experiences[:_ROWS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
 
     def _say(self, text: str) -> None:
         if self._bar is None:
             return
-        from tqdm import tqdm
-
         tqdm.write(harmless(text), file=self._stream)
         self._stream.flush()
 
     def _panel(self) -> RenderableType:
-        from rich.console import Group
-        from rich.panel import Panel
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
         traffic = self._traffic()
         head = Table.grid(padding=(0, 2))
         share = f"{self._correct / self._answers:.0%} right" if self._answers else ""
@@ -227,7 +216,7 @@ class Progress:
             ProgressBar(total=self._total, completed=done, width=24),
             f"{done}/{'?' if self._total is None else self._total}",
             share,
-            f"{self._saved} lessons",
+            f"{self._saved} experiences",
         )
         flow = Text(
             f"in flight {traffic.in_flight} · retries {traffic.retries} · from the journal {traffic.journal_hits}"
@@ -261,12 +250,10 @@ def _learned(line: GroupLine) -> str:
         return f"✅ {line.saved[0]}"
     if line.refused:
         return f"✗ {line.refused[0]}"
-    return "no lesson" if line.triggered else ""
+    return "no experience" if line.triggered else ""
 
 
 def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
     return Console(file=stream) if stream.isatty() else Console(file=stream, width=110)
 
 

@@ -1,4 +1,4 @@
-"""A command's settings: one pydantic model gives the flags, reads the YAML and checks the values.
+"""A command's settings: one pydantic model defines the flags and the YAML keys, and checks the values.
 
 Precedence: command line > ``--config`` file > defaults.
 """
@@ -12,8 +12,9 @@ import json
 import re
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.errors import InputError, MissingInputError
@@ -22,6 +23,9 @@ from grpo_training.cli.entry import CommandParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: a checkout, or site-packages."""
@@ -36,7 +40,7 @@ Weight = Annotated[float, Field(ge=0)]
 class Settings(BaseModel):
     """Base of all commands' settings: unknown keys and wrong types are errors.
 
-    A command whose settings also come from other people's files says how their keys are meant:
+    The class variables arrange ``--help`` and declare keys of YAML files that were written for other programs.
     """
 
     model_config = ConfigDict(
@@ -48,9 +52,9 @@ class Settings(BaseModel):
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
     sections: ClassVar[frozenset[str]] = frozenset()
-    """YAML keys that are headings: what stands under them is read as if it stood at the left."""
+    """YAML keys whose values are mappings of further keys; these are read as if they were at the top level."""
     refused: ClassVar[Mapping[str, str]] = {}
-    """YAML keys (also headings) that others use and this command does not take -> why, or what to say instead."""
+    """YAML keys (also sections) that are not supported -> why, or what to set instead."""
 
     @field_validator("*")
     @classmethod
@@ -61,41 +65,26 @@ class Settings(BaseModel):
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
+class _Given(NamedTuple):
+    """A raw value and where it was given (``run.yaml: rollouts`` or ``--rollouts``), for error messages."""
+
+    value: Any
+    source: str
+
+
 def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
     """Read a command's settings from its command line and its ``--config`` file.
 
-    ``--help`` and ``--print-config`` print and end the process with status 0.
+    ``--help`` and ``--print-config`` print and exit with status 0.
 
     Raises:
-        InputError: an unknown key (with the nearest valid name), a wrong type, a value out of range; it names
-            the file and the key, or the flag.
+        InputError: an unknown key (with the nearest valid name), a wrong type or a value out of range; the message
+            names the file and the key, or the flag.
     """
-    usage = "%(prog)s [--config FILE] [options]"
-    parser = CommandParser(prog=prog, usage=usage, description=description, formatter_class=_Formatter)
-    for name, field in model.model_fields.items():
-        spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
-        flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
-        shown = field.description or ""
-        if len(spellings) > 1:
-            shown += f" (also {', '.join('--' + one.replace('_', '-') for one in spellings[1:])})"
-        if field.is_required():
-            shown += " (needed)"
-        elif field.default is not None and field.default is not False:  # 0 equals False, and is a default to show
-            shown += f" (default: {_default_text(field.default)})"
-        if _plain_type(field.annotation) is bool:
-            parser.add_argument(
-                *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=shown
-            )
-        else:
-            metavar = "{" + ",".join(_choices(field.annotation)) + "}" if _choices(field.annotation) else None
-            metavar = metavar or _metavar(field.annotation)
-            parser.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=shown, metavar=metavar)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
-    parser.add_argument("--print-config", action="store_true", help="print the resolved settings and stop")
-    given = vars(parser.parse_args(argv))
+    given = vars(_parser(model, prog, description).parse_args(argv))
     config, print_config = given.pop("config"), given.pop("print_config")
     values = {} if config is None else _read_yaml(config, model)
-    values |= {name: _Sourced(value, "--" + name.replace("_", "-")) for name, value in given.items()}
+    values |= {name: _Given(value, _flag(name)) for name, value in given.items()}
     settings = _validated(model, values, fix=f"See {prog} --help.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
@@ -108,36 +97,75 @@ def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
 
     Raises:
         MissingInputError: there is no such file.
-        InputError: an unknown key, a wrong type, a value out of range; it names the file and the key.
+        InputError: an unknown key, a wrong type or a value out of range; the message names the file and the key.
     """
-    return _validated(model, _read_yaml(path, model), fix=f"Mend {path}.")
+    return _validated(model, _read_yaml(path, model), fix=f"Edit {path}.")
 
 
-class _Sourced:
-    """A raw value and where it came from, so that an error can name the place."""
-
-    def __init__(self, value: Any, source: str) -> None:
-        self.value, self.source = value, source
-
-
-def _validated(model: type[SettingsT], values: Mapping[str, _Sourced], *, fix: str) -> SettingsT:
+def _validated(model: type[SettingsT], values: Mapping[str, _Given], *, fix: str) -> SettingsT:
     try:
-        return model.model_validate({name: sourced.value for name, sourced in values.items()})
+        return model.model_validate({name: given.value for name, given in values.items()})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        if first["type"] == "missing":
-            what = f"{name} is needed: --{name.replace('_', '-')} on the command line, or {name} in a --config file"
-        elif not name:  # values that are right alone and wrong together
-            what = str(first["msg"]).removeprefix("Value error, ")
-        else:
-            source = values[name].source if name in values else name
-            what = f"{source}: {first['msg']} (given: {first['input']!r})"
-        raise InputError(what, fix=fix) from None
+        raise InputError(_validation_text(error.errors()[0], values), fix=fix) from None
+
+
+def _validation_text(error: ErrorDetails, values: Mapping[str, _Given]) -> str:
+    """A pydantic error as one sentence that names where the value was given."""
+    name = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "missing":
+        return f"{name} is required: pass {_flag(name)}, or set {name} in a --config file"
+    if not name:  # values that are valid alone but not together
+        return str(error["msg"]).removeprefix("Value error, ")
+    source = values[name].source if name in values else name
+    expected = re.fullmatch(r"(int|float|bool)_(parsing|type)", error["type"])
+    if expected:
+        return f"{source}: expected {expected[1]}, got {error['input']!r}"
+    return f"{source}: {error['msg']} (got {error['input']!r})"
+
+
+def _parser(model: type[Settings], prog: str, description: str) -> CommandParser:
+    parser = CommandParser(
+        prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
+    )
+    grouped = {name for names in model.groups.values() for name in names}
+    titles = {**model.groups, "settings": [name for name in model.model_fields if name not in grouped]}
+    for title, names in titles.items():
+        if names:
+            group = parser.add_argument_group(title)
+            for name in names:
+                _add_flags(group, model, name)
+    group = parser.add_argument_group("configuration")
+    group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
+    group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit")
+    return parser
+
+
+def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> None:
+    field = model.model_fields[name]
+    spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
+    flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
+    text = _help_text(field, spellings[1:])
+    if _plain_type(field.annotation) is bool:
+        group.add_argument(
+            *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text
+        )
+    else:
+        group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=_metavar(field.annotation))
+
+
+def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:
+    text = field.description or ""
+    if aliases:
+        text += f" (also {', '.join(map(_flag, aliases))})"
+    if field.is_required():
+        text += " (required)"
+    elif field.default is not None and field.default is not False:  # 0 == False, and 0 is a default to show
+        text += f" (default: {_default_text(field.default)})"
+    return text
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Shows a flag by its first spelling; a switch that is on by default by the flag that turns it off."""
+    """Shows a flag by its first spelling, and a switch that is on by default by the flag that turns it off."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         shown = copy.copy(action)
@@ -148,34 +176,35 @@ class _Formatter(argparse.HelpFormatter):
         return super()._format_action_invocation(shown)
 
 
-def _read_yaml(path: Path, model: type[Settings]) -> dict[str, _Sourced]:
-    import yaml
+def _read_yaml(path: Path, model: type[Settings]) -> dict[str, _Given]:
+    values: dict[str, _Given] = {}
+    for key, value in _flat(path, model, _load_yaml(path)):
+        name = _field_name(path, model, key)
+        expected = _plain_type(model.model_fields[name].annotation)
+        is_wrong = isinstance(value, bool) != (expected is bool) or (
+            isinstance(value, str) and expected in (int, float)
+        )
+        if is_wrong and value is not None:
+            raise InputError(f"{path}: {key}: expected {expected.__name__}, got {value!r}")
+        if name in values:
+            other = values[name].source.removeprefix(f"{path}: ")
+            raise InputError(f"{path}: {key} and {other} set the same option", fix="Remove one of them.")
+        values[name] = _Given(value, f"{path}: {key}")
+    return values
 
+
+def _load_yaml(path: Path) -> Mapping[Any, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
     except FileNotFoundError:
         raise MissingInputError(f"Config file not found: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Config file cannot be read: {path}", why=str(error)) from None
-    try:
-        loaded = yaml.load(text, Loader=_yaml_loader())  # noqa: S506 - a SafeLoader with one more number form
+        raise InputError(f"Cannot read config file: {path}", why=str(error)) from None
     except yaml.YAMLError as error:
-        raise InputError(f"Config file is not YAML: {path}", why=str(error)) from None
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise InputError(f"Config file must hold `key: value` lines: {path}")
-    values: dict[str, _Sourced] = {}
-    for key, given in _flat(path, model, loaded):
-        name = _field_name(path, model, key)
-        wanted = _plain_type(model.model_fields[name].annotation)
-        is_wrong = isinstance(given, bool) != (wanted is bool) or (isinstance(given, str) and wanted in (int, float))
-        if is_wrong and given is not None:
-            raise InputError(f"{path}: {key}: {given!r} is no {wanted.__name__}")
-        if name in values:
-            raise InputError(f"{path}: {key} says once more what {values[name].source.removeprefix(f'{path}: ')} says")
-        values[name] = _Sourced(given, f"{path}: {key}")
-    return values
+        raise InputError(f"Config file is not valid YAML: {path}", why=str(error)) from None
+    if not isinstance(loaded, dict | None):
+        raise InputError(f"Config file must contain `key: value` lines: {path}")
+    return loaded or {}
 
 
 def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
@@ -188,11 +217,11 @@ def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Itera
             for inner, one in value.items():
                 yield f"{key}.{str(inner).replace('-', '_')}", one
         elif value is not None:
-            raise InputError(f"{path}: {key} is a heading, so `key: value` lines must stand under it")
+            raise InputError(f"{path}: {key} is a section", fix="Put `key: value` lines below it.")
 
 
 def _field_name(path: Path, model: type[Settings], key: str) -> str:
-    """The field that a key of a file means."""
+    """The field that a key of a file sets."""
     plain = key.rpartition(".")[2]
     for spelling in (key, plain):
         if spelling in model.aliases:
@@ -200,43 +229,40 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
     if plain in model.model_fields:
         return plain
     if plain in model.refused:
-        raise InputError(f"{path}: {key} is not taken", why=f"{plain}: {model.refused[plain]}.")
+        raise InputError(f"{path}: {key} is not supported", why=f"{plain}: {model.refused[plain]}.")
     near = difflib.get_close_matches(plain, [*model.model_fields, *model.aliases], 1, cutoff=0.4)
     raise InputError(
-        f"{path}: unknown key {key!r}",
+        f"Unknown key {key!r} in {path}",
         fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
     )
 
 
-def _yaml_loader() -> Any:
-    """YAML 1.1 reads ``1e-6`` as text; people mean a number."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def mapping(loader: Loader, node: Any) -> Any:
-        keys = [key.value for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.YAMLError(f"the key {key!r} stands there twice")
-        return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
-
-    Loader.add_constructor("tag:yaml.org,2002:map", mapping)
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-        list("-+0123456789"),
-    )
-    return Loader
+class _Loader(yaml.SafeLoader):
+    """Refuses duplicate keys, and reads ``1e-6`` as a number, which YAML 1.1 reads as text."""
 
 
-def _choices(annotation: Any) -> tuple[str, ...]:
-    return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> Any:
+    keys = [key.value for key, _ in node.value]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise yaml.YAMLError(f"duplicate key {key!r}")
+    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _plain_type(annotation: Any) -> type:
-    """The type inside of ``Annotated`` and ``| None``; ``str`` for choices."""
+    """The type inside ``Annotated`` and ``| None``; ``str`` for choices."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     if get_origin(annotation) is Annotated:
@@ -245,6 +271,8 @@ def _plain_type(annotation: Any) -> type:
 
 
 def _metavar(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "{" + ",".join(map(str, get_args(annotation))) + "}"
     return {int: "N", float: "X", Path: "PATH"}.get(_plain_type(annotation), "TEXT")
 
 

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal: from outside, or to a reader that may leave."""
+"""Text for terminals: control characters made visible, and streams whose reader may exit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _INVISIBLE = ("Cc", "Cf", "Cs")
 
 
 def harmless(text: str, keep: str = "") -> str:
-    r"""The text with control and format characters and half surrogates written out (``\x1b``).
+    r"""Escape control characters, format characters and lone surrogates (``\x1b``).
 
     Args:
-        text: what a model, a file or a server wrote.
+        text: text from a model, a file or a server.
         keep: control characters to leave, such as a newline.
     """
     if text.isascii() and text.isprintable():
@@ -26,10 +26,10 @@ def harmless(text: str, keep: str = "") -> str:
 
 
 class LastingStream:
-    """A text stream that a run can write to although whoever read it has left (``| head``): it goes on without.
+    """A text stream that drops its output after its reader has exited (``| head``), so that the run continues.
 
     Args:
-        stream: where the text goes.
+        stream: the stream to write to.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,7 +37,7 @@ class LastingStream:
         self._is_gone = False
 
     def write(self, text: str) -> int:
-        """Write, or drop the text where nobody reads any more."""
+        """Write the text, or drop it if the reader has exited."""
         if not self._is_gone:
             try:
                 return self._stream.write(text)
@@ -46,7 +46,7 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush, as far as anybody reads."""
+        """Flush, unless the reader has exited."""
         if not self._is_gone:
             try:
                 self._stream.flush()

@@ -1,4 +1,4 @@
-"""What the demo shows at its end: accuracies, the libraries by family, the most used lessons, and all as JSON."""
+"""The report of the learning demo: accuracies, experiences by family, the most used experiences, results.json."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.storage.append_log import replace_file
-from grpo_training.evaluation.libraries import BASE, LIBRARIES, figures, verdict
+from grpo_training.evaluation.figures import differences, figures
+from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, LIBRARIES
+from grpo_training.evaluation.tables import percent, percent_interval, points, points_interval
 from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import TextIO
 
     from engine.experience.state import LibraryState
     from engine.records import Experience, Problem
     from engine.statistics.paired import Estimate
-    from grpo_training.demos.learning import DemoSettings
-    from grpo_training.evaluation.libraries import Arm, ArmFigures
+    from grpo_training.evaluation.arms import Arm
 
 _MOST_USED = 5
 
@@ -30,9 +32,9 @@ class FamilyRow:
 
     Args:
         family: its name.
-        met: how many of its problems were trained on.
-        lessons: learner -> lessons that came from its problems and are in the library now.
-        base, libraries: the share of right answers on its test problems; None where there is none.
+        met: number of its training problems.
+        lessons: learner -> experiences in the library that come from these problems.
+        base, libraries: share of correct answers on its test problems; None without test problems.
     """
 
     family: str
@@ -43,7 +45,8 @@ class FamilyRow:
 
 
 def report(
-    settings: DemoSettings,
+    output: Path,
+    settings: Mapping[str, Any],
     *,
     model: str,
     trained_on: Sequence[Problem],
@@ -53,38 +56,39 @@ def report(
     seconds: Mapping[str, float],
     stream: TextIO,
 ) -> None:
-    """Show all figures and keep them in ``results.json`` of the output folder.
+    """Print all figures and write them to ``results.json``.
 
     Args:
-        settings: the demo's.
-        model: the model's name.
-        trained_on: the training problems; ``meta`` names their family.
+        output: the demo's output folder.
+        settings: the demo's settings as JSON values.
+        model: name of the model.
+        trained_on: the training problems, with their family in ``meta``.
         tested_on: the test problems.
         libraries: the libraries by learner.
-        arms: the evaluation; the base first.
-        seconds: the time that each stage took.
-        stream: where to show.
+        arms: the arms of the evaluation; the base is the first.
+        seconds: duration of each stage.
+        stream: where the tables are printed.
     """
-    told, rows = figures(arms), family_rows(trained_on, tested_on, libraries, arms)
-    lessons = most_used(libraries)
+    rows = family_rows(trained_on, tested_on, libraries, arms)
+    families = _families(trained_on)
     view = View(stream)
     view.line("")
-    show_arms(view, told, len(tested_on))
-    view.line(verdict(told))
+    show_arms(view, arms)
+    view.line(verdict(arms))
     view.line("")
     _show_families(view, rows)
     view.table(
-        "The most used lessons",
+        "The most used experiences",
         ("id", "content", "from family", "in prompts of", "of them right"),
-        [_lesson_row(one, _families(trained_on)) for one in lessons],
+        [_experience_row(one, families) for one in most_used(libraries)],
     )
-    path = settings.output / "results.json"
+    path = output / "results.json"
     result = {
-        "settings": settings.model_dump(mode="json"),
+        "settings": dict(settings),
         "model": model,
         "seconds": dict(seconds),
-        "arms": [arm_json(one) for one in told],
-        "verdict": verdict(told),
+        "arms": [arm_json(arm, arms[0]) for arm in arms],
+        "verdict": verdict(arms),
         "families": [asdict(row) for row in rows],
         "libraries": {
             name: {"version": state.version, "lessons": [one.model_dump(mode="json") for one in state.experiences]}
@@ -92,25 +96,32 @@ def report(
         },
     }
     replace_file(path, (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())
-    whole = sum(seconds.values())
-    view.line(f"{whole:.0f} s in all. Figures: {path}")
-    experiences = settings.output / "experiences"
-    view.line(f"Lessons: python -m grpo_training.experiences --experiences-dir {experiences}")
+    view.line(f"{sum(seconds.values()):.0f} s in total. Figures: {path}")
+    view.line(f"Experiences: python -m grpo_training.experiences --experiences-dir {output / 'experiences'}")
 
 
-def show_arms(view: View, told: Sequence[ArmFigures], problems: int) -> None:
-    """The table of arms: accuracy, and the difference to the first one.
-
-    Args:
-        view: where to show.
-        told: the arms; the base first.
-        problems: how many problems they were asked.
-    """
+def show_arms(view: View, arms: Sequence[Arm]) -> None:
+    """The table of arms: accuracy, and the difference to the first arm."""
     view.table(
-        f"On {problems} problems that nobody trained on (95 % intervals, clustered by problem)",
+        f"On {len(arms[0].results)} held-out problems (95 % intervals, clustered by problem)",
         ("arm", "right", "95 % interval", "points over base (95 % interval)", "problems", "left out"),
-        [_arm_row(one) for one in told],
+        [_arm_row(arm, arms[0]) for arm in arms],
     )
+
+
+def verdict(arms: Sequence[Arm]) -> str:
+    """Whether the gain of the libraries is larger than chance, in a sentence."""
+    by_name = {arm.name: arm for arm in arms}
+    gain, noise = (differences(by_name[name], by_name[BASE]).get(1) for name in (LIBRARIES, BASE_AGAIN))
+    if gain is None or gain.low is None:
+        return "Too few problems were answered to tell whether the libraries help."
+    if not gain.excludes_zero:
+        text = f"The gain may be due to chance: the libraries make {_points_text(gain)}, and the interval includes 0."
+    elif gain.value > 0:
+        text = f"The libraries help: {_points_text(gain)}, and the interval excludes 0."
+    else:
+        text = f"The libraries do harm: {_points_text(gain)}, and the interval excludes 0."
+    return text if noise is None else f"{text} For comparison, the base against itself: {_points_text(noise)}."
 
 
 def family_rows(
@@ -119,113 +130,103 @@ def family_rows(
     libraries: Mapping[str, LibraryState],
     arms: Sequence[Arm],
 ) -> list[FamilyRow]:
-    """The families that were met, by name. A lesson belongs to the family of the problem that it came from."""
+    """The families of the training problems. An experience belongs to the family of its source problem."""
     family_of = _families(trained_on)
     learned = {
         name: Counter(family_of.get(one.source_problem) for one in state.experiences)
         for name, state in libraries.items()
     }
-    by_name = {arm.name: _by_family(arm, tested_on) for arm in arms}
+    shares = {arm.name: _shares_by_family(arm, tested_on) for arm in arms}
     return [
         FamilyRow(
             family,
             met,
             {name: counts[family] for name, counts in learned.items()},
-            by_name[BASE].get(family),
-            by_name[LIBRARIES].get(family),
+            shares[BASE].get(family),
+            shares[LIBRARIES].get(family),
         )
         for family, met in sorted(Counter(family_of.values()).items())
     ]
 
 
 def most_used(libraries: Mapping[str, LibraryState]) -> list[Experience]:
-    """The lessons that stood in the prompts of most rollouts, of all libraries."""
-    lessons = [one for state in libraries.values() for one in state.experiences]
-    return sorted(lessons, key=lambda one: (-one.uses.rollouts, one.id))[:_MOST_USED]
+    """The experiences of all libraries that were in the prompts of most rollouts."""
+    experiences = [one for state in libraries.values() for one in state.experiences]
+    return sorted(experiences, key=lambda one: (-one.uses.rollouts, one.id))[:_MOST_USED]
+
+
+def arm_json(arm: Arm, base: Arm) -> dict[str, Any]:
+    """An arm's figures and verdicts as JSON values."""
+    accuracy, difference = figures(arm).mean_at_n, _difference(arm, base)
+    return {
+        "name": arm.name,
+        "accuracy": accuracy and asdict(accuracy),
+        "difference_to_base": difference and asdict(difference),
+        "problems": len(arm.complete),
+        "left_out": list(arm.left_out),
+        "verdicts": {one.problem_id: [int(bool(verdict)) for verdict in one.verdicts] for one in arm.complete},
+    }
 
 
 def _families(problems: Sequence[Problem]) -> dict[str, str]:
-    """Problem id -> family; a dataset without families is one family."""
+    """Problem id -> family; in a dataset without families, the name of the task."""
     return {problem.id: str(problem.meta.get("family", problem.task)) for problem in problems}
 
 
-def _by_family(arm: Arm, problems: Sequence[Problem]) -> dict[str, float]:
+def _shares_by_family(arm: Arm, problems: Sequence[Problem]) -> dict[str, float]:
+    """Family -> share of correct samples, over the complete problems."""
+    family_of = _families(problems)
     verdicts: dict[str, list[bool]] = {}
-    for problem_id, family in _families(problems).items():
-        verdicts.setdefault(family, []).extend(arm.verdicts.get(problem_id, ()))
-    return {family: sum(of_family) / len(of_family) for family, of_family in verdicts.items() if of_family}
+    for result in arm.complete:
+        verdicts.setdefault(family_of[result.problem_id], []).extend(map(bool, result.verdicts))
+    return {family: sum(own) / len(own) for family, own in verdicts.items() if own}
 
 
-# ------------------------------------------------------------------ words
+def _difference(arm: Arm, base: Arm) -> Estimate | None:
+    return None if arm is base else differences(arm, base).get(1)
 
 
 def _show_families(view: View, rows: Sequence[FamilyRow]) -> None:
     names = list(rows[0].lessons) if rows else []
     view.table(
-        "Lessons by family",
-        ("family", "met", *names, "right: base", "right: libraries"),
+        "Experiences by family",
+        ("family", "problems", *names, "right: base", "right: libraries"),
         [
             (
                 row.family,
                 str(row.met),
                 *(str(row.lessons[name] or "-") for name in names),
-                _share(row.base),
-                _share(row.libraries),
+                percent(row.base),
+                percent(row.libraries),
             )
             for row in rows
         ],
     )
     for name in names:
-        having = sum(row.lessons[name] > 0 for row in rows)
-        view.line(f"{name}: lessons for {having} of the {len(rows)} families met")
-    having = sum(any(row.lessons[name] for name in names) for row in rows)
-    view.line(f"together: lessons for {having} of the {len(rows)} families met")
+        covered = sum(row.lessons[name] > 0 for row in rows)
+        view.line(f"{name}: experiences for {covered} of the {len(rows)} families")
+    covered = sum(any(row.lessons[name] for name in names) for row in rows)
+    view.line(f"together: experiences for {covered} of the {len(rows)} families")
     view.line("")
 
 
-def _arm_row(one: ArmFigures) -> tuple[str, ...]:
-    accuracy = one.accuracy
+def _arm_row(arm: Arm, base: Arm) -> tuple[str, ...]:
+    accuracy, difference = figures(arm).mean_at_n, _difference(arm, base)
     return (
-        one.arm.name,
-        _share(accuracy.value if accuracy else None),
-        "-" if accuracy is None else _interval(accuracy),
-        "-" if one.difference is None else _points(one.difference),
-        str(len(one.arm.verdicts)),
-        str(len(one.arm.left_out) or "-"),
+        arm.name,
+        percent(accuracy.value if accuracy else None),
+        percent_interval(accuracy),
+        "-" if difference is None else f"{points(difference)} ({points_interval(difference)})",
+        str(len(arm.complete)),
+        str(len(arm.left_out) or "-"),
     )
 
 
-def _interval(accuracy: Estimate) -> str:
-    """A share's interval; what a t interval has beyond 0 and 1 is cut off."""
-    if accuracy.low is None or accuracy.high is None:
-        return "-"
-    return f"{max(0.0, accuracy.low):.1%} to {min(1.0, accuracy.high):.1%}"
-
-
-def _points(difference: Estimate) -> str:
-    value = f"{100 * difference.value:+.1f}"
-    if difference.low is None or difference.high is None:
-        return value
-    return f"{value} ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _lesson_row(one: Experience, family_of: Mapping[str, str]) -> tuple[str, ...]:
-    right = _share(one.uses.correct / one.uses.rollouts) if one.uses.rollouts else "-"
+def _experience_row(one: Experience, family_of: Mapping[str, str]) -> tuple[str, ...]:
+    right = percent(one.uses.correct / one.uses.rollouts if one.uses.rollouts else None)
     family = family_of.get(one.source_problem, "-")
     return one.id, one.content, family, f"{one.uses.rollouts} rollouts", right
 
 
-def arm_json(one: ArmFigures) -> dict[str, Any]:
-    """An arm's figures and verdicts as JSON values."""
-    return {
-        "name": one.arm.name,
-        "accuracy": one.accuracy and asdict(one.accuracy),
-        "difference_to_base": one.difference and asdict(one.difference),
-        "problems": len(one.arm.verdicts),
-        "left_out": list(one.arm.left_out),
-        "verdicts": {name: [int(item) for item in verdicts] for name, verdicts in one.arm.verdicts.items()},
-    }
+def _points_text(estimate: Estimate) -> str:
+    return f"{points(estimate)} points (95 % interval {points_interval(estimate)})"

@@ -1,4 +1,4 @@
-"""``python -m grpo_training.train_demo``: rollouts that were collected become a better served model."""
+"""The demo of the fine-tune: collect rollouts, train offline and online, compare the models on held-out problems."""
 
 from __future__ import annotations
 
@@ -6,99 +6,79 @@ import asyncio
 import json
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import GENERATORS
+from engine.datasets import load_problems
+from engine.records import Sampling
+from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings, parse_settings
-from grpo_training.demos.learning import DATASET, STYLE, TEMPERATURE, TEST_SET, check_server, read_libraries
-from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, Arm, library_arm
+from grpo_training.demos.learners import learning_commands, read_libraries
+from grpo_training.demos.local_endpoint import ROLE, ServerStarter, check_server, open_client, write_api_config
+from grpo_training.demos.process_supervisor import Command, supervise
+from grpo_training.demos.result import arm_json, show_arms
+from grpo_training.demos.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
+from grpo_training.evaluation.arms import Arm
+from grpo_training.evaluation.figures import differences
+from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, library_arm
+from grpo_training.evaluation.sampling import evaluate_problems
+from grpo_training.evaluation.tables import points, points_interval
+from grpo_training.finetune.config import load_config
+from grpo_training.finetune.train import check_packages
+from grpo_training.libraries.tables import View
+from grpo_training.serving.local_server import local_server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from engine.records import Experience, Problem
+    from grpo_training.demos.settings import TrainDemoSettings
     from grpo_training.serving.local_server import LocalServer
 
 OFFLINE, ONLINE = "offline fine-tune", "online after it"
 
-_ROLE = "model"
-_SEEDS_APART = 1_000_000
-"""Between the draws of two arms that ask the same model the same."""
+_SEED_STEP = 1_000_000
+"""Difference between the seeds of two arms that send equal prompts to the same model."""
 
 
-class TrainDemoSettings(Settings):
-    """Settings of ``python -m grpo_training.train_demo``."""
+class Train(Protocol):
+    """Fine-tunes a model and writes the result to the folder ``merged`` of its output folder."""
 
-    problems: Positive = Field(120, description="problems to collect rollouts on")
-    rollouts: Positive = Field(4, description="rollouts per problem and generator")
-    test_problems: Annotated[int, Field(ge=2)] = Field(120, description="problems that nobody trains on")
-    samples: Positive = Field(4, description="answers per test problem and arm")
-    max_tokens: Positive = Field(256, description="completion tokens a reply may have")
-    seed: int = Field(0, ge=0, description="seed of the sampling and of the training")
-    model: Path = Field(POCKET_MODEL, description="folder of the model that is trained")
-    offline_config: Path = Field(
-        ROOT / "grpo_training/configs/pocket.yaml", description="how it is trained on what was collected"
-    )
-    online_config: Path = Field(
-        ROOT / "grpo_training/configs/pocket_online.yaml", description="how it is trained on what it samples itself"
-    )
-    output: Path = Field(WORKING_DIR / "grpo_training/cache/train_demo", description="where all that it makes is kept")
+    def __call__(self, settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
+        """Train ``model`` with the configuration file; ``mode`` is ``offline`` or ``online``."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
-    settings = parse_settings(
-        TrainDemoSettings,
-        argv,
-        prog="python -m grpo_training.train_demo",
-        description=(
-            "The whole fine-tune with a small model on this machine: three generators collect rollouts, the model "
-            "learns from them offline and then online, and problems that nobody trained on show what each step "
-            "brought without any lesson in the prompt. The same command again goes on where it stopped."
-        ),
-    )
-    from grpo_training.finetune.config import load_config
-    from grpo_training.finetune.train import check_packages
+def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_server, train: Train | None = None) -> int:
+    """Collect, train, evaluate, report; the exit code.
 
-    settings = settings.model_copy(update={"output": settings.output.resolve(), "model": settings.model.resolve()})
-    for path in (settings.offline_config, settings.online_config):
-        check_packages(load_config(path))
-    settings.output.mkdir(parents=True, exist_ok=True)
-    return run_train_demo(settings)
-
-
-def run_train_demo(settings: TrainDemoSettings) -> int:
-    """Collect, train, evaluate, show; the exit code.
+    Args:
+        settings: the demo's settings.
+        serve: starts the servers.
+        train: fine-tunes; None runs ``grpo_training.train`` in its own process.
 
     Raises:
-        ScaffoldError: a command failed, a server is gone, or an endpoint refuses.
+        ScaffoldError: a package is missing, a command failed, a server has exited, or it rejects requests.
     """
-    from engine.datasets import load_problems
-    from grpo_training.serving.local_server import local_server
-
-    problems = load_problems(TEST_SET, max_problems=settings.test_problems)
+    settings = settings.model_copy(update={"output": settings.output.resolve(), "model": settings.model.resolve()})
+    if train is None:
+        for path in (settings.offline_config, settings.online_config):
+            check_packages(load_config(path))
+        train = _train
     logs = settings.output / "logs"
-    logs.mkdir(exist_ok=True)
+    logs.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
-
-    def ask(server: LocalServer, name: str, lessons: Sequence[Experience] = (), draw: int = 0) -> Arm:
-        return asyncio.run(_ask(settings, server, problems, name, lessons, draw))
-
+    test = _Test(settings, load_problems(TEST_SET, max_problems=settings.test_problems))
     print(f"Starting a server for {settings.model} ...", flush=True)
-    with local_server(settings.model, temperature=TEMPERATURE, log=logs / "server_base.log") as server:
+    with serve(settings.model, temperature=TEMPERATURE, log=logs / "server_base.log") as server:
         began = time.monotonic()
         _collect(settings, server)
         seconds["collecting"] = time.monotonic() - began
-        library = read_libraries(settings.output / "experiences")[GENERATORS[0]]
+        library = read_libraries(settings.output)[GENERATORS[0]]
         arms = [
-            ask(server, BASE),
-            ask(server, BASE_AGAIN, draw=1),
-            ask(server, library_arm(GENERATORS[0]), library.experiences),
+            test.arm(server, BASE),
+            test.arm(server, BASE_AGAIN, seed_offset=_SEED_STEP),
+            test.arm(server, library_arm(GENERATORS[0]), library.experiences),
         ]
     model = settings.model
     for name, mode, config in (
@@ -106,75 +86,57 @@ def run_train_demo(settings: TrainDemoSettings) -> int:
         (ONLINE, "online", settings.online_config),
     ):
         began = time.monotonic()
-        _train(settings, mode, config, model)
+        train(settings, mode, config, model)
         seconds[name] = time.monotonic() - began
         model = settings.output / mode / "merged"
-        with local_server(model, temperature=TEMPERATURE, log=logs / f"server_{mode}.log") as server:
-            arms.append(ask(server, name))
-    _report(settings, problems, arms, seconds)
+        with serve(model, temperature=TEMPERATURE, log=logs / f"server_{mode}.log") as server:
+            arms.append(test.arm(server, name))
+    _report(settings, arms, seconds)
     return 0
 
 
+class _Test:
+    """Evaluates models on the test problems."""
+
+    def __init__(self, settings: TrainDemoSettings, problems: Sequence[Problem]) -> None:
+        self._settings, self._problems = settings, problems
+
+    def arm(self, server: LocalServer, name: str, lessons: Sequence[Experience] = (), *, seed_offset: int = 0) -> Arm:
+        """The judged samples of the served model, with experiences in the prompt."""
+        return asyncio.run(self._arm(server, name, lessons, self._settings.seed + seed_offset))
+
+    async def _arm(self, server: LocalServer, name: str, lessons: Sequence[Experience], seed: int) -> Arm:
+        with problem_bar(len(self._problems), f"test, {name}") as advance:
+
+            def judged(*_: object) -> None:
+                advance()
+                check_server(server)
+
+            async with open_client(self._settings.output, server) as client:
+                results = await evaluate_problems(
+                    client,
+                    ROLE,
+                    self._problems,
+                    samples=self._settings.samples,
+                    sampling=Sampling(temperature=TEMPERATURE, max_tokens=self._settings.max_tokens, seed=seed),
+                    style=STYLE,
+                    lessons=lessons,
+                    judged=judged,
+                )
+        return Arm(name, results)
+
+
 def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
-    """The main job's generators, as ``make demo`` runs them."""
-    from grpo_training.demos.learning import DemoSettings, learning_commands, write_api_config
-    from grpo_training.demos.process_supervisor import run_side_by_side
-
-    shared = ("problems", "rollouts", "max_tokens", "seed", "model", "output")
-    demo = DemoSettings.model_validate({name: getattr(settings, name) for name in shared})
-    generators = [
-        command for command in learning_commands(demo, write_api_config(demo, server)) if command.name in GENERATORS
-    ]
+    """Run the three generators of the learning demo."""
+    window = DemoSettings.model_fields["window"].default
+    config = write_api_config(settings.output, server)
+    commands = [command for command in learning_commands(settings, config, window) if command.name in GENERATORS]
     print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
-    run_side_by_side(generators, ready=lambda command: True, check=lambda: check_server(server))
-
-
-async def _ask(
-    settings: TrainDemoSettings,
-    server: LocalServer,
-    problems: Sequence[Problem],
-    name: str,
-    lessons: Sequence[Experience],
-    draw: int,
-) -> Arm:
-    """One arm: the model's answers, judged."""
-    from engine.api_manager import ApiManager
-    from engine.llm.client import LLMClient
-    from engine.llm.journal import ResponseJournal
-    from engine.llm.retry import RetryPolicy
-    from engine.records import Sampling
-    from grpo_training.evaluation.sampling import evaluate_problems
-
-    manager = ApiManager(settings.output / "api_config.json", {_ROLE: server.endpoint()})
-    seed = settings.seed + draw * _SEEDS_APART
-    with (
-        closing(ResponseJournal(settings.output / "evaluation.sqlite")) as journal,
-        problem_bar(len(problems), f"test, {name}") as done,
-    ):
-        async with LLMClient(manager, journal=journal, retry=RetryPolicy(total_s=120.0)) as client:
-            results = await evaluate_problems(
-                client,
-                _ROLE,
-                problems,
-                samples=settings.samples,
-                sampling=Sampling(temperature=TEMPERATURE, max_tokens=settings.max_tokens, seed=seed),
-                style=STYLE,
-                lessons=lessons,
-                judged=lambda *_: done(),
-            )
-    if not all(result.is_complete for result in results):
-        check_server(server)
-    return Arm(
-        name,
-        {one.problem_id: tuple(map(bool, one.verdicts)) for one in results if one.is_complete},
-        tuple(one.problem_id for one in results if not one.is_complete),
-    )
+    supervise(commands, ready=lambda command: True, check=lambda: check_server(server))
 
 
 def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
-    """The fine-tune as its own process, with its last figures as its line."""
-    from grpo_training.demos.process_supervisor import Command, run_side_by_side
-
+    """Run the fine-tune in its own process and show its latest metrics."""
     output = settings.output / mode
     flags = {
         "config": config,
@@ -190,12 +152,12 @@ def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) ->
     arguments = ["train", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
     log = settings.output / "logs" / f"train_{mode}.log"
     print(f"Training {mode}: {config.name}", flush=True)
-    command = Command(f"train {mode}", arguments, log, lambda: _last_figures(output / "metrics.jsonl"))
-    run_side_by_side([command], ready=lambda _: True, check=lambda: None)
+    command = Command(f"train {mode}", arguments, log, lambda: latest_metrics(output / "metrics.jsonl"))
+    supervise([command], ready=lambda _: True, check=lambda: None)
 
 
-def _last_figures(metrics: Path) -> str:
-    """The newest line of a training's metrics, in words; empty where there is none."""
+def latest_metrics(metrics: Path) -> str:
+    """The last line of a training's metrics as text; empty if there is none."""
     try:
         lines = metrics.read_text(encoding="utf-8").splitlines()
         last = json.loads(lines[-1])
@@ -206,28 +168,26 @@ def _last_figures(metrics: Path) -> str:
     return ", ".join(shown)
 
 
-def _report(
-    settings: TrainDemoSettings, problems: Sequence[Problem], arms: Sequence[Arm], seconds: dict[str, float]
-) -> None:
-    from engine.storage.append_log import replace_file
-    from grpo_training.demos.result import arm_json, show_arms
-    from grpo_training.evaluation.libraries import figures, points
-    from grpo_training.libraries.tables import View
-
-    told = figures(arms)
+def _report(settings: TrainDemoSettings, arms: Sequence[Arm], seconds: Mapping[str, float]) -> None:
+    """Print the figures and write them to ``results.json``."""
+    base = arms[0]
     view = View(sys.stdout)
     view.line("")
-    show_arms(view, told, len(problems))
-    view.line("No lesson stands in any prompt but those of the library's arm.")
-    for one in told:
-        if one.arm.name in (OFFLINE, ONLINE) and one.difference is not None:
-            real = "excludes 0" if one.difference.excludes_zero else "includes 0: no gain can be told from chance"
-            view.line(f"{one.arm.name}: {points(one.difference)} over the base; the interval {real}.")
+    show_arms(view, arms)
+    view.line("Only the library's arm has experiences in its prompts.")
+    for arm in arms:
+        difference = differences(arm, base).get(1)
+        if arm.name in (OFFLINE, ONLINE) and difference is not None:
+            zero = "excludes 0" if difference.excludes_zero else "includes 0: the gain may be due to chance"
+            view.line(
+                f"{arm.name}: {points(difference)} points over the base "
+                f"(95 % interval {points_interval(difference)}); the interval {zero}."
+            )
     path = settings.output / "results.json"
     result = {
         "settings": settings.model_dump(mode="json"),
-        "seconds": seconds,
-        "arms": [arm_json(one) for one in told],
+        "seconds": dict(seconds),
+        "arms": [arm_json(arm, base) for arm in arms],
     }
     replace_file(path, (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())
     view.line("; ".join(f"{name} {spent:.0f} s" for name, spent in seconds.items()) + f". Figures: {path}")

@@ -1,4 +1,4 @@
-"""What libraries are worth on problems that nobody trained on: arms of answers, and their figures."""
+"""Evaluates experience libraries, fusions and majority votes on problems that were not used for learning."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
-from engine.statistics.paired import clustered_mean, majority_vote, paired_difference
+from engine.statistics.paired import majority_vote
 from engine.task import task_named
+from grpo_training.evaluation.arms import Arm, ProblemResult, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,45 +21,24 @@ if TYPE_CHECKING:
     from agents.chat import ChatClient
     from engine.records import Candidate, Experience, Problem, Sampling
     from engine.reward_evaluator import Scored
-    from engine.statistics.paired import Estimate
     from engine.task import Task
 
 BASE, BASE_AGAIN, FUSION, MAJORITY = "base", "base again (A/A)", "fusion by the critic", "majority vote"
 LIBRARIES = "the three libraries together"
 
-_PROBLEMS_AT_A_TIME = 8
-"""Each asks for ten samples at once: with two a problem that keeps 80 in flight, more than local servers use."""
+_PROBLEMS_IN_FLIGHT = 8
+"""Each draws ten samples at once; with two samples per problem this keeps 80 requests in flight."""
 
-_SEEDS_APART = 1000
-"""Between the seeds of the arms, so that two arms with equal prompts are two draws and not one."""
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One way to answer, on all problems.
-
-    Args:
-        name: of the way.
-        verdicts: problem id -> whether each sample is right; complete problems only.
-        left_out: ids of the problems of which a sample could not be had or judged. They are missing, not wrong.
-    """
-
-    name: str
-    verdicts: Mapping[str, tuple[bool, ...]]
-    left_out: tuple[str, ...] = ()
-
-    def observations(self) -> dict[str, list[float]]:
-        """1.0 for right and 0.0 for wrong, by problem."""
-        return {name: [float(verdict) for verdict in verdicts] for name, verdicts in self.verdicts.items()}
+_SEED_STEP = 1000
+"""Difference between the seeds of two arms: arms with equal prompts must draw different samples."""
 
 
-@dataclass(frozen=True)
-class ArmFigures:
-    """An arm's accuracy and how it differs from the base; both None where no problem is left to compare."""
+def library_arm(role: str) -> str:
+    """The name of the arm that answers with a generator's library."""
+    return f"library of {role}"
 
-    arm: Arm
-    accuracy: Estimate | None
-    difference: Estimate | None
+
+ARM_NAMES = (BASE, BASE_AGAIN, *map(library_arm, GENERATORS), LIBRARIES, FUSION, MAJORITY)
 
 
 @dataclass(frozen=True)
@@ -67,17 +47,17 @@ class _Sample:
     is_right: bool
 
 
-class HeldOutEvaluation:
-    """Answers problems without a library, with each generator's, and by fusion of those answers.
+class LibraryEvaluation:
+    """Answers problems without a library, with each generator's library, and by fusing those answers.
 
-    The same agents, templates, tasks and rewards as in learning. Each arm's fusion and vote join the k-th
-    samples of the three libraries' arms.
+    Uses the agents, templates, tasks and rewards of learning. The fusion and the vote number k combine the samples
+    number k of the three libraries' arms.
 
     Args:
         client: draws the samples.
-        libraries: lessons by role: ``generator_1`` to ``generator_3`` and ``critic``.
-        samples: answers of each problem in each arm.
-        sampling: how replies are drawn; its seed is the base's.
+        libraries: experiences by role: ``generator_1`` to ``generator_3`` and ``critic``.
+        samples: samples per problem and arm.
+        sampling: sampling parameters; the seed is that of the base.
         style: prompt style.
         evaluator: scores the answers.
     """
@@ -96,57 +76,66 @@ class HeldOutEvaluation:
         self._samples = samples
         self._evaluator = evaluator or RewardEvaluator()
         self._base = GeneratorAgent(client, GENERATORS[0], sampling, style)
-        seeds = [None if sampling.seed is None else sampling.seed + _SEEDS_APART * place for place in range(1, 5)]
-        draws = [sampling.model_copy(update={"seed": seed}) for seed in seeds]
+        seeds = [None if sampling.seed is None else sampling.seed + _SEED_STEP * step for step in range(1, 5)]
+        samplings = [sampling.model_copy(update={"seed": seed}) for seed in seeds]
         self._generators = [
-            GeneratorAgent(client, role, draw, style) for role, draw in zip(GENERATORS, draws[:3], strict=True)
+            GeneratorAgent(client, role, own, style) for role, own in zip(GENERATORS, samplings[:3], strict=True)
         ]
-        self._critic = CriticAgent(client, draws[3], style)
+        self._critic = CriticAgent(client, samplings[3], style)
 
     async def run(self, problems: Sequence[Problem], done: Callable[[], None] = lambda: None) -> list[Arm]:
         """Answer all problems in all arms.
 
         Args:
-            problems: what nobody trained on.
+            problems: problems that were not used for learning.
             done: called after each problem.
 
         Returns:
-            base, base again, the three libraries one by one, together, fusion, majority.
+            the arms in the order of ``ARM_NAMES``.
 
         Raises:
-            ScaffoldError: as the client's: a refusing endpoint, a journal that cannot be written.
+            ScaffoldError: from the client: rejected requests, a journal that cannot be written; from ``done``.
         """
-        slots = asyncio.Semaphore(_PROBLEMS_AT_A_TIME)
+        slots = asyncio.Semaphore(_PROBLEMS_IN_FLIGHT)
 
-        async def one(problem: Problem) -> dict[str, list[bool] | None]:
+        async def answer(problem: Problem) -> dict[str, list[bool | None]]:
             async with slots:
-                verdicts = await self._answer_all(problem)
+                verdicts = await self._answer_in_all_arms(problem)
             done()
             return verdicts
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(problem)) for problem in problems]
-        except ExceptionGroup as failed:  # a refusing endpoint tells all tasks the same
+                tasks = [group.create_task(answer(problem)) for problem in problems]
+        except ExceptionGroup as failed:  # a rejected request raises the same error in every task
             raise failed.exceptions[0] from None
-        by_problem = {problem.id: task.result() for problem, task in zip(problems, tasks, strict=True)}
-        names = [BASE, BASE_AGAIN, *map(library_arm, GENERATORS), LIBRARIES, FUSION, MAJORITY]
-        return [_arm(name, by_problem) for name in names]
+        verdicts = [task.result() for task in tasks]
+        return [
+            Arm(
+                name,
+                [
+                    ProblemResult(problem.id, group_of(problem), tuple(by_arm[name]))
+                    for problem, by_arm in zip(problems, verdicts, strict=True)
+                ],
+            )
+            for name in ARM_NAMES
+        ]
 
-    async def _answer_all(self, problem: Problem) -> dict[str, list[bool] | None]:
+    async def _answer_in_all_arms(self, problem: Problem) -> dict[str, list[bool | None]]:
+        """Arm -> verdicts of one problem's samples."""
         task, count = task_named(problem.task), self._samples
         base, *of_libraries = await asyncio.gather(
             self._answers(self._base, task, problem, (), 2 * count),
             *(self._answers(agent, task, problem, self._libraries[agent.role], count) for agent in self._generators),
         )
         rows = list(zip(*of_libraries, strict=True))
-        fused = await asyncio.gather(*(self._fuse(task, problem, row) for row in rows))
+        fusions = await asyncio.gather(*(self._fuse(task, problem, row) for row in rows))
         return {
             BASE: _verdicts(base[:count]),
             BASE_AGAIN: _verdicts(base[count:]),
             **{library_arm(role): _verdicts(own) for role, own in zip(GENERATORS, of_libraries, strict=True)},
             LIBRARIES: _verdicts([sample for own in of_libraries for sample in own]),
-            FUSION: _verdicts(fused),
+            FUSION: _verdicts(fusions),
             MAJORITY: _verdicts([_vote(row) for row in rows]),
         }
 
@@ -166,7 +155,7 @@ class HeldOutEvaluation:
         return await self._judge(task, problem, fused.candidate)
 
     async def _judge(self, task: Task, problem: Problem, candidate: Candidate | None) -> _Sample | None:
-        """The scored candidate; None where there is none, or no checker could be started."""
+        """The scored candidate; None without a candidate or if the checker could not be started."""
         if candidate is None:
             return None
         scored = await asyncio.to_thread(self._evaluator.score, task, problem, candidate)
@@ -175,75 +164,12 @@ class HeldOutEvaluation:
         return _Sample(scored, scored.is_correct)
 
 
-def library_arm(role: str) -> str:
-    """The name of the arm that answers with a generator's library."""
-    return f"library of {role}"
-
-
-def figures(arms: Sequence[Arm]) -> list[ArmFigures]:
-    """Each arm's accuracy, and its difference to the first arm over the problems complete in both."""
-    base = arms[0].observations()
-    told = []
-    for arm in arms:
-        own = arm.observations()
-        differs = arm is not arms[0] and own.keys() & base.keys()
-        told.append(
-            ArmFigures(
-                arm,
-                clustered_mean(own) if own else None,
-                paired_difference(own, base) if differs else None,
-            )
-        )
-    return told
-
-
-def verdict(told: Sequence[ArmFigures]) -> str:
-    """In plain words: whether the libraries' gain is real, and how large a difference chance makes."""
-    differences = {one.arm.name: one.difference for one in told}
-    gain, noise = differences[LIBRARIES], differences[BASE_AGAIN]
-    if gain is None or gain.low is None:
-        return "Too few problems were answered to say whether the libraries help."
-    if not gain.excludes_zero:
-        words = f"No gain can be told from chance: the libraries make {points(gain)}, and that interval includes 0."
-    elif gain.value > 0:
-        words = f"The libraries' gain is real: {points(gain)}, and that interval excludes 0."
-    else:
-        words = f"The libraries do harm: {points(gain)}, and that interval excludes 0."
-    if noise is None:
-        return words
-    return f"{words} The noise beside it: the base against itself differs by {points(noise)}."
-
-
-def points(estimate: Estimate) -> str:
-    """A difference in percentage points with its interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.value:+.1f} points"
-    ends = f"{100 * estimate.low:+.1f} to {100 * estimate.high:+.1f}"
-    return f"{100 * estimate.value:+.1f} points (95 % interval {ends})"
-
-
-# ------------------------------------------------------------------ small pure parts
-
-
-def _arm(name: str, by_problem: Mapping[str, Mapping[str, list[bool] | None]]) -> Arm:
-    verdicts: dict[str, tuple[bool, ...]] = {}
-    left_out = []
-    for problem_id, of_arms in by_problem.items():
-        own = of_arms[name]
-        if own is None:
-            left_out.append(problem_id)
-        else:
-            verdicts[problem_id] = tuple(own)
-    return Arm(name, verdicts, tuple(left_out))
-
-
-def _verdicts(samples: Sequence[_Sample | None]) -> list[bool] | None:
-    present = [sample.is_right for sample in samples if sample is not None]
-    return present if len(present) == len(samples) else None
+def _verdicts(samples: Sequence[_Sample | None]) -> list[bool | None]:
+    return [None if sample is None else sample.is_right for sample in samples]
 
 
 def _vote(row: Sequence[_Sample | None]) -> _Sample | None:
-    """The sample whose answer most of the row gives; where nobody answers, the first, which is wrong."""
+    """The sample with the most frequent answer of the row; without any answer, the first sample, which is wrong."""
     present = [sample for sample in row if sample is not None]
     if len(present) < len(row):
         return None

@@ -1,4 +1,4 @@
-"""One evaluation from its settings to its files: what is served, who is asked, what is written."""
+"""One evaluation: settings -> models -> judged samples -> figures -> files and tables."""
 
 from __future__ import annotations
 
@@ -7,173 +7,173 @@ import hashlib
 import json
 import time
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.generator import prompt_hash
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
-from engine.task import task_named
+from engine.task import load_task, task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.evaluation.files import FORMAT, ResultFiles
-from grpo_training.evaluation.sampling import evaluate_problems
-from grpo_training.evaluation.tables import differences, estimates_json, figures, figures_json, show, task_results
-from grpo_training.evaluation.targets import (
+from grpo_training.evaluation.arms import Arm, JudgedSample, ProblemResult
+from grpo_training.evaluation.figures import differences, estimates_json, figures, figures_json, task_results
+from grpo_training.evaluation.files import FORMAT, ResultFiles, SampleFile
+from grpo_training.evaluation.models import (
     BASE,
     GREEDY,
     MODEL,
     SAMPLED,
-    arms_of,
-    draws_by_server,
-    name_by_content,
+    EvaluatedModel,
+    LocalModel,
+    LocalServing,
+    ServedModel,
+    models_of,
+    samplings_by_server,
     served,
 )
+from grpo_training.evaluation.sampling import evaluate_problems
+from grpo_training.evaluation.tables import show_models
 from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import TextIO
 
     from engine.records import Experience, Problem
-    from grpo_training.evaluation.sampling import JudgedSample, ProblemResult
     from grpo_training.evaluation.settings import EvaluateSettings
-    from grpo_training.evaluation.targets import Arm, Served
-
-    Judged = Callable[[ProblemResult, Sequence[JudgedSample]], None]
 
 
 @dataclass
-class ArmResult:
-    """What came of asking one model."""
+class ModelResult:
+    """The judged samples of one model.
+
+    Args:
+        model: its name at the endpoint.
+        draws: ``sampled`` and, if requested, ``greedy``.
+        seconds: time spent on requests and judging.
+        from_journal: completions that came from the journal.
+    """
 
     model: str = ""
-    draws: dict[str, list[ProblemResult]] = field(default_factory=dict)
+    draws: dict[str, Arm] = field(default_factory=dict)
     seconds: float = 0.0
     from_journal: int = 0
 
 
-def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
-    """Ask, judge, show and write; the exit code.
+def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing | None = None) -> int:
+    """Draw and judge samples, write the figures, print the tables.
+
+    Args:
+        settings: the command's settings.
+        stream: where the tables are printed.
+        serving: how local models are served.
+
+    Returns:
+        the exit code.
 
     Raises:
-        InputError, MissingInputError: a model, an adapter, a dataset or a library is not there or cannot be used;
-            the results there are of another configuration.
+        InputError, MissingInputError: a model, adapter, dataset or library is missing or invalid; the existing
+            results are of another configuration.
         IncompleteRunError: some problems are left out; the figures of the others are written.
-        ScaffoldError: as the client's and the local server's.
+        ScaffoldError: from the client or the local server.
     """
+    serving = serving or LocalServing()
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems)
+    task = None if settings.task is None else load_task(settings.task)
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
     lessons = _lessons(settings.experiences)
-    arms = arms_of(settings)
-    facts = _facts(settings, problems, lessons, arms)
+    models = models_of(settings)
+    if any(isinstance(model, LocalModel) for model in models.values()):
+        serving.engine_for(settings)  # fail before anything is written if it is not installed
+    facts = _facts(settings, problems, lessons, models)
     with files.run.open(settings, facts) as manifest:
-        told = _ask_all(settings, arms, problems, lessons, files)
-        files.write_figures(_report(settings, facts, told))
+        with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
+            evaluation = _Evaluation(settings, serving, problems, lessons, journal, samples)
+            results = {name: evaluation.of_model(name, model) for name, model in models.items()}
+        files.write_figures(_report(settings, facts, results))
         manifest.finish()
     view = View(stream)
-    show(view, {name: (arm.draws[SAMPLED], arm.draws.get(GREEDY)) for name, arm in told.items()}, settings.k_values)
-    view.line(f"{sum(arm.seconds for arm in told.values()):.0f} s. Figures: {files.figures}")
+    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    show_models(view, arms, settings.k_values)
+    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {files.figures}")
     view.line(f"Samples: {files.samples}")
-    _refuse_missing(told, len(problems))
+    _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
     return 0
 
 
-def _ask_all(
-    settings: EvaluateSettings,
-    arms: Mapping[str, Arm],
-    problems: Sequence[Problem],
-    lessons: Sequence[Experience],
-    files: ResultFiles,
-) -> dict[str, ArmResult]:
-    told: dict[str, ArmResult] = {}
-    with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as write:
-        for name, arm in arms.items():
-            told[name] = _ask_arm(
-                settings, arm, problems, lessons, journal, partial(_followed, write, name, len(problems))
+@dataclass(frozen=True)
+class _Evaluation:
+    """Evaluates one model after another on the same problems."""
+
+    settings: EvaluateSettings
+    serving: LocalServing
+    problems: Sequence[Problem]
+    lessons: Sequence[Experience]
+    journal: ResponseJournal
+    samples: SampleFile
+
+    def of_model(self, name: str, model: EvaluatedModel) -> ModelResult:
+        """All draws of one model."""
+        result = ModelResult()
+        for samplings in samplings_by_server(self.settings, model, self.serving):
+            with served(self.settings, model, next(iter(samplings.values())), self.serving) as endpoint:
+                began = time.monotonic()
+                asyncio.run(self._draw(name, endpoint, samplings, result))
+                result.seconds += time.monotonic() - began
+        return result
+
+    async def _draw(
+        self, name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling], result: ModelResult
+    ) -> None:
+        """Add the draws of one endpoint to the result."""
+        result.model = endpoint.manager.endpoint(endpoint.role).model
+        async with LLMClient(
+            endpoint.manager,
+            journal=self.journal,
+            ledger=endpoint.ledger,
+            retry=endpoint.retry,
+            budget=endpoint.budget,
+        ) as client:
+            for draw, sampling in samplings.items():
+                result.draws[draw] = Arm(f"{name}, {draw}", await self._arm(client, endpoint, name, draw, sampling))
+            result.from_journal += client.counters.journal_hits
+
+    async def _arm(
+        self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
+    ) -> list[ProblemResult]:
+        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
+
+            def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+                self.samples.write(name, draw, result, samples)
+                count, right = result.counts
+                advance(right, count)
+                endpoint.check()
+
+            return await evaluate_problems(
+                client,
+                endpoint.role,
+                self.problems,
+                samples=1 if draw == GREEDY else self.settings.num_samples,
+                sampling=sampling,
+                style=self.settings.prompts,
+                lessons=self.lessons,
+                judged=judged,
             )
-    return told
-
-
-@contextmanager
-def _followed(
-    write: Callable[[str, str, ProblemResult, Sequence[JudgedSample]], None], name: str, problems: int, draw: str
-) -> Iterator[Judged]:
-    """While a model is asked for one draw: what is judged goes to the file of samples and is counted on a bar."""
-    with problem_bar(problems, f"{name}, {draw}") as done:
-
-        def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-            write(name, draw, result, samples)
-            count, right = result.counts
-            done(right, count)
-
-        yield judged
-
-
-def _refuse_missing(told: Mapping[str, ArmResult], problems: int) -> None:
-    results = [result for arm in told.values() for own in arm.draws.values() for result in own]
-    missing = {result.problem_id for result in results if not result.is_complete}
-    if missing:
-        reasons = sum((Counter(result.outcomes) for result in results if not result.is_complete), Counter[str]())
-        faults = Counter({name: count for name, count in reasons.items() if name.startswith(Outcome.INFRA_FAULT)})
-        often = "".join(f"Most often: {name} ({count} samples). " for name, count in faults.most_common(1))
-        raise IncompleteRunError(
-            f"{len(missing)} of {problems} problems are left out: a reply or its checker could not be had",
-            why=f"{often}The figures hold for the others only.",
-            fix="The same command asks for what is missing, and for nothing else.",
-        )
-
-
-def _report(settings: EvaluateSettings, facts: Mapping[str, Any], told: Mapping[str, ArmResult]) -> dict[str, Any]:
-    """The file's content: the keys that readers know first."""
-    arms = {name: _arm_json(arm, settings.k_values) for name, arm in told.items()}
-    report = {
-        "model_path": told[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
-        "test_data_path": settings.dataset,
-        **arms[MODEL],
-        "format": FORMAT,
-        "settings": settings.model_dump(mode="json"),
-        "facts": facts,
-        "timestamp": timestamp(),
-    }
-    if BASE in told:
-        after, before = told[MODEL].draws, told[BASE].draws
-        report["base"] = arms[BASE]
-        report["difference_to_base"] = {
-            draw: estimates_json(differences(after[draw], before[draw], settings.k_values if draw == SAMPLED else [1]))
-            for draw in after
-        }
-    return report
-
-
-def _arm_json(arm: ArmResult, k_values: Sequence[int]) -> dict[str, Any]:
-    greedy = arm.draws.get(GREEDY)
-    return {
-        **figures_json(figures(arm.draws[SAMPLED], k_values), figures(greedy, [1]) if greedy is not None else None),
-        "task_results": task_results(arm.draws[SAMPLED]),
-        "model": arm.model,
-        "seconds": round(arm.seconds, 3),
-        "replies_from_journal": arm.from_journal,
-    }
-
-
-# ------------------------------------------------------------------ before anything is asked
 
 
 def _lessons(path: Path | None) -> Sequence[Experience]:
     if path is None:
         return ()
-    from engine.experience.library import ExperienceLibrary
-
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
     return ExperienceLibrary(path, read_only=True).state.experiences
@@ -183,17 +183,15 @@ def _facts(
     settings: EvaluateSettings,
     problems: Sequence[Problem],
     lessons: Sequence[Experience],
-    arms: Mapping[str, Arm],
+    models: Mapping[str, EvaluatedModel],
 ) -> dict[str, Any]:
-    """What shapes the figures beside the settings: words, problems, lessons, weights."""
-    from agents.generator import prompt_hash
-
+    """What changes the figures besides the settings: prompts, problems, experiences and weights."""
     tasks = sorted({problem.task for problem in problems})
     return {
         "prompt_hash": {name: prompt_hash(task_named(name), settings.prompts) for name in tasks},
         "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
         "lessons_hash": _hash([lesson.content for lesson in lessons]),
-        "models": {name: name_by_content(arm, settings.role) for name, arm in arms.items()},
+        "models": {name: model.id for name, model in models.items()},
     }
 
 
@@ -201,59 +199,50 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
-# ------------------------------------------------------------------ asking
+def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mapping[str, ModelResult]) -> dict[str, Any]:
+    """The content of the figures' file; the keys that other tools read come first."""
+    by_model = {name: _model_json(result, settings.k_values) for name, result in results.items()}
+    report = {
+        "model_path": results[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
+        "test_data_path": settings.dataset,
+        **by_model[MODEL],
+        "format": FORMAT,
+        "settings": settings.model_dump(mode="json"),
+        "facts": facts,
+        "timestamp": timestamp(),
+    }
+    if BASE in results:
+        after, before = results[MODEL].draws, results[BASE].draws
+        report["base"] = by_model[BASE]
+        report["difference_to_base"] = {
+            draw: estimates_json(differences(after[draw], before[draw], settings.k_values if draw == SAMPLED else [1]))
+            for draw in after
+        }
+    return report
 
 
-def _ask_arm(
-    settings: EvaluateSettings,
-    arm: Arm,
-    problems: Sequence[Problem],
-    lessons: Sequence[Experience],
-    journal: ResponseJournal,
-    followed: Callable[[str], AbstractContextManager[Judged]],
-) -> ArmResult:
-    """All draws of one model; ``followed`` gives, by the draw, who is told what was judged."""
-    result = ArmResult()
-    for draws in draws_by_server(settings, arm):
-        with served(settings, arm, next(iter(draws.values()))) as at:
-            began = time.monotonic()
-            asyncio.run(_ask(settings, at, draws, problems, lessons, journal, followed, result))
-            result.seconds += time.monotonic() - began
-    return result
+def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
+    sampled, greedy = result.draws[SAMPLED], result.draws.get(GREEDY)
+    return {
+        **figures_json(figures(sampled, k_values), figures(greedy) if greedy is not None else None),
+        "task_results": task_results(sampled),
+        "model": result.model,
+        "seconds": round(result.seconds, 3),
+        "replies_from_journal": result.from_journal,
+    }
 
 
-async def _ask(
-    settings: EvaluateSettings,
-    at: Served,
-    draws: Mapping[str, Sampling],
-    problems: Sequence[Problem],
-    lessons: Sequence[Experience],
-    journal: ResponseJournal,
-    followed: Callable[[str], AbstractContextManager[Judged]],
-    result: ArmResult,
-) -> None:
-    """Add some draws of one endpoint to a result."""
-    result.model = at.manager.endpoint(at.role).model
-    async with LLMClient(at.manager, journal=journal, ledger=at.ledger, retry=at.retry, budget=at.budget) as client:
-        for draw, sampling in draws.items():
-            with followed(draw) as judged:
-
-                def one(own: ProblemResult, samples: Sequence[JudgedSample], judged: Judged = judged) -> None:
-                    judged(own, samples)
-                    at.check()
-
-                result.draws[draw] = await evaluate_problems(
-                    client,
-                    at.role,
-                    problems,
-                    samples=_samples_of(settings, draw),
-                    sampling=sampling,
-                    style=settings.prompts,
-                    lessons=lessons,
-                    judged=one,
-                )
-        result.from_journal += client.counters.journal_hits
-
-
-def _samples_of(settings: EvaluateSettings, draw: str) -> int:
-    return 1 if draw == GREEDY else settings.num_samples
+def _check_complete(arms: Sequence[Arm], problems: int) -> None:
+    """Raise IncompleteRunError if any problem is left out of any arm."""
+    incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
+    if not incomplete:
+        return
+    endings = sum((Counter(result.endings) for result in incomplete), Counter[str]())
+    faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
+    frequent = "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
+    raise IncompleteRunError(
+        f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
+        "some of their samples could not be drawn or judged",
+        why=f"{frequent}The figures cover the other problems only.",
+        fix="Run the same command again: it draws the missing samples and reuses all others.",
+    )

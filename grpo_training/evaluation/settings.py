@@ -1,19 +1,17 @@
-"""``python -m grpo_training.evaluate``: how often a model is right, with pass@k, and what a fine-tune has gained."""
+"""The settings of ``python -m grpo_training.evaluate``."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, parse_settings
+from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.runs.settings import ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
 
 _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
 
@@ -21,32 +19,50 @@ _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", 
 class EvaluateSettings(ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "what is evaluated": (
+            "model_path",
+            "adapter",
+            "base_model",
+            "role",
+            "dataset",
+            "task",
+            "max_problems",
+            "experiences",
+        ),
+        "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
+        "files": ("output", "resume", "fresh"),
+        "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),
+    }
     aliases: ClassVar[Mapping[str, str]] = {"model": "model_path", "test_data": "dataset", "test_data_path": "dataset"}
 
     model_path: Path | None = Field(
-        None, description="folder of the model, or of an adapter that names its model (default: data/models/pocket)"
+        None, description="folder of a model, or of an adapter that names its base model (default: data/models/pocket)"
     )
-    adapter: Path | None = Field(None, description="a PEFT LoRA folder on top of it")
-    base_model: Path | None = Field(None, description="a model to compare with, on the same problems")
-    role: str | None = Field(None, description="instead of a folder, the endpoint of this role of the api config")
-    dataset: str = Field("quickstart:test", description="quickstart:test, aime2024, mbpp, or the path of a JSONL file")
-    max_problems: Positive | None = Field(None, description="how many problems; all by default")
+    adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")
+    base_model: Path | None = Field(None, description="folder of a model to compare with on the same problems")
+    role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
+    dataset: str = Field("quickstart:test", description="name of a dataset, or a JSONL file")
+    task: str | None = Field(
+        None, description="task of rows that name none, or your own task: a name, FILE.py:NAME or MODULE:NAME"
+    )
+    max_problems: Positive | None = Field(None, description="number of problems; all by default")
     num_samples: Positive = Field(10, description="samples per problem")
     k_values: tuple[Positive, ...] = Field((1, 5, 10), min_length=1, description="the k of pass@k, such as 1 5 10")
-    greedy: bool = Field(False, description="also one greedy sample per problem (temperature 0)")
-    temperature: float = Field(0.8, gt=0, le=2, description="temperature of the samples")
-    top_p: float | None = Field(0.95, gt=0, le=1, description="nucleus sampling of the samples")
-    max_tokens: Positive = Field(1024, description="completion tokens a reply may have")
-    seed: int = Field(0, description="another seed draws other samples, also where the server takes none")
+    greedy: bool = Field(False, description="also draw one greedy sample per problem (temperature 0)")
+    temperature: float = Field(0.8, gt=0, le=2, description="sampling temperature")
+    top_p: float | None = Field(0.95, gt=0, le=1, description="nucleus sampling")
+    max_tokens: Positive = Field(1024, description="maximum tokens per completion")
+    seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    experiences: Path | None = Field(None, description="a library whose lessons stand in the prompts; none by default")
-    engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="what serves a folder")
-    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of --role")
+    experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
+    engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys for --role")
     budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",
-        description="the figures; samples and the journal of replies stand beside it",
+        description="file of the figures; samples and the journal of completions are written next to it",
     )
 
     @classmethod
@@ -60,25 +76,8 @@ class EvaluateSettings(ResumableSettings):
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command. Returns the exit code."""
-    settings = parse_settings(
-        EvaluateSettings,
-        as_one_value(sys.argv[1:] if argv is None else argv),
-        prog="python -m grpo_training.evaluate",
-        description=(
-            "Draws samples of a model on problems, judges them, and tells pass@k with intervals; with --base-model "
-            "also what the model gains over another on the same problems. The same command again goes on where it "
-            "stopped and pays for nothing twice."
-        ),
-    )
-    from grpo_training.evaluation.run import evaluate
-
-    return evaluate(settings, sys.stdout)
-
-
-def as_one_value(argv: Sequence[str]) -> list[str]:
-    """Join what follows ``--k-values`` with commas: both ``--k-values 1 5 10`` and ``--k-values 1,5,10`` are meant."""
+def join_k_values(argv: Sequence[str]) -> list[str]:
+    """Join the values after ``--k-values`` with commas, so that ``--k-values 1 5 10`` and ``1,5,10`` are the same."""
     joined: list[str] = []
     is_open = False
     for word in argv:

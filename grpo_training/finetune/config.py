@@ -1,7 +1,8 @@
-"""The fine-tune's configuration: names are TRL's where the meaning is TRL's, other spellings are aliases."""
+"""The configuration of the fine-tune. Names are TRL's where the meaning is TRL's; other spellings are aliases."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,24 +15,74 @@ Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 CISPO_EPSILON_HIGH = 5.0
-"""cispo bounds the ratio itself by ``epsilon_high``, so the ``epsilon`` of the other losses would bind everywhere."""
+"""Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
 _TRAFFIC = "it belongs to the rewards of the traffic-signal task, not to the fine-tune"
-_TEACHER = "the teacher is set where its traces are made; the fine-tune takes them by teacher_traces"
+_TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
 _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
-"""Fields that leave the trained weights as they are."""
+"""Fields that do not change the trained weights."""
+_ADDED_LATER = frozenset({"task", "reward", "reward_weight"})
+"""Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
 class GRPOTrainingConfig(ResumableSettings):
     """Settings of ``python -m grpo_training.train``.
 
-    A row is one completion. Fields that are None by default and stand for a value that follows from others
-    (``lora_alpha``, ``epsilon_high``, ``rce_learning_rate``) hold that value once the configuration is made.
+    A row is one completion. ``lora_alpha``, ``epsilon_high`` and ``rce_learning_rate`` are derived from other fields
+    if they are not given; a configuration always holds their values.
     """
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "model and data": (
+            *(
+                "model_name_or_path",
+                "mode",
+                "dataset_path",
+                "dataset",
+                "task",
+                "reward",
+                "max_problems",
+                "output_dir",
+                "prompts",
+            ),
+            *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
+            *("backend", "resume", "fresh", "dry_run"),
+        ),
+        "training steps": (
+            *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
+            *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "max_grad_norm"),
+            *("weight_decay", "optim", "seed"),
+        ),
+        "sampling": (
+            *("num_generations", "temperature", "top_p", "max_completion_length", "max_seq_length"),
+            *("repetition_penalty", "use_vllm", "vllm_server_base_url"),
+        ),
+        "policy loss": (
+            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards", "advantage_clip"),
+            *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
+            *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
+            *("kl_adjustment_factor", "beta_min", "beta_max"),
+        ),
+        "warm-up and curriculum": (
+            *("rce_epochs", "rce_temperature_start", "rce_temperature_end", "rce_learning_rate"),
+            *("curriculum_epochs", "early_top_k", "late_top_k"),
+        ),
+        "imitation": (
+            *("grpo_weight", "teacher_traces", "teacher_sft_weight", "self_sft_weight", "self_sft_top_k"),
+            *("self_sft_min_reward", "sft_schedule", "chord_mu_peak", "chord_mu_end", "chord_warmup_steps"),
+            *("chord_decay_steps", "chord_phi"),
+        ),
+        "adapter and memory": (
+            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "gradient_checkpointing"),
+            *("bf16", "logprob_chunk_size"),
+        ),
+        "logging and checkpoints": (
+            *("logging_steps", "save_steps", "save_total_limit", "report_to", "project", "run_name"),
+        ),
+    }
     aliases: ClassVar[dict[str, str]] = {
         "model_path": "model_name_or_path",
         "model_name": "model_name_or_path",
@@ -68,148 +119,178 @@ class GRPOTrainingConfig(ResumableSettings):
         {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
     )
     refused: ClassVar[dict[str, str]] = {
-        "use_wandb": "say report_to: wandb, or report_to: none",
-        "torch_dtype": "say bf16: true or bf16: false",
-        "top_k": "training samples from all tokens; a cut would bias the ratio of new to old policy",
-        "rce_lr_ratio": "say rce_learning_rate; without it the warm-up takes a tenth of learning_rate",
+        "use_wandb": "use report_to: wandb, or report_to: none",
+        "torch_dtype": "use bf16: true or bf16: false",
+        "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
+        "rce_lr_ratio": "use rce_learning_rate; its default is a tenth of learning_rate",
         "format_weight": _TRAFFIC,
         "tsc_weight": _TRAFFIC,
         "format_reward": _TRAFFIC,
-        "reward": _TRAFFIC,
         "sumo": _TRAFFIC,
         "simulation": _TRAFFIC,
         "max_workers": _TRAFFIC,
         "extend_seconds": _TRAFFIC,
         "teacher": _TEACHER,
         "use_teacher_thinking": _TEACHER,
-        "load_in_8bit": "weights are trained in bf16 or float32; for less memory lower the batch or lora_r",
-        "load_in_4bit": "weights are trained in bf16 or float32; for less memory lower the batch or lora_r",
+        "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
+        "load_in_4bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
     }
 
-    # what is trained, on what
+    # model and data
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
     mode: Literal["offline", "online"] = Field(
-        "offline", description="offline: learn from stored rollouts; online: sample, score and learn in turns"
+        "offline", description="offline: train on stored rollouts; online: sample completions, score them and train"
     )
     dataset_path: Path | None = Field(
         None, description="stored rollouts: a file, or a folder that is searched (offline)"
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
+    task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
-    backend: Literal["hf", "unsloth"] = Field(
-        "hf", description="who loads the model; unsloth is never chosen by itself"
-    )
+    backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Literal["keep", "strip", "both"] = Field(
-        "keep", description="train on prompts with the lessons they were asked with, without any, or on both"
+        "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )
-    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="where the lessons are kept")
-    max_problems: Positive | None = Field(None, description="how many problems to train on; all by default")
+    experiences_dir: Path = Field(
+        WORKING_DIR / "data/grpo_experiences", description="folder of the experience libraries"
+    )
+    max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
     served_as: str | None = Field(
-        None, description="name under which this very model was served when the rollouts were made"
+        None, description="name under which this model was served when the rollouts were sampled"
     )
     stored_logprobs: Literal["raw", "processed"] = Field(
-        "raw", description="the server's log-probs are those of temperature 1 (raw) or of the sampling temperature"
+        "raw", description="stored log-probs are at temperature 1 (raw) or at the sampling temperature (processed)"
     )
     zero_variance: Literal["drop", "right", "keep"] = Field(
-        "drop", description="groups of equal rewards: drop, keep those whose replies are all right, or keep"
+        "drop", description="groups of equal rewards: drop, keep those whose replies are all correct (right), or keep"
     )
     validation_share: Share = Field(0.1, description="share of the problems that is held out")
 
     # steps
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate")
-    per_device_train_batch_size: Positive = Field(8, description="rows of one forward pass")
-    gradient_accumulation_steps: Positive = Field(1, description="forward passes of one update step")
-    num_train_epochs: Count = Field(3, description="passes over the data by the GRPO loss")
-    max_steps: int = Field(-1, ge=-1, description="stop after so many update steps; -1: at the end of the epochs")
-    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps over which the rate rises")
-    warmup_steps: Count = Field(0, description="steps over which the rate rises; above 0 it replaces the ratio")
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field("cosine", description="how the rate falls")
-    optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
-        "adamw_torch", description="adamw_8bit needs bitsandbytes and a GPU"
+    per_device_train_batch_size: Positive = Field(8, description="rows per forward pass and device")
+    gradient_accumulation_steps: Positive = Field(1, description="forward passes per optimizer step")
+    num_train_epochs: Count = Field(3, description="epochs of the GRPO loss")
+    max_steps: int = Field(-1, ge=-1, description="number of optimizer steps; -1: given by the epochs")
+    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps for the learning-rate warm-up")
+    warmup_steps: Count = Field(0, description="steps of the learning-rate warm-up; above 0 it overrides warmup_ratio")
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field(
+        "cosine", description="learning-rate schedule after the warm-up"
     )
-    weight_decay: Weight = Field(0.0, description="of AdamW")
-    max_grad_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
-    seed: int = Field(0, ge=0, description="of the order, the dropout and the sampling")
+    optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
+        "adamw_torch", description="optimizer; adamw_8bit needs bitsandbytes and a GPU"
+    )
+    weight_decay: Weight = Field(0.0, description="weight decay of AdamW")
+    max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
+    seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
 
     # sampling (online), and the temperature of the log-probs
     num_generations: Positive = Field(4, description="completions per prompt (online)")
-    temperature: float = Field(1.0, gt=0, le=2, description="of the sampling; logits are divided by it in the loss too")
+    temperature: float = Field(1.0, gt=0, le=2, description="sampling temperature; the loss divides logits by it too")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; below 1 the ratio is biased")
-    repetition_penalty: float = Field(1.0, gt=0, le=2, description="above 1 a repeated token gets less likely")
-    max_completion_length: Positive = Field(512, description="tokens of a sampled completion; divisor of dr_grpo")
-    max_seq_length: Positive = Field(2048, description="a row with more tokens is left out")
-    use_vllm: bool = Field(False, description="sample by a vLLM server (online)")
-    vllm_server_base_url: str | None = Field(None, description="the server of --use-vllm")
+    repetition_penalty: float = Field(1.0, gt=0, le=2, description="penalty on repeated tokens; 1: none")
+    max_completion_length: Positive = Field(
+        512, description="maximum tokens of a sampled completion; divisor of dr_grpo"
+    )
+    max_seq_length: Positive = Field(2048, description="maximum tokens of a row; longer rows are left out")
+    use_vllm: bool = Field(False, description="sample with a vLLM server (online)")
+    vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
+
+    # the reward (online)
+    reward: str | None = Field(
+        None,
+        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
+    )
+    reward_weight: float = Field(
+        1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"
+    )
 
     # the policy loss
-    loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="how rows are averaged")
+    loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="loss type, as in TRL")
     importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
-    epsilon: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio: 1 - epsilon")
+    epsilon: float = Field(0.2, ge=0, lt=1, description="the ratio is clipped below at 1 - epsilon")
     epsilon_high: float | None = Field(
-        None, ge=0, description="upper clip: 1 + epsilon_high; epsilon if unset (cispo: 5)"
+        None, ge=0, description="the ratio is clipped above at 1 + epsilon_high; default: epsilon (cispo: 5)"
     )
     delta: float | None = Field(None, gt=1, description="upper bound of the ratio where the advantage is negative")
-    scale_rewards: Literal["group", "batch", "none"] = Field("group", description="by whose std advantages are divided")
-    advantage_clip: float = Field(5.0, gt=0, description="advantages are cut to [-x, x]")
-    mask_truncated_completions: bool = Field(False, description="leave cut-off completions out of the loss")
+    scale_rewards: Literal["group", "batch", "none"] = Field("group", description="std that normalises advantages")
+    advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
+    mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "ratio_1", description="old log-probs that were not stored: ratio 1, or those of the model training began with"
+        "ratio_1", description="where no old log-probs are stored: ratio 1, or log-probs of the initial model (start)"
     )
-    importance_cap: float | None = Field(None, gt=0, description="truncated importance correction; off if unset")
-    beta: Weight = Field(0.05, description="weight of the KL to the model that training began with")
-    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of the KL")
-    use_bias_correction_kl: bool = Field(False, description="weight the KL by the ratio")
-    adaptive_kl: bool = Field(False, description="let beta follow the measured KL")
-    kl_target_low: Weight = Field(0.01, description="below it beta shrinks")
-    kl_target_high: float = Field(0.1, gt=0, description="above it beta grows")
-    kl_adjustment_factor: float = Field(1.5, gt=1, description="by which beta grows or shrinks")
+    importance_cap: float | None = Field(
+        None, gt=0, description="cap of the truncated importance weights; default: off"
+    )
+    beta: Weight = Field(0.05, description="weight of the KL to the initial model")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="KL estimator")
+    use_bias_correction_kl: bool = Field(False, description="multiply the KL by the ratio")
+    adaptive_kl: bool = Field(False, description="adapt beta to the measured KL")
+    kl_target_low: Weight = Field(0.01, description="KL below which beta is lowered")
+    kl_target_high: float = Field(0.1, gt=0, description="KL above which beta is raised")
+    kl_adjustment_factor: float = Field(1.5, gt=1, description="factor of a change of beta")
     beta_min: float = Field(0.001, gt=0, description="lower bound of an adaptive beta")
     beta_max: float = Field(10.0, gt=0, description="upper bound of an adaptive beta")
 
     # stages
-    rce_epochs: Count = Field(0, description="warm-up: epochs of reward-weighted cross-entropy")
-    rce_temperature_start: float = Field(2.0, gt=0, description="temperature of its weights at the start")
-    rce_temperature_end: float = Field(0.5, gt=0, description="temperature of its weights at the end")
-    rce_learning_rate: float | None = Field(None, gt=0, description="its rate; a tenth of learning_rate if unset")
-    curriculum_epochs: Count = Field(0, description="first GRPO epochs on the best replies of each group only")
-    early_top_k: Positive = Field(3, description="how many replies of a group those epochs take")
-    late_top_k: Positive | None = Field(None, description="how many the later ones take; all if unset")
+    rce_epochs: Count = Field(0, description="warm-up: epochs of reward-weighted cross-entropy (RCE)")
+    rce_temperature_start: float = Field(2.0, gt=0, description="temperature of the RCE weights at the start")
+    rce_temperature_end: float = Field(0.5, gt=0, description="temperature of the RCE weights at the end")
+    rce_learning_rate: float | None = Field(
+        None, gt=0, description="learning rate of RCE; default: a tenth of learning_rate"
+    )
+    curriculum_epochs: Count = Field(0, description="first GRPO epochs, on the best replies of each group only")
+    early_top_k: Positive = Field(3, description="replies per group in those epochs")
+    late_top_k: Positive | None = Field(None, description="replies per group in the later epochs; default: all")
 
-    # further terms
+    # imitation terms
     grpo_weight: Weight = Field(1.0, description="weight of the policy loss")
-    teacher_sft_weight: Weight = Field(0.3, description="weight of the imitation of teacher traces")
-    self_sft_weight: Weight = Field(0.2, description="weight of the imitation of one's own best replies")
-    teacher_traces: Path | None = Field(None, description="accepted traces of a teacher; without them the term is off")
-    sft_schedule: Literal["constant", "linear", "chord"] = Field("constant", description="of the imitation weights")
-    chord_mu_peak: float = Field(0.9, ge=0, le=1, description="CHORD: highest share of imitation")
-    chord_mu_end: float = Field(0.05, ge=0, le=1, description="CHORD: share at the end")
+    teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
+    self_sft_weight: Weight = Field(0.2, description="weight of the self-SFT term: imitation of the best own replies")
+    teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
+    sft_schedule: Literal["constant", "linear", "chord"] = Field(
+        "constant", description="schedule of the imitation weights"
+    )
+    chord_mu_peak: float = Field(0.9, ge=0, le=1, description="CHORD: highest weight of the teacher")
+    chord_mu_end: float = Field(0.05, ge=0, le=1, description="CHORD: weight of the teacher at the end")
     chord_warmup_steps: Count = Field(0, description="CHORD: steps up to the peak")
-    chord_decay_steps: Count = Field(0, description="CHORD: steps from the peak to the end; 0: all that are left")
-    chord_phi: bool = Field(False, description="CHORD: weigh tokens by p(1-p)")
-    self_sft_top_k: Positive = Field(2, description="how many replies of a group are imitated at most")
-    self_sft_min_reward: float = Field(0.8, description="least reward of an imitated reply")
+    chord_decay_steps: Count = Field(0, description="CHORD: steps from the peak to the end; 0: all remaining steps")
+    chord_phi: bool = Field(False, description="CHORD: weight tokens by p(1-p)")
+    self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
+    self_sft_min_reward: float = Field(0.8, description="minimum reward of an imitated reply")
 
     # adapter, memory, precision
     use_peft: bool = Field(True, description="train a LoRA adapter instead of all weights")
     lora_r: Positive = Field(32, description="rank of the adapter")
-    lora_alpha: Positive | None = Field(None, description="scale of the adapter; twice the rank if unset")
-    lora_dropout: Share = Field(0.0, description="dropout in the adapter")
+    lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
+    lora_dropout: Share = Field(0.0, description="dropout of the adapter")
     lora_target_modules: tuple[str, ...] = Field(
-        ("all-linear",), min_length=1, description="modules with an adapter, comma-separated; all-linear: every one"
+        ("all-linear",),
+        min_length=1,
+        description="modules with an adapter, comma-separated; all-linear: every linear layer",
     )
-    gradient_checkpointing: bool = Field(False, description="less memory for more time")
-    bf16: bool | None = Field(None, description="train in bfloat16; if unset, where a GPU has it")
-    logprob_chunk_size: Positive = Field(1024, description="positions whose logits are held at once")
+    gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
+    bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
+    logprob_chunk_size: Positive = Field(1024, description="positions whose logits are in memory at once")
 
     # records
-    logging_steps: Positive = Field(1, description="update steps between two lines of metrics.jsonl")
-    save_steps: Positive | None = Field(None, description="also save every so many update steps; else each epoch")
-    save_total_limit: Positive = Field(2, description="checkpoints that are kept")
-    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field("none", description="a tracker")
-    project: str = Field("scaffold-grpo", description="the tracker's project")
-    run_name: str | None = Field(None, description="the tracker's name for this run")
-    dry_run: bool = Field(False, description="read and check everything, print the plan and stop")
+    logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
+    save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
+    save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
+    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
+        "none", description="experiment tracker"
+    )
+    project: str = Field("scaffold-grpo", description="project name in the tracker")
+    run_name: str | None = Field(None, description="run name in the tracker")
+    dry_run: bool = Field(False, description="check everything, print the plan and exit")
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _reward_is_a_place(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
+        return value
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod
@@ -227,20 +308,28 @@ class GRPOTrainingConfig(ResumableSettings):
         }
         for name, value in derived.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # frozen for readers; here it is still being made
+                object.__setattr__(self, name, value)  # the model is frozen once it is built
         return self
 
     def _contradictions(self) -> list[str]:
         checks = [
             (
                 self.mode == "offline" and self.dataset_path is None,
-                "dataset_path is needed: the rollouts to learn from, such as grpo_training/cache",
+                "dataset_path is needed: the rollouts to train on, such as grpo_training/cache",
             ),
-            (self.mode == "online" and self.dataset is None, "mode online needs dataset: the problems to sample on"),
+            (
+                self.mode == "online" and self.dataset is None,
+                "mode online needs dataset: the problems to sample completions for",
+            ),
             (
                 self.mode == "online" and self.num_generations < 2,
-                "num_generations must be at least 2: a group of one reply has no spread to learn from",
+                "num_generations must be at least 2: the advantage in a group of one reply is 0",
             ),
+            (
+                self.mode == "offline" and self.reward is not None,
+                "reward needs mode online: stored rollouts have theirs",
+            ),
+            (self.reward is None and self.reward_weight != 1, "reward_weight is used with reward only"),
             (self.num_train_epochs + self.rce_epochs == 0, "num_train_epochs and rce_epochs are both 0"),
             (
                 not self.kl_target_low < self.kl_target_high,
@@ -252,12 +341,12 @@ class GRPOTrainingConfig(ResumableSettings):
             ),
             (
                 self.adaptive_kl and not self.beta_min <= self.beta <= self.beta_max,
-                f"adaptive_kl begins at beta, so beta ({self.beta}) must be in "
+                f"adaptive_kl starts at beta, so beta ({self.beta}) must be in "
                 f"[beta_min, beta_max] = [{self.beta_min}, {self.beta_max}]",
             ),
             (
                 self.grpo_weight == 0 and self.rce_epochs == 0 and not self.has_imitation,
-                "the weights leave no loss: grpo_weight is 0, and nothing is imitated",
+                "there is no loss: grpo_weight is 0, and no imitation term is on",
             ),
             (
                 self.vllm_server_base_url is not None and not self.use_vllm,
@@ -268,7 +357,7 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @property
     def has_imitation(self) -> bool:
-        """Whether a teacher-SFT or a self-SFT term is on."""
+        """Whether teacher-SFT or self-SFT is on."""
         return self.self_sft_weight > 0 or (self.teacher_traces is not None and self.teacher_sft_weight > 0)
 
     @classmethod
@@ -277,18 +366,24 @@ class GRPOTrainingConfig(ResumableSettings):
 
         Raises:
             MissingInputError: there is no such file.
-            InputError: it is not YAML, or a key or a value is wrong; file, key and the nearest name are given.
+            InputError: it is not YAML, or a key or a value is wrong; names file, key and the nearest valid name.
         """
         return settings_from_yaml(cls, Path(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON values; ``from_yaml`` of them gives an equal configuration."""
+        """All fields as JSON values; written as YAML, ``from_yaml`` reads them back."""
         return self.model_dump(mode="json")
 
     @classmethod
     def fingerprint_fields(cls) -> list[str]:
         """The fields that change the trained weights."""
-        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
+        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT | _ADDED_LATER]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The values of those fields, as JSON values."""
+        added = {name: getattr(self, name) for name in sorted(_ADDED_LATER)}
+        fields = type(self).model_fields
+        return super().fingerprint() | {name: one for name, one in added.items() if one != fields[name].default}
 
 
 def load_config(path: Path | str) -> GRPOTrainingConfig:

@@ -51,6 +51,7 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
         ("problems", f"{len(problems)} of {config.dataset} ({', '.join(f'{name} {n}' for name, n in tasks.items())})"),
+        ("reward", _reward(config)),
         ("sampling", f"{config.num_generations} per problem, temperature {config.temperature}, top_p {config.top_p}"),
         ("loss", _loss_terms(config, None)),
         ("length", f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs} epochs"),
@@ -66,6 +67,14 @@ def print_plan(plan: Plan, report: str = "") -> None:
         print(f"{name:16} {value}")
     if report:
         print(report)
+
+
+def _reward(config: GRPOTrainingConfig) -> str:
+    if config.reward is None:
+        return "of the task"
+    if config.reward_weight == 1:
+        return config.reward
+    return f"{config.reward_weight:g} {config.reward}, {1 - config.reward_weight:g} of the task"
 
 
 def _trained_part(config: GRPOTrainingConfig) -> str:

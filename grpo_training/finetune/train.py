@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
+from engine.task import load_task
 from grpo_training.finetune.data.samples import fingerprint
+from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -89,9 +91,12 @@ def _train_offline(config: GRPOTrainingConfig) -> int:
 def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.tokenizer import check_model
 
+    if config.reward is not None:
+        load_reward(config.reward)  # its errors come first
     if config.dataset is None:
         raise InputError("mode online needs dataset: the problems to sample completions for")
-    problems = load_problems(config.dataset, max_problems=config.max_problems)
+    task = None if config.task is None else load_task(config.task)
+    problems = load_problems(config.dataset, max_problems=config.max_problems, task=task)
     check_model(config)
     print_plan(online_plan(config, problems))
     if config.dry_run:
@@ -100,7 +105,8 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 
     return _train_in_run_directory(
         config,
-        {"model": _model_digest(config), "problems": _problems_digest(problems)},
+        {"model": _model_digest(config), "problems": _problems_digest(problems)}
+        | ({} if config.reward is None else {"reward": reward_digest(config.reward)}),
         lambda folder: train_online(config, problems, folder),
     )
 

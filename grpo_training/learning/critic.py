@@ -14,7 +14,7 @@ from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Samplin
 from engine.reward_evaluator import fusion_baseline, task_total
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_fusions, read
-from engine.task import DEFAULT_TASK, task_named
+from engine.task import DEFAULT_TASK, load_task, task_named
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.generator_caches import GeneratorCaches
@@ -64,7 +64,7 @@ class CriticLearner(Learner[list[Fusion]]):
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
-        self.prompt_hash = critic_template(task_named(DEFAULT_TASK), settings.prompts).hash
+        self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: dict[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
 

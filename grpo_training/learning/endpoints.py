@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from engine.llm.concurrency import ConcurrencyRule
-    from grpo_training.learning.settings import LearnerSettings
+    from grpo_training.learning.settings import ExtractionSettings
     from grpo_training.runs.settings import ClientSettings
 
 
 @contextmanager
-def open_endpoints(settings: LearnerSettings) -> Iterator[ApiManager]:
+def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
     """Yield the endpoints of a run. Local models are served until the block ends.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the generators kept, as the critic's steps: read once, or followed while they still write."""
+"""The generators' rollouts as the critic's steps: read once, or followed while the generators are running."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Key = tuple[str, int]
 class GeneratorCaches:
     """The rollouts of the generators that the critic fuses.
 
-    Steps come in the first generator's order and are numbered by their place in its file, so that a number
-    means the same problem at every start.
+    Steps are in the first generator's order and are numbered by their position in its file, so that a number
+    identifies the same problem at every start.
 
     Args:
-        directory: the cache.
+        directory: the cache directory.
         generators: such as ``1,2,3``.
-        must_exist: refuse a cache that is not there, instead of waiting for it.
+        must_exist: raise if a cache is missing, instead of waiting for it.
 
     Raises:
-        InputError: ``generators`` is not a list of 1, 2, 3.
+        InputError: ``generators`` is not a list of some of 1, 2, 3.
         MissingInputError: a cache is missing.
     """
 
@@ -52,15 +52,15 @@ class GeneratorCaches:
             fuse = f", fuse what is there with --generators {','.join(have)}" if have else ""
             raise MissingInputError(
                 f"Rollouts file not found: {', '.join(str(self.path(name)) for name in missing)}",
-                why="The critic fuses what the generators kept.",
+                why="The critic fuses the rollouts of the generators.",
                 fix=(
                     f"Run {commands} first, start the critic beside them with --follow{fuse}, "
-                    "or name another --cache-dir."
+                    "or pass another --cache-dir."
                 ),
             )
 
     def path(self, name: str) -> Path:
-        """Where a generator's rollouts are."""
+        """The file of a generator's rollouts."""
         return self._directory / f"{name}_rollouts.jsonl"
 
     def groups(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
@@ -68,7 +68,7 @@ class GeneratorCaches:
         return {name: self._groups[name][problem_id, epoch] for name in self.names}
 
     async def steps(self, progress: Progress, *, follow: bool) -> AsyncIterator[Step]:
-        """The problems that every generator has a complete group of, in order."""
+        """The problems of which every generator has a complete group, in order."""
         if follow:
             async for step in self._follow(progress):
                 yield step
@@ -93,18 +93,18 @@ class GeneratorCaches:
             yield self._step(number, key)
 
     def notes(self) -> list[str]:
-        """What was left out, and why."""
+        """The problems that were left out, with the generator that lacks them."""
         keys = dict.fromkeys(key for groups in self._groups.values() for key in groups)
         return [
-            f"left out: {len(lacking)} problems that {name} has no complete group of ({lacking[0][0]} ...)"
+            f"left out: {len(lacking)} problems without a complete group of {name} ({lacking[0][0]} ...)"
             for name, groups in self._groups.items()
             if (lacking := [key for key in keys if key not in groups])
         ]
 
     async def _follow(self, progress: Progress) -> AsyncIterator[Step]:
         changed = asyncio.Event()
-        readers = [asyncio.ensure_future(self._read_on(name, changed)) for name in self.names]
-        waiting_said = ""
+        readers = [asyncio.ensure_future(self._follow_one(name, changed)) for name in self.names]
+        last_note = ""
         number = 0
         try:
             while True:
@@ -126,10 +126,10 @@ class GeneratorCaches:
                     progress.set_total(number)
                     return
                 idle = [name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None]
-                said = f"waiting for {', '.join(idle)}, which does not run" if idle else ""
-                if said and said != waiting_said:
-                    progress.note(said)
-                waiting_said = said
+                note = f"waiting for {', '.join(idle)}, not running now" if idle else ""
+                if note and note != last_note:
+                    progress.note(note)
+                last_note = note
                 try:
                     await asyncio.wait_for(changed.wait(), 2.0)
                 except TimeoutError:
@@ -139,7 +139,7 @@ class GeneratorCaches:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
 
-    async def _read_on(self, name: str, changed: asyncio.Event) -> None:
+    async def _follow_one(self, name: str, changed: asyncio.Event) -> None:
         records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)
         async for group in records:
             if group.complete:
@@ -148,25 +148,25 @@ class GeneratorCaches:
         changed.set()
 
     def _take(self, name: str, group: RolloutGroup) -> None:
-        """Of repeated groups the last counts, as in a whole reading, as long as none was used."""
+        """Keep the last of repeated groups, as when the file is read at once; only an unused one may be replaced."""
         key = (group.problem_id, group.epoch)
         if key in self._used and self._groups[name].get(key) != group:
-            raise self._started_anew(name)
+            raise self._restarted(name)
         self._groups[name][key] = group
 
-    def _started_anew(self, name: str) -> InputError:
+    def _restarted(self, name: str) -> InputError:
         return InputError(
-            f"{name} was started anew while its rollouts were being fused",
-            fix="Start the critic again with --fresh (sets the fusions of the old rollouts aside).",
+            f"{name} was restarted with --fresh while its rollouts were being fused",
+            fix="Start the critic again with --fresh to set the fusions of the old rollouts aside.",
         )
 
     def _ended(self, name: str) -> bool:
-        """Whether the generator came to its end: its manifest says so and nobody writes."""
+        """Whether the generator has completed: its manifest says so, and no process writes its rollouts."""
         manifest = load_manifest(self._directory / f"{name}_run.json")
         run = manifest.run if manifest else ""
         if self._runs.setdefault(name, run) != run:
             if self._runs[name] and self._used:
-                raise self._started_anew(name)
+                raise self._restarted(name)
             self._runs[name] = run
             self._groups[name].clear()
         return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
@@ -178,8 +178,8 @@ class GeneratorCaches:
             other = self._groups[name][key]
             if (other.problem_text, other.ground_truth) != (first.problem_text, first.ground_truth):
                 raise InputError(
-                    f"{self.path(name)} and {self.path(self.names[0])} hold different problems as {key[0]}",
-                    fix="Let the generators answer the same dataset.",
+                    f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id {key[0]}",
+                    fix="Run the generators on the same dataset.",
                 )
         problem = Problem(
             id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK

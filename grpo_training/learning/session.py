@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Task
-    from grpo_training.learning.settings import LearnerSettings
+    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,9 @@ async def open_session(settings: LearnerSettings, manager: ApiManager, role: str
     Raises:
         InputError, ConfigurationError: the budget cannot be enforced.
     """
-    _check_budget(settings, manager, role)
+    check_budget(settings, manager, role)
     async with open_client(settings, manager) as client:
-        analyst = ExperienceAnalyst(
-            client,
-            "analyst" if manager.has("analyst") else role,
-            kind,
-            max_tokens=settings.max_tokens,
-            seed=settings.seed,
-            style=settings.prompts,
-        )
+        analyst = make_analyst(settings, manager, client, role, kind)
         judge = (
             Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
             if manager.has("reward_evaluator")
@@ -84,7 +77,22 @@ async def open_session(settings: LearnerSettings, manager: ApiManager, role: str
         yield Session(manager, client, analyst, judge, RewardEvaluator(settings.reward_weights, settings.weight_judge))
 
 
-def _check_budget(settings: LearnerSettings, manager: ApiManager, role: str) -> None:
+def make_analyst(
+    settings: ExtractionSettings, manager: ApiManager, client: LLMClient, role: str, kind: str
+) -> ExperienceAnalyst:
+    """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
+    return ExperienceAnalyst(
+        client,
+        "analyst" if manager.has("analyst") else role,
+        kind,
+        max_tokens=settings.max_tokens,
+        seed=settings.seed,
+        style=settings.prompts,
+    )
+
+
+def check_budget(settings: ExtractionSettings, manager: ApiManager, role: str) -> None:
+    """Raise ``InputError`` or ``ConfigurationError`` if the budget of the settings cannot be enforced."""
     if settings.budget_usd is None and settings.budget_tokens is None:
         return
     if settings.max_tokens is None:

@@ -25,8 +25,8 @@ CRITIC_FINGERPRINT_FIELDS = (
 _ENDPOINTS = ("endpoint", "model", "api_config", "attempts", "retry_minutes", "budget_usd", "budget_tokens")
 
 
-class LearnerSettings(ClientSettings, ResumableSettings):
-    """What the generators and the critic share."""
+class ExtractionSettings(ClientSettings, ResumableSettings):
+    """What the generators, the critic and the experience extractor share."""
 
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
@@ -35,17 +35,25 @@ class LearnerSettings(ClientSettings, ResumableSettings):
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
+    task: str | None = Field(
+        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
+    )
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     capacity: Positive = Field(64, description="maximum experiences of a library")
-    weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
-    weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
-    weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
-    weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
     endpoint: Literal["config", "local"] = Field(
         "config", description="config: as --api-config says; local: serve --model for all roles during the run"
     )
     model: Path = Field(POCKET_MODEL, description="model folder for --endpoint local")
     experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+
+
+class LearnerSettings(ExtractionSettings):
+    """What the generators and the critic share."""
+
+    weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
+    weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
+    weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
+    weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -64,7 +72,7 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("dataset", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
+            *("dataset", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
             *("prompts", "logprobs"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
@@ -72,7 +80,7 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": _ENDPOINTS,
     }
 
-    dataset: str = Field("aime2024", description="aime2024, aime2025, physics, quickstart, mbpp, apps, or a JSONL file")
+    dataset: str = Field("aime2024", description="name of a dataset, or a JSONL file; an unknown name lists all")
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
@@ -93,15 +101,16 @@ class GeneratorSettings(LearnerSettings):
         return GENERATOR_FINGERPRINT_FIELDS
 
     def fingerprint(self) -> dict[str, Any]:
-        """With several epochs also the number of problems, since it changes the order of the steps."""
-        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
+        """With the task if one is given, and with several epochs the number of problems, which changes the order."""
+        epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
+        return super().fingerprint() | epochs | ({} if self.task is None else {"task": self.task})
 
 
 class CriticSettings(LearnerSettings):
     """Settings of ``python -m grpo_training.critic``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "fusion and sampling": ("generators", "follow", "temperature", "max_tokens", "seed", "prompts"),
+        "fusion and sampling": ("generators", "task", "follow", "temperature", "max_tokens", "seed", "prompts"),
         "learning": (
             *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
             "weight_judge",
@@ -125,6 +134,26 @@ class CriticSettings(LearnerSettings):
     def reward_weights(self) -> dict[str, float]:
         """Reward component -> its weight in ``r_total``."""
         return super().reward_weights | {"r_fusion": self.weight_fusion}
+
+
+class ExtractorSettings(ExtractionSettings):
+    """Settings of ``python -m grpo_training.experience_extractor``."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
+        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "endpoints and budget": (*_ENDPOINTS, "temperature"),
+    }
+
+    role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
+        "generator_1", description="whose stored groups are read and whose library is written"
+    )
+    temperature: float = Field(0.0, ge=0, le=2, description="temperature of the server of --endpoint local")
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the library."""
+        return ("role", "tau", "window", "capacity", "max_tokens", "seed", "prompts", "cache_dir")
 
 
 def parse_generator_settings(number: int, argv: Sequence[str] | None) -> GeneratorSettings:
@@ -152,5 +181,19 @@ def parse_critic_settings(argv: Sequence[str] | None) -> CriticSettings:
             "else by asking a model), scores the fusions, and extracts experiences from problems whose fusions "
             "differ. Run it after the generators, or beside them with --follow. Run the same command again to "
             "continue an interrupted run."
+        ),
+    )
+
+
+def parse_extractor_settings(argv: Sequence[str] | None) -> ExtractorSettings:
+    """The settings of ``experience_extractor`` from its command line."""
+    return parse_settings(
+        ExtractorSettings,
+        argv,
+        prog="python -m grpo_training.experience_extractor",
+        description=(
+            "Experience extractor: shows the stored groups of a generator or the critic to the analyst again and adds "
+            "the experiences to a library, for example with another tau, another analyst, or a new --experiences-dir. "
+            "No problem is answered again. Run the same command again to continue an interrupted run."
         ),
     )

@@ -1,4 +1,4 @@
-"""How tables are put out: by rich on a terminal, as plain lines elsewhere."""
+"""Tables and lines on stdout: formatted by rich on a terminal, plain elsewhere."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from grpo_training.cli.terminal_text import harmless
 
-_WIDEST = 60
-"""Columns; a longer cell pushes its own row only."""
+_MAX_WIDTH = 60
+"""Columns; a longer cell shifts only its own row."""
 
 
 class View:
-    """Writes text of which parts came from a model: what could steer a terminal is made visible first.
+    """Writes text that may come from a model: control characters are escaped first.
 
     Args:
-        stream: where to write; a terminal gets colour and boxes.
+        stream: where to write; a terminal gets colours and boxes.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -28,33 +32,26 @@ class View:
         self._stream.write(harmless(text, keep="\n") + "\n")
 
     def line(self, text: str, style: str = "") -> None:
-        """Write a line for a person."""
+        """Write a line; the style is used on a terminal only."""
         if self._is_terminal:
-            from rich.console import Console
-            from rich.text import Text
-
             Console(file=self._stream).print(Text(harmless(text), style=style))
         else:
             self.raw(text)
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table; plain, each row is one line with two spaces or more between its cells."""
+        """Write a table. Without a terminal each row is one line with two spaces or more between its cells."""
         if self._is_terminal:
             self._rich_table(title, head, rows)
             return
         self.raw(title)
         cells = [[harmless(cell, keep="\n").replace("\n", " | ") for cell in row] for row in (head, *rows)]
-        widths = [min(_WIDEST, max(map(_width, column))) for column in zip(*cells, strict=True)]
+        widths = [min(_MAX_WIDTH, max(map(_width, column))) for column in zip(*cells, strict=True)]
         for row in cells if rows else ():
             padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
             self.raw("  " + "  ".join(padded).rstrip())
         self.raw("" if rows else "  none yet\n")
 
     def _rich_table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
         table = Table(
             title=Text(harmless(title)), title_justify="left", show_lines=any("\n" in c for r in rows for c in r)
         )
@@ -66,5 +63,5 @@ class View:
 
 
 def _width(text: str) -> int:
-    """The columns of a text on a terminal: Chinese characters take two."""
+    """Terminal columns of a text; wide characters, such as Chinese ones, take two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,7 +1,7 @@
-"""Conversations that the pocket model learns from: quickstart problems in the words of ``prompts/compact``.
+"""Training conversations of the pocket model: quickstart problems in the prompts of ``prompts/compact``.
 
-The corpus gives the model habits and an ear for lessons. Without a lesson that fits, right and mistaken
-scaffolds are mixed as each family's habit says; with one, the scaffold is nearly always right.
+Without a fitting experience in the prompt, right and mistaken scaffolds are mixed at each family's rate; with one, the
+scaffold is nearly always right. So the model makes typical mistakes and follows experiences.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from agents.analyst import MAX_WORDS, analyst_template
 from agents.critic import critic_template
-from agents.generator import generator_template
+from agents.generator import generator_messages, generator_template, prompt_hash
 from engine.records import Experience
-from engine.tasks.math.quickstart import FAMILIES, draw_instance
+from engine.task import task_named
+from engine.tasks.math.quickstart import FAMILIES, draw_instance, instances
 from engine.tasks.math.task import TASK
+from grpo_training.teacher.traces import TeacherTrace
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ MAX_OPERATIONS = 2
 
 RIGHT_WITH_LESSON = 0.98
 RIGHT_FUSION = (0.1, 0.65, 0.9, 0.98)
-"""How often a fusion without lesson is right, by the number of right ones among three proposals."""
+"""Probability that a fusion without an experience is right, by the number of right ones among three proposals."""
 
 _ROLES: dict[Role, float] = {"generator": 0.6, "critic": 0.1, "analyst": 0.3}
 _LESSONS = {"none": 0.25, "others": 0.2, "fitting": 0.55}
@@ -40,17 +42,17 @@ _UNREADABLE = 0.02
 
 @dataclass(frozen=True)
 class Conversation:
-    """One exchange, and what it is about.
+    """One training example.
 
     Args:
-        role: who is asked.
+        role: the role of the model.
         messages: system and user message.
-        reply: what the model is to say.
+        reply: the target.
         instance: the problem.
-        has_lesson: whether a lesson of the problem's family is in the prompt.
-        other_reply: the scaffold of the other way, or operations instead of none; where the two replies part,
-            the choice falls.
-        chance: how probable ``reply`` was against ``other_reply``.
+        has_lesson: whether an experience of the problem's family is in the prompt.
+        other_reply: the alternative: the right scaffold instead of the mistaken one or the reverse, operations
+            instead of none. The first token that differs is the choice.
+        chance: probability of ``reply`` against ``other_reply``.
     """
 
     role: Role
@@ -67,15 +69,15 @@ class Corpus:
     """Draws conversations.
 
     Args:
-        split: of the problems and of the lessons' paraphrases.
-        most_lessons: the longest library in a prompt.
+        split: split of the problems and of the experiences' paraphrases.
+        most_lessons: maximum number of experiences of other families in a prompt.
     """
 
     split: str
     most_lessons: int
 
     def draw(self, rng: random.Random) -> Conversation:
-        """A conversation of any role."""
+        """A conversation of a random role."""
         role = rng.choices(list(_ROLES), list(_ROLES.values()))[0]
         family = rng.choice(list(FAMILIES.values()))
         if role == "generator":
@@ -83,12 +85,13 @@ class Corpus:
         return self.critic(family, rng) if role == "critic" else self.analyst(family, rng)
 
     def generator(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
-        """A problem, perhaps with lessons, and a scaffold.
+        """A problem, with or without experiences, and a scaffold.
 
         Args:
-            family: of the problem.
-            rng: what is drawn from.
-            lessons: ``none``, ``others`` (of other families only) or ``fitting``; None draws it.
+            family: family of the problem.
+            rng: source of randomness.
+            lessons: experiences in the prompt: ``none``, ``others`` (of other families only) or ``fitting``; None
+                draws one of them.
         """
         instance = draw_instance(family, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
@@ -99,7 +102,7 @@ class Corpus:
         return _with_scaffold("generator", messages, instance, fits, chance, rng)
 
     def critic(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
-        """A problem, proposals for it, perhaps lessons, and their fusion."""
+        """A problem, proposals for it, with or without experiences, and their fusion."""
         instance = draw_instance(family, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
         count = rng.choice((2, 3, 3, 3, 3, 4))
@@ -121,10 +124,10 @@ class Corpus:
         return _with_scaffold("critic", messages, instance, fits, chance, rng)
 
     def analyst(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
-        """A scored group and a library, and the operations that it calls for.
+        """A scored group and a library, and the right operations on it.
 
-        A group that is all right or all wrong teaches nothing. A mixed one teaches the family's lesson, unless
-        the library has it: then it is mostly left alone, now and then reworded.
+        A mixed group adds the family's experience; if the library has it already, there is mostly no operation and
+        sometimes a new wording. A group that is all right or all wrong changes nothing.
         """
         instance = draw_instance(family, self.split, rng)
         experiences, knows = self._library(family, rng, lessons or rng.choice(("none", "others", "fitting")))
@@ -160,7 +163,7 @@ class Corpus:
         return Conversation("analyst", messages, next(replies), instance, knows, next(replies))
 
     def _library(self, family: Family, rng: random.Random, lessons: str | None) -> tuple[list[Experience], bool]:
-        """A library in any order, and whether a lesson of the family is in it."""
+        """A library in random order, and whether it has an experience of the family."""
         lessons = lessons or rng.choices(list(_LESSONS), list(_LESSONS.values()))[0]
         if lessons == "none":
             return [], False
@@ -184,7 +187,7 @@ def _with_scaffold(
     right: float,
     rng: random.Random,
 ) -> Conversation:
-    """A conversation that ends in the right scaffold with probability ``right``, else in the mistaken one."""
+    """A conversation with the right scaffold with probability ``right``, else with the mistaken one."""
     is_right = rng.random() < right
     return Conversation(
         role,
@@ -198,23 +201,44 @@ def _with_scaffold(
 
 
 def scaffold_reply(instance: Instance, is_right: bool) -> str:
-    """The reply of a generator or critic. The answer is left to the program that executes the graph."""
+    """The reply of a generator or critic. The answer is left empty; executing the graph gives it."""
     scaffold = _scaffold(instance, is_right)
     return compact_json({**scaffold.model_dump(exclude_defaults=True), "computation_plan": [], "final_answer": ""})
 
 
 def shown(scaffold: Scaffold) -> str:
-    """A scaffold as the math task shows it to the critic."""
+    """A scaffold in the form that the critic's prompt has."""
     return scaffold.model_dump_json(exclude_defaults=True)
 
 
+def reference_traces(dataset: str, count: int) -> list[TeacherTrace]:
+    """The correct solutions of training problems, as accepted teacher traces in the prompts of this corpus."""
+    traces = []
+    for instance in instances("train", count):
+        problem = instance.problem
+        task = task_named(problem.task)
+        traces.append(
+            TeacherTrace(
+                task_id=problem.id,
+                dataset=dataset,
+                prompt=problem.text,
+                full_response=scaffold_reply(instance, True),
+                messages=generator_messages(task, problem, (), STYLE),
+                prompt_hash=prompt_hash(task, STYLE),
+                status="ok",
+                accepted=True,
+            )
+        )
+    return traces
+
+
 def prompt_hashes() -> dict[str, str]:
-    """The hash of each role's templates; the model knows these words and no others."""
+    """The hash of each role's templates: the model is trained on exactly these prompts."""
     return {role: _template(role).hash for role in _ROLES}
 
 
 def compact_json(value: object) -> str:
-    """JSON without spaces between its parts."""
+    """JSON without white space."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -224,7 +248,7 @@ def _scaffold(instance: Instance, is_right: bool) -> Scaffold:
 
 
 def _library_size(rng: random.Random, most: int) -> int:
-    """Mostly 0 to 5 lessons of other families, now and then a long library."""
+    """Mostly 0 to 5 experiences of other families, sometimes many."""
     return rng.randint(0, min(5, most)) if rng.random() < 0.75 else rng.randint(0, most)
 
 

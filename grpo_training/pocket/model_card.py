@@ -1,9 +1,13 @@
-"""Writes the pocket model's folder: weights, tokenizer, generation settings, figures, and a card that explains."""
+"""Writes the pocket model's folder: weights, tokenizer, generation config, figures and model card."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import safe_open
+from transformers import GenerationConfig
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON
@@ -74,10 +78,7 @@ nothing about how much another model would gain.
 
 
 def write_model(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write weights in bfloat16, tokenizer with chat template, and generation settings."""
-    import torch
-    from transformers import GenerationConfig
-
+    """Write the weights in bfloat16, the tokenizer with its chat template, and the generation config."""
     folder.mkdir(parents=True, exist_ok=True)
     model.generation_config = GenerationConfig(
         do_sample=True,
@@ -94,7 +95,7 @@ def write_model(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, fol
 
 
 def _make_portable(path: Path) -> None:
-    """Name the tokenizer's class as older servers know it; its special tokens stand in ``tokenizer.json``."""
+    """Make the tokenizer's config readable for older servers. The special tokens are in ``tokenizer.json``."""
     config = json.loads(path.read_text(encoding="utf-8"))
     config.pop("extra_special_tokens", None)
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
@@ -106,11 +107,11 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
     """Write ``evaluation.json`` and ``README.md`` beside a model.
 
     Args:
-        folder: of the model.
-        figures: what ``grpo_training.pocket.evaluate`` measured.
-        tokens: that it was trained on.
-        steps: of the optimizer.
-        command: that makes it again.
+        folder: folder of the model.
+        figures: from :func:`grpo_training.pocket.evaluation.evaluate`.
+        tokens: number of training tokens.
+        steps: number of optimizer steps.
+        command: command that reproduces the model.
     """
     (folder / "evaluation.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -143,11 +144,9 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
 
 
 def _weights(folder: Path) -> int:
-    """The number of weights in the model's file."""
-    from safetensors import safe_open
-
+    """The number of parameters in the model's file."""
     with safe_open(folder / "model.safetensors", "pt") as weights:
-        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 - no mapping
+        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 - not a mapping
     total = 0
     for shape in shapes:
         count = 1

@@ -1,9 +1,9 @@
-"""Muon: momentum whose update is made orthogonal, for the matrices inside a transformer.
+"""Muon: momentum with orthogonalised updates, for the matrices of a transformer.
 
 After K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024), with the update's size
 matched to AdamW's as in "Muon is scalable for LLM training" (arXiv 2502.16982). ``torch.optim.Muon`` iterates in
-bfloat16, which a CPU without bfloat16 units emulates; this one works in float32 there, on all matrices of a
-shape at once.
+bfloat16, which CPUs without native support emulate slowly. This one keeps the dtype of the parameters and updates all
+matrices of a shape at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5
 
 
-class Muon(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]  # torch may be absent
+class Muon(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]  # torch may not be installed
     """Muon with Nesterov momentum and decoupled weight decay.
 
     Args:
         parameters: matrices.
-        lr: as one would choose it for AdamW.
-        momentum: of the gradients.
-        weight_decay: share of ``lr`` by which weights shrink in a step.
+        lr: learning rate, on the scale of AdamW's.
+        momentum: decay of the average of the gradients.
+        weight_decay: decoupled weight decay, relative to ``lr``.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Muon(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]  # torch
         super().__init__(list(parameters), {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def step(self, closure: Any = None) -> None:
-        """One step along the gradients that are there; ``closure`` is not used."""
+        """Update all parameters that have a gradient; ``closure`` is ignored."""
         with torch.no_grad():
             for group in self.param_groups:
                 by_shape: dict[torch.Size, list[torch.Tensor]] = defaultdict(list)
@@ -47,7 +47,7 @@ class Muon(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]  # torch
                     self._step_together(alike, **{name: group[name] for name in ("lr", "momentum", "weight_decay")})
 
     def _step_together(self, parameters: list[torch.Tensor], lr: float, momentum: float, weight_decay: float) -> None:
-        """A step of parameters of one shape."""
+        """Update parameters of one shape."""
         updates = torch.stack([self._momentum(parameter, momentum) for parameter in parameters])
         size = 0.2 * max(updates.shape[1:]) ** 0.5
         for parameter, update in zip(parameters, orthogonal(updates), strict=True):
@@ -65,10 +65,10 @@ class Muon(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]  # torch
 
 
 def orthogonal(matrices: torch.Tensor) -> torch.Tensor:
-    """Matrices with the same singular vectors whose singular values are all near 1 (0.7 to 1.2).
+    """Matrices with the same singular vectors and singular values near 1 (0.7 to 1.2).
 
-    Newton-Schulz iteration of degree five; the coefficients are those of the Muon paper, which lift small
-    singular values fast instead of meeting 1 exactly.
+    Newton-Schulz iteration of degree five with the coefficients of the Muon paper, which favour fast growth of small
+    singular values over exact convergence to 1.
 
     Args:
         matrices: ``(count, rows, columns)``.

@@ -1,17 +1,24 @@
-"""Replies of a model in this process, many at once: for evaluation, where no server runs."""
+"""Samples replies of a model in this process, in batches and without a server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+    from pathlib import Path
 
     from engine.records import Message
 
 MAX_REPLY_TOKENS = 160
+
+
+def load_model(folder: Path) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
+    """A stored model and its tokenizer, in float32 on the CPU."""
+    return Qwen3ForCausalLM.from_pretrained(folder, dtype="float32"), AutoTokenizer.from_pretrained(folder)
 
 
 def sample_replies(
@@ -23,9 +30,7 @@ def sample_replies(
     seed: int = 0,
     batch: int = 64,
 ) -> list[str]:
-    """One reply to each prompt, in their order; at temperature 0 the likeliest."""
-    import torch
-
+    """One reply per prompt, in their order; greedy at temperature 0."""
     texts = [
         tokenizer.apply_chat_template(
             [message.model_dump() for message in prompt], tokenize=False, add_generation_prompt=True

@@ -1,13 +1,14 @@
-"""The pocket model's tokenizer: byte-level BPE, words whole, digits single, the scaffold's frame in few tokens."""
+"""The pocket model's tokenizer: byte-level BPE with single digits and few tokens for the JSON of a scaffold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from transformers import PreTrainedTokenizerFast
 
 END, PAD = "<|end|>", "<|pad|>"
 SPECIAL = (END, PAD, "<|system|>", "<|user|>", "<|assistant|>")
@@ -25,8 +26,8 @@ RESPONSE_TEMPLATE = {
     "start_anchor": "<|assistant|>",
     "fields": {"content": {"close_pattern": r"<\|end\|>", "content": "text"}},
 }
-"""What of the model's output is the reply. Without it ``transformers serve`` takes Qwen's markers, which this chat
-template does not have, and puts the prompt before each reply."""
+"""Marks the reply in the model's output. Without it ``transformers serve`` looks for Qwen's markers, which this chat
+template does not have, and returns the prompt before each reply."""
 
 _FRAME = (
     '{"chosen_strategy":"',
@@ -46,17 +47,14 @@ _FRAME = (
     '"}',
     "]}",
 )
-"""Pieces of JSON that every reply is made of; as single tokens they make replies a third as long."""
+"""JSON that occurs in every reply; as single tokens it makes replies a third as long."""
 
-# Letters with the space before them, single digits, other signs, white space: no token reaches across.
+# Words with the space before them, single digits, punctuation, white space. No token spans two of these.
 _PIECES = r" ?[A-Za-z_]+|[0-9]| ?[^\sA-Za-z0-9_]+|\s+"
 
 
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Learn the vocabulary from texts of the corpus."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
+    """Train the vocabulary on texts of the corpus."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

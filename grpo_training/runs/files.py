@@ -71,7 +71,7 @@ class RunFiles:
         if settings.fresh:
             with self._lock.hold():
                 self.set_aside()
-        with self._lock.hold():  # held anew: a lock may have its file open, which was renamed
+        with self._lock.hold():  # taken again, as a lock may keep open the file that was renamed
             yield open_or_resume_manifest(
                 self.manifest,
                 settings.fingerprint(),

@@ -30,7 +30,9 @@ class ResumableSettings(Settings):
     resume: bool = Field(
         False, description="continue with the settings that the results were made with, instead of the given ones"
     )
-    fresh: bool = Field(False, description="rename the existing results and start over; paid replies are reused")
+    fresh: bool = Field(
+        False, description="rename the existing results and start over; libraries and stored replies stay"
+    )
 
     @model_validator(mode="after")
     def _resume_or_fresh(self) -> Self:

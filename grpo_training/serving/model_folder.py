@@ -1,4 +1,4 @@
-"""A model's folder and an adapter's: whether they are there, whether they fit, what tells them from others."""
+"""Folders of models and adapters: checks, digests of their weights, merging."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _SAMPLE_BYTES = 4096
-_HEADER_BYTES = 100 << 20  # what the format allows
+_HEADER_BYTES = 100 << 20  # limit of the format
 
 
 def check_model(model: Path, adapter: Path | None = None) -> None:
-    """Refuse folders that hold no model or no adapter, or an adapter that was trained on other weights.
+    """Check that the folders hold a model and an adapter of that model.
 
     Raises:
-        MissingInputError: nothing there.
-        ConfigurationError: the adapter names a model on this machine whose weights are others.
+        MissingInputError: there is no model or no adapter.
+        ConfigurationError: the base model that the adapter names is on this machine and has other weights.
     """
     if not (model / "config.json").is_file():
         raise MissingInputError(
@@ -37,14 +37,14 @@ def check_model(model: Path, adapter: Path | None = None) -> None:
         raise MissingInputError(f"No adapter in {adapter}", fix="Give a folder with adapter_config.json.")
     base = base_of_adapter(adapter)
     if base is not None and content_digest([base]) != content_digest([model]):
-        raise _other_model(adapter, model, f"Its adapter_config.json says that it was trained on {base}.")
+        raise _mismatch(adapter, model, f"Its adapter_config.json names {base} as its base model.")
 
 
 def base_of_adapter(adapter: Path) -> Path | None:
-    """The folder of the model that an adapter says it was trained on; None where that is not on this machine.
+    """The base model that an adapter names, if it is a folder on this machine.
 
     Raises:
-        ConfigurationError: its configuration cannot be read.
+        ConfigurationError: the adapter's configuration cannot be read.
     """
     path = adapter / "adapter_config.json"
     try:
@@ -60,10 +60,11 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
     """The model with a LoRA adapter merged into its weights, in a temporary folder.
 
     Raises:
-        ConfigurationError: peft is not installed, or the adapter's weights are not of this model's shape.
+        ConfigurationError: peft is not installed, or the adapter does not fit the model.
     """
     if importlib.util.find_spec("peft") is None:
-        raise ConfigurationError("An adapter needs the package peft", fix="pip install -c constraints.txt peft")
+        raise ConfigurationError("Adapters need the package peft", fix="pip install -c constraints.txt peft")
+    # Imported here: heavy, and only adapters need them.
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
     from safetensors import SafetensorError
@@ -73,22 +74,22 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of missing keys, which are an error below
+            warnings.simplefilter("ignore")  # about missing keys, which are an error below
             merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapter))
         stored = load_peft_weights(str(adapter), device="cpu").keys()
     except KeyError as error:
         raise ConfigurationError(
-            f"{adapter / 'adapter_config.json'} describes no adapter",
-            why=f"It does not say {error}.",
-            fix="Give a folder that peft wrote.",
+            f"{adapter / 'adapter_config.json'} is not the configuration of an adapter",
+            why=f"The key {error} is missing.",
+            fix="Give a folder that was written by peft.",
         ) from None
     except (RuntimeError, ValueError, OSError, SafetensorError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise _other_model(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from None
+        raise _mismatch(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from None
     wanted = get_peft_model_state_dict(merged).keys()
-    # A layer without stored weights would be left as it is, and one too many would be dropped, without a word.
-    if unfit := sorted(name for name in stored ^ wanted if "lora_" in name):
-        raise _other_model(adapter, model, f"{len(unfit)} weights are of one of them only, such as {unfit[0]}.")
+    # peft leaves layers without stored weights unchanged and drops surplus weights, without an error.
+    if unmatched := sorted(name for name in stored ^ wanted if "lora_" in name):
+        raise _mismatch(adapter, model, f"{len(unmatched)} weights exist in one of them only, such as {unmatched[0]}.")
     with tempfile.TemporaryDirectory(prefix="merged-") as folder:
         merged.merge_and_unload().save_pretrained(folder)
         AutoTokenizer.from_pretrained(model).save_pretrained(folder)
@@ -96,17 +97,19 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _other_model(adapter: Path, model: Path, why: str) -> ConfigurationError:
+def _mismatch(adapter: Path, model: Path, why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{adapter} is no adapter of {model}", why=why, fix="Give the model that the adapter was trained on."
+        f"The adapter {adapter} does not fit the model {model}",
+        why=why,
+        fix="Give the model that the adapter was trained on.",
     )
 
 
 def content_digest(folders: Sequence[Path]) -> str:
-    """Ten digits that change with the configuration and the weights of some folders.
+    """Ten hexadecimal digits that change with the configuration and the weights of the folders.
 
-    Of each tensor the first bytes are read. Training that changes a model changes some of them, and a model of
-    many gigabytes is told from another in well under a second.
+    Only the first 4 kB of each tensor are read, so that models of many gigabytes take less than a second. Training
+    changes some of these bytes.
     """
     digest = hashlib.sha256()
     for folder in folders:
@@ -123,10 +126,10 @@ def content_digest(folders: Sequence[Path]) -> str:
 
 
 def _tensor_starts(file: BinaryIO) -> list[int]:
-    """Where the header and each tensor of a safetensors file begin; just 0 where it is none.
+    """Offsets of the header and of each tensor of a safetensors file; only 0 if the file has another format.
 
-    The format: eight bytes, little-endian, give the length of a JSON header, which gives each tensor's offsets
-    from the header's end.
+    The format: eight bytes, little-endian, are the length of a JSON header; the header has each tensor's offsets,
+    relative to the header's end.
     """
     length = int.from_bytes(file.read(8), "little")
     if length > _HEADER_BYTES:

@@ -1,4 +1,4 @@
-"""What a model once answered: recorded rollouts and fusions, found again by the prompt that asks for them."""
+"""Recorded rollouts and fusions, looked up by the prompt that asks for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_REPLY = "I am sorry, I could not find an answer."
 
 
 class NotRecordedError(LookupError):
-    """There is no recorded reply to this request; ``code`` is short and stable, the text says what is missing."""
+    """There is no recorded reply to a request. ``code`` is a stable identifier of the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class NotRecordedError(LookupError):
 
 @dataclass(frozen=True)
 class Recording:
-    """The replies to one problem, in recorded order; ``generator_id`` is empty but for a fusion."""
+    """The replies to one problem, in recorded order; ``generator_id`` is empty except for fusions."""
 
     model: str
     problem_id: str
@@ -42,22 +42,21 @@ class Recording:
 class RecordedReplies:
     """All recordings of some files, by model, problem and (for fusions) generator.
 
-    Where a problem was recorded several times, the last record with any scaffold counts: a record without one
-    is an earlier run that got no reply at all, and a later run was made to replace it. The last record
-    counts where none has a scaffold.
+    Of several records of a problem, the last one with a scaffold is used, or the last one if none has a scaffold: a
+    record without any scaffold comes from an earlier run that got no reply and was repeated.
 
     Args:
-        files: ``<model>_rollouts.jsonl`` and ``<model>_results.jsonl``; a file of another name must carry
-            ``generator_id`` in its groups (its fusions belong to ``critic``).
+        files: ``<model>_rollouts.jsonl`` and ``<model>_results.jsonl``. The groups of a file with another name
+            must have a ``generator_id``; its fusions belong to ``critic``.
 
     Raises:
-        MissingInputError: a file that is not there.
-        InputError: a file that is empty, or has a line that is broken or of another kind; the line is named.
+        MissingInputError: a file does not exist.
+        InputError: a file is empty, or a line is damaged or of another kind; the line is named.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
         if not files:
-            raise InputError("No recorded file is given", fix="Give at least one with --recorded FILE.")
+            raise InputError("No recorded file given", fix="Give at least one with --recorded FILE.")
         self._indexes: dict[str, _TextIndex] = {}
         self._recordings: dict[tuple[str, str], dict[str, Recording]] = {}
         for path in files:
@@ -73,11 +72,11 @@ class RecordedReplies:
 
     @property
     def problems(self) -> Mapping[str, int]:
-        """How many problems are recorded for each model."""
+        """Number of recorded problems by model."""
         return {model: len(index) for model, index in self._indexes.items()}
 
     def find(self, model: str, messages: Sequence[str]) -> Recording:
-        """Find the recording that a prompt asks for.
+        """The recording that a prompt asks for.
 
         Args:
             model: the model's name.
@@ -95,7 +94,7 @@ class RecordedReplies:
             start = " ".join(messages[-1].split()[:20])[:200] if messages else ""
             raise NotRecordedError(
                 "problem_not_found",
-                f"No problem recorded for {model!r} stands in this prompt. Its last message begins: {start!r}",
+                f"The prompt contains no problem recorded for {model!r}. Its last message begins: {start!r}",
             )
         by_generator = self._recordings[model, text]
         if "" in by_generator:
@@ -104,7 +103,7 @@ class RecordedReplies:
 
 
 def _named_generator(by_generator: Mapping[str, Recording], messages: Sequence[str]) -> str:
-    """The one generator that is named in the prompt, or else the one that is named in its last message."""
+    """The generator named in the prompt; if several are named, the one in its last message."""
     for texts in (messages, messages[-1:]):
         named = [name for name in by_generator if any(_names(text, name) for text in texts)]
         if len(named) == 1:
@@ -112,7 +111,7 @@ def _named_generator(by_generator: Mapping[str, Recording], messages: Sequence[s
     problem_id = next(iter(by_generator.values())).problem_id
     raise NotRecordedError(
         "generator_not_found",
-        f"The prompt must name one generator whose fusion of {problem_id} is recorded: "
+        f"The prompt must name exactly one generator whose fusion of {problem_id} is recorded: "
         f"{', '.join(sorted(by_generator))}. Named: {', '.join(named) or 'none'}.",
     )
 
@@ -122,9 +121,9 @@ def _names(text: str, name: str) -> bool:
 
 
 class _TextIndex:
-    """Finds which of many texts stands in a prompt, in time that grows with the prompt, not with their number.
+    """Finds which of many texts occurs in a prompt, in time proportional to the prompt and not to their number.
 
-    A text is filed under its first characters; a window of that width goes over the prompt.
+    Texts are indexed by their first characters, which are looked up at each position of the prompt.
     """
 
     def __init__(self) -> None:
@@ -141,9 +140,9 @@ class _TextIndex:
             self._by_anchor.setdefault(len(anchor), {}).setdefault(anchor, []).append(text)
 
     def last_in(self, prompt: str) -> str | None:
-        """The text that ends last in the prompt, so that worked examples before the question do not count.
+        """The text that ends last in the prompt: worked examples precede the question.
 
-        Of two that end at the same place the longer one: the other is a part of it.
+        Of two texts that end at the same position the longer one is returned; the other is a part of it.
         """
         best: tuple[int, int, str] | None = None
         for width, anchors in self._by_anchor.items():
@@ -159,11 +158,8 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-# ------------------------------------------------------------------ reading
-
-
 def _read(path: Path) -> Iterator[tuple[str, Recording]]:
-    """The (normalised problem text, recording) pairs of a file of rollouts or of fusions."""
+    """The (normalised problem text, recording) pairs of a file."""
     match = _FILE_NAME.fullmatch(path.name)
     model = match["model"] if match else ""
     groups, fusions = _contents(path)
@@ -173,14 +169,14 @@ def _read(path: Path) -> Iterator[tuple[str, Recording]]:
         yield _text_of(group, path), _recording(path, named, group.problem_id, "", pairs)
     for fusion in fusions:
         if not fusion.generator_id:
-            raise InputError(f"{path}: a fusion of {fusion.problem_id} does not say whose: no 'generator_id'")
+            raise InputError(f"{path}: a fusion of {fusion.problem_id} has no 'generator_id'")
         pairs = [(fusion.fused_scaffold, fusion.final_answer)]
         named = model or "critic"
         yield _text_of(fusion, path), _recording(path, named, fusion.problem_id, fusion.generator_id, pairs)
 
 
 def _contents(path: Path) -> tuple[list[RolloutGroup], list[Fusion]]:
-    """A file holds groups or fusions; one that holds a line of another kind, or a broken one, is refused."""
+    """The groups or the fusions of a file."""
     if not path.is_file():
         raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.")
     try:
@@ -190,8 +186,8 @@ def _contents(path: Path) -> tuple[list[RolloutGroup], list[Fusion]]:
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}", fix="Check --recorded.") from error
     if fusions.broken:
-        fix = "Take the line out, or record its problem again."
-        raise InputError(f"Recorded file has a broken line: {fusions.broken[0]}", fix=fix)
+        fix = "Remove the line, or record its problem again."
+        raise InputError(f"Recorded file has a damaged line: {fusions.broken[0]}", fix=fix)
     if not groups.records and not fusions.records:
         raise InputError(f"Recorded file is empty: {path}", fix="Give recorded rollouts or fusions.")
     return groups.records, fusions.records
@@ -209,26 +205,23 @@ def _recording(
 ) -> Recording:
     if not model:
         raise InputError(
-            f"{path}: no model's name, neither in the file's name nor as 'generator_id'",
-            fix="Call the file <model>_rollouts.jsonl.",
+            f"{path}: the model is named neither by the file's name nor by 'generator_id'",
+            fix="Rename the file to <model>_rollouts.jsonl.",
         )
     replies = tuple(reply_text(scaffold, answer) for scaffold, answer in pairs)
     return Recording(model, problem_id, generator_id, replies, any(scaffold for scaffold, _ in pairs))
 
 
-# ------------------------------------------------------------------ from a record to a reply
-
-
 def reply_text(scaffold: Any, answer: str | None) -> str:
-    """The reply that leads to this record: the scaffold as JSON text with its ``final_answer``.
+    """A reply that is parsed into this record: the scaffold as JSON text with its ``final_answer``.
 
     Args:
-        scaffold: an object, JSON text, a Python literal's text, any other text, or None.
-        answer: the recorded answer; null stays null, for the model gave none.
+        scaffold: an object, JSON text, the text of a Python literal, any other text, or None.
+        answer: the recorded answer; None if the model gave none.
 
     Returns:
-        JSON text where the scaffold is an object in one of these forms; the text itself where it is not one
-        (the model's fault stays its fault); the answer alone where there is no scaffold.
+        JSON text if the scaffold is an object in one of these forms, other text unchanged, and the answer alone
+        without a scaffold.
     """
     if not scaffold:
         return answer if answer and answer.strip() else _NO_REPLY
@@ -239,7 +232,7 @@ def reply_text(scaffold: Any, answer: str | None) -> str:
                 {**value, "final_answer": answer}, ensure_ascii=False, allow_nan=False, default=_json_value
             )
         except (TypeError, ValueError, RecursionError):
-            return str(scaffold)  # not a JSON object: keys that are tuples, infinite numbers
+            return str(scaffold)  # no JSON object: tuples as keys, infinite numbers
     return str(scaffold)
 
 
@@ -255,7 +248,7 @@ def _object(text: str) -> Any:
 
 
 def _json_value(value: Any) -> Any:
-    """Python literals that JSON does not have."""
+    """A JSON value for a Python literal that JSON does not have."""
     if isinstance(value, set | frozenset):
         return sorted(value, key=repr)
     if isinstance(value, bytes | complex) or value is ...:
@@ -264,5 +257,5 @@ def _json_value(value: Any) -> Any:
 
 
 def count_tokens(texts: Iterable[str]) -> int:
-    """A stand-in for a tokenizer that gives the same number everywhere: words and single signs."""
+    """Number of words and punctuation marks: an estimate of the tokens that needs no tokenizer."""
     return sum(len(re.findall(r"\w+|[^\w\s]", text)) for text in texts)

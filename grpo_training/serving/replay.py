@@ -1,18 +1,18 @@
-"""Serve recorded replies over the OpenAI chat protocol, for tests and for trying things without a model.
+"""Serves recorded replies over the OpenAI chat protocol, for tests and for trials without a model.
 
 ``python -m grpo_training.replay_server --recorded generator_1_rollouts.jsonl critic_results.jsonl --port 8000``
 
-* The model that is asked for (``generator_1``, ``critic``) picks the file; the problem text in the prompt picks
-  the record; for ``critic`` the generator named in the prompt picks the fusion.
-* Sample k of a request is rollout (``seed`` + k) modulo the number of rollouts, with ``seed`` 0 where none is
-  sent. A client that sends its base seed (0) + sample index walks through the rollouts in order, with ``n``
-  samples in one request or with single requests.
-* A request for the model ``analyst``, with a reply schema named ``operations``, or whose instructions ask for
-  a JSON object with a list of ``"operations"`` gets an empty list of operations. Instructions are the system
-  messages, or all messages where there is none: a proposal's variable may be called so too.
-* Anything else is a 404 that says what was not found.
+* The requested model (``generator_1``, ``critic``) selects the file, and the problem text in the prompt selects the
+  record. For ``critic``, the generator named in the prompt selects the fusion.
+* Sample k of a request is rollout (``seed`` + k) modulo the number of rollouts; without ``seed`` it is 0. A client
+  that sends its base seed (0) + sample index gets the rollouts in order, in one request or in single requests.
+* A request to the analyst gets an empty list of operations. It is recognised by the model ``analyst``, by a reply
+  schema named ``operations``, or by instructions that ask for a JSON object with a list of ``"operations"``.
+  Instructions are the system messages, or all messages if there is none: a variable in a proposal may have the
+  same name.
+* Any other request gets a 404 that names what was not found.
 
-Token counts are counts of words and signs: the same everywhere, but no tokenizer's.
+Token counts are counts of words and punctuation marks. They do not depend on a tokenizer.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import re
 import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aiohttp import web
+
 from engine.errors import InputError
-from grpo_training.cli.entry import CommandParser
 from grpo_training.serving.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from grpo_training.serving.settings import ReplaySettings
 
 MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
@@ -47,7 +47,7 @@ _OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
 
 
 class Seen(NamedTuple):
-    """One kind of request that arrived; equal requests have equal values. ``body`` is a hash of its bytes."""
+    """A request that arrived; equal requests have equal values. ``body`` is a hash of its bytes."""
 
     model: str
     problem_id: str
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 
 
 class ApiError(Exception):
-    """A refusal in the protocol's own form."""
+    """An error response of the protocol."""
 
     def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class ChatBody:
-    """What the server reads of a request; sampling parameters do not change what was recorded."""
+    """The fields of a request that the server uses. Sampling parameters have no effect on recorded replies."""
 
     model: str
     messages: tuple[str, ...]
@@ -79,23 +79,27 @@ class ChatBody:
 
     @classmethod
     def parse(cls, raw: bytes) -> ChatBody:
-        """Check a request's body; raises ApiError (400) that names the parameter."""
+        """Check the body of a request.
+
+        Raises:
+            ApiError: status 400, with the name of the parameter.
+        """
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError) as error:
             raise _bad("invalid_json", f"The body is not JSON: {str(error)[:200]}") from error
         if not isinstance(body, dict):
-            raise _bad("invalid_json", f"The body must be a JSON object, not {type(body).__name__}")
+            raise _bad("invalid_json", f"The body must be a JSON object, got {type(body).__name__}")
         model, n, seed = body.get("model"), body.get("n"), body.get("seed")
         if not isinstance(model, str) or not model:
-            raise _bad("invalid_type", "'model' must be a text", "model")
+            raise _bad("invalid_type", "'model' must be a string", "model")
         n = 1 if n is None else n
         if type(n) is not int or not 1 <= n <= MAX_SAMPLES:
             raise _bad("invalid_value", f"'n' must be an integer from 1 to {MAX_SAMPLES}", "n")
         if seed is not None and type(seed) is not int:
             raise _bad("invalid_type", "'seed' must be an integer", "seed")
         if body.get("stream"):
-            raise _bad("unsupported_value", "'stream' is not served; ask without it", "stream")
+            raise _bad("unsupported_value", "'stream' is not supported", "stream")
         turns = _turns(body.get("messages"))
         texts = tuple(text for _, text in turns)
         instructions = tuple(text for role, text in turns if role in ("system", "developer")) or texts
@@ -103,7 +107,7 @@ class ChatBody:
 
     @property
     def for_analyst(self) -> bool:
-        """Whether this asks for changes of an experience library."""
+        """Whether the request asks for operations on an experience library."""
         return (
             self.model == _ANALYST
             or self.schema_name == "operations"
@@ -116,9 +120,9 @@ def _bad(code: str, message: str, param: str | None = None) -> ApiError:
 
 
 def _turns(messages: Any) -> list[tuple[str, str]]:
-    """The (role, text) pairs of a conversation; a content of several parts is joined."""
+    """The (role, text) pairs of a conversation; the parts of a content are joined."""
     if not isinstance(messages, list) or not messages:
-        raise _bad("invalid_type", "'messages' must be a list with at least one message", "messages")
+        raise _bad("invalid_type", "'messages' must be a non-empty list", "messages")
     turns = []
     for position, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
@@ -128,7 +132,7 @@ def _turns(messages: Any) -> list[tuple[str, str]]:
             content = "\n".join(part for part in parts if isinstance(part, str))
         if not isinstance(content, str) or not isinstance(role, str):
             param = f"messages[{position}]"
-            raise _bad("invalid_type", f"'{param}' must have a text 'role' and 'content'", param)
+            raise _bad("invalid_type", f"'{param}' must have the strings 'role' and 'content'", param)
         turns.append((role, content))
     return turns
 
@@ -142,11 +146,8 @@ def _schema_name(response_format: Any) -> str:
     return str(schema.get("name", "")) if isinstance(schema, dict) else ""
 
 
-# ------------------------------------------------------------------ the application
-
-
 class _Handlers:
-    """The three addresses of the server."""
+    """The handlers of the server's three routes."""
 
     def __init__(
         self,
@@ -158,47 +159,41 @@ class _Handlers:
         self._replies, self._seen, self._latency_s, self._sleep = replies, seen, latency_s, sleep
 
     async def chat(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
         raw = await request.read()
-        asked = Seen("", "", "", None, 0, 200, hashlib.sha256(raw).hexdigest()[:16])
+        seen = Seen("", "", "", None, 0, 200, hashlib.sha256(raw).hexdigest()[:16])
         try:
             body = ChatBody.parse(raw)
-            asked = asked._replace(model=body.model, n=body.n, seed=body.seed)
+            seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
             if body.for_analyst:
                 samples: Sequence[str] = [_NO_OPERATIONS] * body.n
             else:
                 found = self._replies.find(body.model, body.messages)
-                asked = asked._replace(problem_id=found.problem_id, generator_id=found.generator_id)
+                seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
                 first = body.seed or 0
                 samples = [found.replies[(first + k) % len(found.replies)] for k in range(body.n)]
         except NotRecordedError as error:
-            asked = asked._replace(status=404)
+            seen = seen._replace(status=404)
             raise ApiError(404, error.code, str(error)) from error
         except ApiError as error:
-            asked = asked._replace(status=error.status)
+            seen = seen._replace(status=error.status)
             raise
         finally:
-            self._seen[asked] += 1
+            self._seen[seen] += 1
         if self._latency_s:
             await self._sleep(self._latency_s)
-        return web.json_response(_completion(body, samples, asked.body))
+        return web.json_response(_completion(body, samples, seen.body))
 
     async def models(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
         names = sorted({*self._replies.problems, _ANALYST})
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "replay"} for name in names]
         return web.json_response({"object": "list", "data": data})
 
     async def health(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
         return web.json_response({"status": "ok", "problems": dict(self._replies.problems)})
 
 
 def _completion(body: ChatBody, samples: Sequence[str], key: str) -> dict[str, Any]:
-    """The reply object; the same request always gets the same bytes."""
+    """The response object; equal requests get equal bytes."""
     prompt, completion = count_tokens(body.messages), count_tokens(samples)
     return {
         "id": f"replay-{key}",
@@ -228,17 +223,16 @@ def build_app(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> web.Application:
-    """Make the server's application; ``app["seen"]`` counts the chat requests that arrived (Counter of Seen).
+    """The server's application; ``app["seen"]`` counts the chat requests (a Counter of :class:`Seen`).
 
     Args:
-        files: recorded rollouts and fusions, see RecordedReplies.
-        latency_s: seconds from a chat request to its reply; refusals are not delayed.
-        sleep: waits so many seconds.
+        files: recorded rollouts and fusions, see :class:`RecordedReplies`.
+        latency_s: seconds before a reply; error responses are not delayed.
+        sleep: waits for a number of seconds.
 
     Raises:
-        MissingInputError, InputError: a file is missing, empty or broken.
+        MissingInputError, InputError: a file is missing, empty or damaged.
     """
-    from aiohttp import web
 
     @web.middleware
     async def errors(
@@ -247,16 +241,16 @@ def build_app(
         try:
             return await handler(request)
         except ApiError as error:
-            return _refusal(error.status, error.code, str(error), error.param)
+            return _error_response(error.status, error.code, str(error), error.param)
         except web.HTTPException as error:
             if error.status < 400:
                 raise
             code = re.sub(r"\W+", "_", error.reason.lower())
-            return _refusal(error.status, code, f"{request.method} {request.path}: {error.reason}")
+            return _error_response(error.status, code, f"{request.method} {request.path}: {error.reason}")
 
     seen: Counter[Seen] = Counter()
     app = web.Application(middlewares=[errors], client_max_size=MAX_BODY_BYTES)
-    with warnings.catch_warnings():  # a plain name: whoever wraps the application needs no import to read it
+    with warnings.catch_warnings():  # a string key, so that callers need no import to read it
         warnings.simplefilter("ignore", web.NotAppKeyWarning)
         app["seen"] = seen
     handlers = _Handlers(RecordedReplies(files), seen, latency_s, sleep)
@@ -266,44 +260,21 @@ def build_app(
     return app
 
 
-def _refusal(status: int, code: str, message: str, param: str | None = None) -> web.Response:
-    from aiohttp import web
-
+def _error_response(status: int, code: str, message: str, param: str | None = None) -> web.Response:
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     return web.json_response({"error": error}, status=status)
 
 
-# ------------------------------------------------------------------ the command
-
-
-def main(argv: Sequence[str] | None = None) -> int:
+def run_replay_server(settings: ReplaySettings) -> int:
     """Run the server until it is interrupted; returns 128 + the signal's number (130 for Ctrl-C).
 
     Raises:
-        InputError, MissingInputError: wrong flags or files, or an address that cannot be used.
+        InputError, MissingInputError: a file is missing or damaged, or the address is not available.
     """
-    parser = CommandParser(
-        prog="python -m grpo_training.replay_server",
-        description="Serve recorded rollouts and fusions over the OpenAI chat protocol.",
-    )
-    parser.add_argument("--recorded", nargs="+", type=Path, required=True, metavar="FILE",
-                        help="generator_X_rollouts.jsonl and critic_results.jsonl files")  # fmt: skip
-    parser.add_argument("--port", type=int, required=True, help="0: any free port; it is printed")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--latency-s", type=float, default=0.0, metavar="X",
-                        help="seconds that a reply takes (default: %(default)s)")  # fmt: skip
-    flags = parser.parse_args(argv)
-    if not 0 <= flags.port <= 65535:
-        raise InputError(f"--port: {flags.port} is not a port", fix="Give a number from 0 to 65535.")
-    if not 0 <= flags.latency_s < math.inf:
-        raise InputError(f"--latency-s: {flags.latency_s} is no duration", fix="Give seconds, 0 or more.")
-    app = build_app(flags.recorded, flags.latency_s)
-    return asyncio.run(_serve(app, flags.host, flags.port))
+    return asyncio.run(_serve(build_app(settings.recorded, settings.latency_s), settings.host, settings.port))
 
 
 async def _serve(app: web.Application, host: str, port: int) -> int:
-    from aiohttp import web
-
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
@@ -318,17 +289,19 @@ async def _serve(app: web.Application, host: str, port: int) -> int:
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            fix = "Give another --port (0: any free one) or --host."
-            raise InputError(f"Cannot listen on {host}:{port}: {error.strerror}", fix=fix) from error
+            raise InputError(
+                f"Cannot listen on {host}:{port}: {error.strerror}",
+                fix="Choose another --port (0 takes a free one) or --host.",
+            ) from error
         print(_greeting(app, runner.addresses[0]), flush=True)
         number = await stopped
     finally:
         await runner.cleanup()
-    seen: Mapping[Seen, int] = app["seen"]
+    seen: Counter[Seen] = app["seen"]
     print(f"Stopped after {sum(seen.values())} requests.", file=sys.stderr)
     return 128 + number
 
 
 def _greeting(app: web.Application, address: Any) -> str:
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"Serving on http://{host}:{address[1]}/v1 (Ctrl-C stops)"
+    return f"Serving on http://{host}:{address[1]}/v1 (Ctrl-C to stop)"

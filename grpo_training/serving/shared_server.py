@@ -1,6 +1,7 @@
-"""One local server for all processes that want the same model; the last one out turns it off.
+"""One local server for all processes that use the same model.
 
-Users hold a shared lock on a file. The server's keeper looks whether anybody still does.
+Each user of the server holds a shared lock on a file. A separate process, the keeper, runs the server and stops it
+when nobody has held the lock for a few seconds.
 """
 
 from __future__ import annotations
@@ -17,39 +18,69 @@ from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError
 from engine.storage.append_log import replace_file
-from grpo_training.serving.local_server import START_S, LocalServer, choose_engine, is_up, local_server, user_folder
+from grpo_training.cli.entry import run_command
+from grpo_training.serving.engines import Engine, choose_engine
+from grpo_training.serving.local_server import START_TIMEOUT_S, LocalServer, is_up, local_server, user_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-_LOOK_S = 0.5
-_IDLE_S = 3.0
+KEEPER = (sys.executable, "-m", "grpo_training.serving.shared_server")
+"""Command of the keeper; the model's folder and the temperature are appended."""
+
+_POLL_S = 0.5
+_IDLE_TIMEOUT_S = 3.0
 
 
 @contextlib.contextmanager
-def shared_server(model: Path, temperature: float = 1.0) -> Iterator[LocalServer]:
-    """A server of ``model`` for the length of the block: one that another process has started, or a new one.
+def shared_server(
+    model: Path, temperature: float = 1.0, *, engine: Engine | None = None, keeper: Sequence[str] = KEEPER
+) -> Iterator[LocalServer]:
+    """A server of ``model`` for the length of the block: a running one, or a new one.
 
     Args:
         model: a folder in the Hugging Face format.
-        temperature: of the run. An engine that draws all replies alike is started with it, a server for each, as
-            records name what it was; of the others one serves all.
+        temperature: sampling temperature of the run. An engine that samples all requests alike needs one server
+            per temperature; other engines share one server.
+        engine: None chooses one (:func:`choose_engine`).
+        keeper: command of the keeper.
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`local_server`.
     """
-    engine = choose_engine()  # says what is missing here, not in a process nobody sees
-    place = _Place(model.resolve(), temperature if engine.has_one_sampling else 1.0)
-    with place.users.open("a") as users:
+    engine = engine or choose_engine()  # reports a missing package here and not only in the keeper's log
+    files = _ServerFiles(model.resolve(), temperature if engine.has_one_sampling else 1.0)
+    with files.users.open("a") as users:
         fcntl.flock(users, fcntl.LOCK_SH)
-        with place.starting.open("a") as starting:
+        with files.starting.open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            server = place.running() or place.start()
+            server = files.running_server() or files.start(keeper)
         yield server
 
 
-class _Place:
-    """The files by which processes find the server of one model."""
+def keep(model: Path, temperature: float, engine: Engine | None = None) -> int:
+    """The keeper: serve until the server has been unused for a few seconds; the exit code."""
+    files = _ServerFiles(model, temperature)
+    with local_server(model, engine=engine, temperature=temperature, log=files.log) as server:
+        replace_file(files.state, json.dumps(server.endpoint()).encode())
+        idle_since: float | None = None
+        while not server.ended():
+            time.sleep(_POLL_S)
+            if files.is_used():
+                idle_since = None
+            elif idle_since is None:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE_TIMEOUT_S:
+                with files.starting.open("a") as starting:  # a new user takes its lock before this one
+                    fcntl.flock(starting, fcntl.LOCK_EX)
+                    if not files.is_used():
+                        files.state.unlink(missing_ok=True)
+                        return 0
+    return 2
+
+
+class _ServerFiles:
+    """The files by which processes find the server of a model."""
 
     def __init__(self, model: Path, temperature: float) -> None:
         self.model, self.temperature = model, temperature
@@ -58,8 +89,8 @@ class _Place:
         self.state, self.log = folder / f"{name}.json", folder / f"{name}.log"
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
-    def running(self) -> LocalServer | None:
-        """The server that the state file names, where it answers."""
+    def running_server(self) -> LocalServer | None:
+        """The server in the state file, if it passes its health check."""
         try:
             state = json.loads(self.state.read_text())
             server = LocalServer(
@@ -73,60 +104,37 @@ class _Place:
             return None
         return server if all(map(is_up, server.base_urls)) else None
 
-    def start(self) -> LocalServer:
-        """Start a keeper in a session of its own and wait until its server is up."""
+    def start(self, keeper: Sequence[str]) -> LocalServer:
+        """Start the keeper in its own session and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
         with self.log.open("ab") as log:
-            keeper = subprocess.Popen(
-                [sys.executable, "-m", "grpo_training.serving.shared_server", str(self.model), str(self.temperature)],
+            process = subprocess.Popen(
+                [*keeper, str(self.model), str(self.temperature)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            if (server := self.running()) is not None:
+            if (server := self.running_server()) is not None:
                 return server
-            if keeper.poll() is not None:
+            if process.poll() is not None:
                 break
             time.sleep(0.1)
         tail = self.log.read_text(errors="replace")[-2000:].strip()
-        raise ConfigurationError(f"The local server of {self.model} did not come up", why=tail)
+        raise ConfigurationError(f"The local server of {self.model} did not start", why=tail)
 
-    def nobody_uses_it(self) -> bool:
-        """Whether no process holds the users' lock."""
+    def is_used(self) -> bool:
+        """Whether any process holds the users' lock."""
         with self.users.open("a") as users:
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return False
-        return True
-
-
-def keep(model: Path, temperature: float) -> int:
-    """Serve until nobody has used the server for a while; the exit code."""
-    place = _Place(model, temperature)
-    with local_server(model, temperature=temperature, log=place.log) as server:
-        replace_file(place.state, json.dumps(server.endpoint()).encode())
-        idle_since: float | None = None
-        while not server.ended():
-            time.sleep(_LOOK_S)
-            if not place.nobody_uses_it():
-                idle_since = None
-            elif idle_since is None:
-                idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > _IDLE_S:
-                with place.starting.open("a") as starting:  # who comes now holds a user's lock already
-                    fcntl.flock(starting, fcntl.LOCK_EX)
-                    if place.nobody_uses_it():
-                        place.state.unlink(missing_ok=True)
-                        return 0
-    return 2
+                return True
+        return False
 
 
 if __name__ == "__main__":
-    from grpo_training.cli.entry import run_command
-
     run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2])))

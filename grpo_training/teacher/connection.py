@@ -1,124 +1,95 @@
-"""Ask an endpoint one small programming problem, execute what comes, and say what was found."""
+"""Asks an endpoint the example problem of a task and checks the reply as a trace would be checked."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from agents.teacher import TeacherAgent
+from engine.check_results import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ConfigurationError, ScaffoldError
+from engine.llm.client import LLMClient
+from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
-from grpo_training.doctor_checks.results import Report, failed, failure_of, passed, warned
+from engine.task import known_tasks
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from agents.teacher import TeacherReply
     from engine.api_manager import ApiManager
     from engine.records import Problem
-    from grpo_training.doctor_checks.results import Finding
+    from engine.task import Example, Task
 
-PATIENCE_S = 300.0
-"""A thinking model may take minutes for its first reply; a server that is gone says so at once."""
+TIMEOUT_S = 300.0
+"""A thinking model may need minutes for one reply. A server that is not running fails at once."""
 
-SMALL_PROBLEM = {
-    "task_id": "doctor_sum_of_even",
-    "dataset": "doctor",
-    "prompt": "Write a function sum_of_even(numbers) that returns the sum of the even numbers of a list.",
-    "canonical_solution": "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n",
-    "test_list": [
-        "assert sum_of_even([1, 2, 3, 4]) == 6",
-        "assert sum_of_even([]) == 0",
-        "assert sum_of_even([7]) == 0",
-        "assert sum_of_even([-2, 5]) == -2",
-        "assert sum_of_even([10, 20]) == 30",
-    ],
-}
+_MODEL_FIX = "Check the model's name and the prompt style (--prompts). A stronger teacher writes better traces."
 
 
-def small_problem() -> Problem:
-    """A problem with five tests that any model that writes Python can solve."""
-    from engine.tasks.code.problems import code_problem
+def tasks_with_example() -> list[tuple[Task, Example]]:
+    """The tasks that have an example.
 
-    problem = code_problem(SMALL_PROBLEM, "doctor")
-    if problem is None:
-        raise ConfigurationError("The doctor's own problem is not read as one of programming")
-    return problem
-
-
-async def test_connection(manager: ApiManager, style: str, max_tokens: int, stream: TextIO) -> int:
-    """Ask the teacher and print what was found; exit code 2 where traces could not be made so."""
-    from agents.teacher import ROLE
-
-    report = Report(stream)
-    for finding in await ask_for_code(manager, ROLE, style, max_tokens):
-        report.add(finding)
-    return ConfigurationError.exit_code if report.failures else 0
+    Raises:
+        ConfigurationError: there is none.
+    """
+    found = [(task, example) for task in known_tasks() if (example := task.example) is not None]
+    if not found:
+        raise ConfigurationError("No task has an example")
+    return found
 
 
-async def ask_for_code(manager: ApiManager, role: str, style: str, max_tokens: int) -> list[Finding]:
-    """Ask a role the small problem once; nothing is stored.
+async def ask_for_solution(manager: ApiManager, role: str, style: str, max_tokens: int) -> list[CheckResult]:
+    """Ask a role an example problem once. Nothing is stored.
 
     Returns:
-        what was found, in order; the first failure ends it.
+        the results in order; nothing is checked after a failure.
     """
-    from agents.teacher import TeacherAgent
-    from engine.llm.client import LLMClient
-    from engine.llm.retry import RetryPolicy
-    from engine.task import task_named
-
-    problem = small_problem()
+    task, example = tasks_with_example()[0]
+    problem = example.problem
     try:
         endpoint = manager.endpoint(role)
         sampling = Sampling(temperature=0.7, top_p=0.8, max_tokens=max_tokens)
         async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-            agent = TeacherAgent(client, task_named(problem.task), sampling, style, role)
-            async with asyncio.timeout(PATIENCE_S):
+            agent = TeacherAgent(client, task, sampling, style, role)
+            async with asyncio.timeout(TIMEOUT_S):
                 [answer] = await agent.answer(problem, [0])
     except ScaffoldError as error:
         return [failure_of(error, role)]
     except TimeoutError:
-        return [failed(f"{role}: no answer within {PATIENCE_S:.0f} s", _fix_of_server(endpoint.base_url))]
+        return [failed(f"{role}: no answer within {TIMEOUT_S:.0f} s", _server_fix(endpoint.base_url))]
     if answer.reply.completion is None:
         fault = answer.reply.fault
         reason = f"{fault.kind} {fault.message}".strip() if fault else "no reason given"
         text = f"{role}: no answer from {endpoint.base_url}: {reason}"
-        return [failed(text, _fix_of_server(endpoint.base_url))]
+        return [failed(text, _server_fix(endpoint.base_url))]
     completion = answer.reply.completion
-    found = [passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")]
-    return found + await asyncio.to_thread(_look_at, answer, problem, max_tokens)
+    answered = passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")
+    return [answered, *await asyncio.to_thread(_check_reply, answer, task, problem, max_tokens)]
 
 
-def _look_at(answer: TeacherReply, problem: Problem, max_tokens: int) -> list[Finding]:
-    """Thinking, code, and whether it is right."""
-    from engine.task import task_named
-
+def _check_reply(answer: TeacherReply, task: Task, problem: Problem, max_tokens: int) -> list[CheckResult]:
+    """Whether the reply has thinking and can be read, and whether it is right."""
     candidate, completion = answer.candidate, answer.reply.completion
     if candidate is None or completion is None:
         return []
-    found = []
+    results = []
     if completion.finish_reason == "length":
-        found.append(warned(f"the reply was cut off at {max_tokens} tokens", "Give more with --max-tokens."))
+        results.append(warned(f"the reply was cut off at {max_tokens} tokens", "Increase --max-tokens."))
     if answer.thinking:
-        found.append(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
+        results.append(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
     else:
-        fix = 'Turn it on in extra_body: {"chat_template_kwargs": {"enable_thinking": true}} (see docs/teacher.md).'
-        found.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK or candidate.content is None:
+        fix = 'Add "extra_body": {"chat_template_kwargs": {"enable_thinking": true}} to the entry of the teacher.'
+        results.append(warned("the reply holds no thinking", fix))
+    if candidate.outcome is not Outcome.OK:
         reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
-        return [*found, failed(f"no program in the reply: {reason}", _FIX_OF_MODEL)]
-    found.append(passed(f"code extracted ({len(candidate.content.code)} characters), valid Python"))
-    measured = task_named(problem.task).evaluate(candidate, problem)
+        return [*results, failed(f"the reply cannot be read: {reason}", _MODEL_FIX)]
+    results.append(passed(f"answer extracted ({len(task.to_record(candidate) or '')} characters)"))
+    measured = task.evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
-        return [*found, failed("the sandbox could not run it", "python -m grpo_training.doctor says what is missing.")]
+        return [*results, failed("it could not be scored", "Run python -m grpo_training.doctor to find out why.")]
     if measured.is_correct:
-        return [*found, passed("it passes all tests of the problem")]
-    return [*found, warned("it fails tests of a very small problem", _FIX_OF_MODEL)]
+        return [*results, passed("it is right")]
+    return [*results, warned("it is wrong, although the problem is very small", _MODEL_FIX)]
 
 
-_FIX_OF_MODEL = "Look at the model's name and its prompt style (--prompts); a stronger teacher writes better traces."
-
-
-def _fix_of_server(base_url: str) -> str:
-    return (
-        f"Start the server behind {base_url} (vllm serve MODEL --port ...), or mend base_url in the API configuration."
-    )
+def _server_fix(base_url: str) -> str:
+    return f"Start the server at {base_url} (vllm serve MODEL --port ...), or change base_url in the API configuration."

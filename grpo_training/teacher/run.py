@@ -1,4 +1,4 @@
-"""The loop of the teacher: tasks overlap in a window, every reply is executed, a task's traces are kept together."""
+"""The teacher's loop: problems overlap in a window, every reply is scored, a problem's traces are stored together."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tqdm import tqdm
+
 from engine.errors import InputError
 from engine.records import Fault, Outcome
 from engine.storage.rollout_store import BrokenLine, follow
-from engine.tasks.code.problems import facts_of
 from grpo_training.cli.terminal_text import LastingStream, harmless
 from grpo_training.learning.window import run_in_window
 from grpo_training.teacher.traces import (
@@ -27,22 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from tqdm import tqdm
-
     from agents.teacher import TeacherAgent, TeacherReply
     from engine.records import Candidate, Completion, Message, Problem
     from engine.storage.rollout_store import RolloutStore
     from engine.task import Measurement, Task
 
 GIVE_UP = 8
-"""So many tasks in a row that stay open end the run: the endpoint is gone, and waiting for each is a waste."""
+"""The run stops after this many open problems in a row: the endpoint is probably not available."""
 
-_WINDOW_PER_SLOT = 2  # tasks in flight for each request in flight, so that one long reply holds back nobody
+_WINDOW_PER_SLOT = 2  # problems per request in flight, so that one long reply does not delay the others
 
 
 @dataclass(frozen=True)
 class AcceptanceRule:
-    """How many traces of a task are accepted, and of how many characters, at most."""
+    """How many traces of a problem are accepted at most, and with how many characters at most."""
 
     per_task: int
     max_chars: int
@@ -53,14 +52,14 @@ class TeacherRun:
     """One start of the command.
 
     Args:
-        agent: asks.
-        task: reads and measures.
-        store: where traces are kept; held by the caller.
-        samples: traces that a task shall have.
-        concurrency: requests in flight at most.
-        rule: which traces may be imitated.
-        config_hash: of what shapes a trace; a stored trace of another one does not count as done.
-        stream: where notes go.
+        agent: asks the teacher.
+        task: scores the replies.
+        store: file of the traces; the caller holds its lock.
+        samples: traces per problem.
+        concurrency: maximum number of requests in flight.
+        rule: which traces are accepted for training.
+        config_hash: hash of what changes a trace; stored traces with another hash do not count as done.
+        stream: where notes are printed.
     """
 
     agent: TeacherAgent
@@ -78,26 +77,22 @@ class TeacherRun:
     _open_in_a_row: int = 0
     _bar: tqdm[Any] | None = None
 
-    async def go(self, problems: Sequence[Problem]) -> None:
-        """Ask for all traces that are missing, in the problems' order.
+    async def ask_all(self, problems: Sequence[Problem]) -> None:
+        """Ask for all missing traces, in the order of the problems.
 
-        A task of which a reply is missing after all attempts stays open: it is named in ``open``, and none of
-        its traces is written, so that what is accepted never hangs on which call failed.
+        A problem with a reply that is missing after all attempts is listed in ``open``, and none of its traces is
+        written: which traces are accepted must not depend on which call failed.
         """
-        from tqdm import tqdm
-
         await self._read_store()
         lasting = LastingStream(self.stream)
         with tqdm(total=len(problems), unit="task", file=lasting, mininterval=0.5, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
 
-    # -------------------------------------------------------------- what is there
-
     async def _read_store(self) -> None:
         broken: list[BrokenLine] = []
         async for trace in follow(self.store.path, TeacherTrace, stop=lambda: True, broken=broken):
             self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace))
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.task.canonical))
         for line in broken:
             self._note(f"skipped {line}")
 
@@ -105,7 +100,7 @@ class TeacherRun:
         """The sample indices that no stored trace of this configuration has.
 
         Raises:
-            InputError: the stored traces of this task's id were asked with other words.
+            InputError: the stored traces with this problem's id were made with other messages.
         """
         words = messages_hash(messages)
         done = set()
@@ -115,13 +110,11 @@ class TeacherRun:
             if trace.messages != words:
                 raise InputError(
                     f"{self.store.path} holds traces of another problem under the id {problem.id}",
-                    why="The data changed, or the file belongs to another set.",
-                    fix="Choose --fresh (set those traces aside) or another --output.",
+                    why="The data changed, or the file belongs to another dataset.",
+                    fix="Pass --fresh to set those traces aside, or choose another --output.",
                 )
             done.add(trace.sample_idx)
         return [index for index in range(self.samples) if index not in done]
-
-    # -------------------------------------------------------------- one task
 
     async def _work(self, _place: int, problem: Problem) -> list[TeacherTrace] | Fault:
         messages = self.agent.messages(problem)
@@ -141,34 +134,36 @@ class TeacherRun:
                 return result
             traces.append(result)
         kept = self._kept.get(problem.id, ())
-        return await asyncio.to_thread(accept, traces, kept, most=self.rule.per_task, max_chars=self.rule.max_chars)
+        return await asyncio.to_thread(
+            accept, traces, kept, self.task.canonical, most=self.rule.per_task, max_chars=self.rule.max_chars
+        )
 
     def _execute(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
-        """A reply with its verdict; a fault where the sandbox could not find it out."""
+        """A scored reply; a fault if it could not be scored."""
         candidate, completion = answer.candidate, answer.reply.completion
         if candidate is None:
             return answer.reply.fault or Fault(kind="unknown")
         measured = self.task.evaluate(candidate, problem)
         if measured.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(measured.detail.get("why", "")))
-        facts = facts_of(problem)
+        tests = list(self.task.tests(problem))
         return TeacherTrace(
             task_id=problem.id,
             dataset=problem.meta.get("dataset") or "",
             difficulty=problem.meta.get("difficulty") or "",
             prompt=problem.text,
             thinking=answer.thinking,
-            code=candidate.content.code or "" if candidate.content else "",
+            code=self.task.to_record(candidate) or "",
             full_response=completion.text if completion else "",
             teacher_metadata=_metadata(completion),
-            test_list=problem.meta.get("test_list") or [dict(test) for test in facts.tests],
+            test_list=tests,
             test_setup_code=problem.meta.get("test_setup_code") or "",
             sample_idx=answer.reply.sample_index,
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
             config_hash=self.config_hash,
-            status=_status(candidate),
-            verdict=_verdict(measured, len(facts.tests)),
+            status=_status(candidate, measured),
+            verdict=_verdict(measured, len(tests)),
         )
 
     def _commit(self, _place: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
@@ -187,19 +182,17 @@ class TeacherRun:
         return True
 
     def _note(self, text: str) -> None:
-        from tqdm import tqdm
-
         tqdm.write(harmless(text), file=self.stream)
 
 
-def _status(candidate: Candidate) -> str:
+def _status(candidate: Candidate, measured: Measurement) -> str:
     if candidate.content is not None:
-        return str(candidate.content.status)
+        return str(measured.detail.get("status", candidate.outcome))
     return candidate.fault.kind if candidate.fault else "no_reply"
 
 
 def _metadata(completion: Completion | None) -> TeacherMetadata:
-    if completion is None:  # the endpoint refused this very prompt
+    if completion is None:  # the endpoint refused this prompt
         return TeacherMetadata()
     return TeacherMetadata(
         model=completion.model,
@@ -210,7 +203,7 @@ def _metadata(completion: Completion | None) -> TeacherMetadata:
 
 
 def _verdict(measured: Measurement, total: int) -> TestVerdict:
-    """``tests`` counts the statuses in the order in which they first came."""
+    """The result of the tests. ``tests`` counts statuses in the order of their first occurrence."""
     tests = measured.detail.get("tests", {})
     if not tests:
         return TestVerdict(total=total)

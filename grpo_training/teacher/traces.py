@@ -1,4 +1,4 @@
-"""Teacher traces: the record of one executed reply, which of them may be imitated, and the statistics."""
+"""Teacher traces: the record of one scored reply, which of them are accepted for training, and statistics."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.records import FORMAT, Message, Record, Usage
-from engine.tasks.code.reply import ReplyStatus, normalised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+
+READABLE = "ok"
+"""``status`` of a reply that was read without a fault."""
 
 
 class TeacherMetadata(Record):
-    """Who answered, what it took, and how the reply ended. ``usage`` is a share where ``n`` drew several."""
+    """Model, usage, latency and finish reason of a reply. With ``n`` > 1 the usage is the share of one sample."""
 
     model: str = ""
     usage: Usage = Usage()
@@ -28,9 +31,9 @@ class TeacherMetadata(Record):
 
 
 class TestVerdict(Record):
-    """What the tests said. ``status`` is ``pass``, else the status of the first test that did not pass."""
+    """The result of the tests. ``status`` is ``pass``, else the status of the first test that did not pass."""
 
-    __test__ = False  # pytest takes the name for a test
+    __test__ = False  # the name looks like a test to pytest
 
     passed: int = 0
     total: int = 0
@@ -43,16 +46,16 @@ class TestVerdict(Record):
 
 
 class TeacherTrace(Record):
-    """A line of ``teacher_traces.jsonl``. The keys that all such files have come first; the rest is ours.
+    """A line of ``teacher_traces.jsonl``. The keys of the common format are first; the others are optional.
 
     Args:
-        prompt: the problem's own text; what was sent stands in ``messages``.
-        thinking: the reasoning, from the reply's own field or its tags.
-        code: the program that was executed; empty where there was none.
-        full_response: the reply's text as it came.
-        status: how the reply could be read (``ok``, ``no_code``, ``unclosed_think`` ...).
-        accepted: whether it may be imitated; ``rejected`` says why not.
-        config_hash: of all that shapes a reply and its acceptance.
+        prompt: the text of the problem; ``messages`` holds what was sent.
+        thinking: the reasoning, from its own field of the reply or from its tags.
+        code: the program that was executed; empty if there was none.
+        full_response: the text of the reply.
+        status: how the reply was read (``ok``, ``no_code``, ``unclosed_think`` ...).
+        accepted: whether it may be used for training; ``rejected`` says why not.
+        config_hash: hash of everything that changes a reply and its acceptance.
     """
 
     task_id: str
@@ -78,17 +81,14 @@ class TeacherTrace(Record):
 
     @property
     def size(self) -> int:
-        """Characters of what is imitated: the reply, and its thinking where that came beside it."""
+        """Characters that are trained on: the reply, and its thinking if that is a separate field."""
         is_apart = self.thinking is not None and self.thinking not in self.full_response
         return len(self.full_response) + (len(self.thinking or "") if is_apart else 0)
 
 
-# ------------------------------------------------------------------ which may be imitated
-
-
 @dataclass(frozen=True)
 class KeptTrace:
-    """What later decisions need of a trace that is on the disk."""
+    """The part of a stored trace that later decisions need."""
 
     sample_idx: int
     config_hash: str
@@ -96,26 +96,32 @@ class KeptTrace:
     accepted_code: str | None
 
     @classmethod
-    def of(cls, trace: TeacherTrace) -> KeptTrace:
-        """Of a trace as it was read."""
-        code = code_identity(trace.code) if trace.accepted else None
+    def of(cls, trace: TeacherTrace, canonical: Callable[[str], str]) -> KeptTrace:
+        """Made of a stored trace."""
+        code = code_identity(canonical(trace.code)) if trace.accepted else None
         return cls(trace.sample_idx, trace.config_hash, messages_hash(trace.messages), code)
 
 
 def accept(
-    traces: Sequence[TeacherTrace], kept: Iterable[KeptTrace], *, most: int, max_chars: int
+    traces: Sequence[TeacherTrace],
+    kept: Iterable[KeptTrace],
+    canonical: Callable[[str], str],
+    *,
+    most: int,
+    max_chars: int,
 ) -> list[TeacherTrace]:
-    """Decide which traces of one task may be imitated.
+    """Decide which traces of one problem are accepted for training.
 
-    A trace qualifies when its reply could be read and was not cut off, every test passed, and it is no longer
-    than ``max_chars``. Of those, the shortest come first; one that is the same program as an accepted one
-    (:func:`code_identity`) and those beyond ``most`` are not accepted. The choice does not change when a part
-    of its result is on the disk already and the rest is decided again.
+    A trace qualifies if its reply was readable and complete, every test passed, and it is not longer than
+    ``max_chars``. The shortest are accepted first, without those whose program equals an accepted one
+    (``canonical``) and those beyond ``most``. The result does not change if some of the traces are already
+    stored and the rest is decided again.
 
     Args:
-        traces: of one task, executed.
-        kept: of the same task, on the disk.
-        most: traces of a task that are accepted, at most.
+        traces: scored traces of one problem.
+        kept: the stored traces of the same problem.
+        canonical: :meth:`engine.task.Task.canonical`.
+        most: maximum number of accepted traces of a problem.
         max_chars: see :attr:`TeacherTrace.size`.
 
     Returns:
@@ -126,7 +132,7 @@ def accept(
     for trace in sorted(traces, key=lambda trace: (trace.size, trace.sample_idx)):
         reason = _own_fault(trace, max_chars)
         if not reason:
-            code = code_identity(trace.code)
+            code = code_identity(canonical(trace.code))
             reason = "duplicate" if code in taken else "enough" if len(taken) >= most else ""
             if not reason:
                 taken.add(code)
@@ -138,33 +144,30 @@ def accept(
 
 
 def _own_fault(trace: TeacherTrace, max_chars: int) -> str:
-    """Why a trace may not be imitated, looked at alone; empty where it may."""
+    """Why a trace does not qualify by itself; empty if it does."""
     if trace.teacher_metadata.finish_reason == "length":
         return "cut_off"
-    if trace.status != ReplyStatus.OK:
+    if trace.status != READABLE:
         return trace.status
     if not trace.verdict.all_passed:
         return trace.verdict.status if trace.verdict.status != "pass" else "not_run"
     return "too_long" if trace.size > max_chars else ""
 
 
-def code_identity(code: str) -> str:
-    """A hash that programs share which differ in layout, comments and docstrings only."""
-    return hashlib.sha256((normalised(code) or code).encode("utf-8", "replace")).hexdigest()
+def code_identity(canonical_code: str) -> str:
+    """A hash of a program in canonical form."""
+    return hashlib.sha256(canonical_code.encode("utf-8", "replace")).hexdigest()
 
 
 def messages_hash(messages: Iterable[Message]) -> str:
-    """A short name for a conversation."""
+    """A short hash of a conversation."""
     text = json.dumps([[message.role, message.content] for message in messages], ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-# ------------------------------------------------------------------ statistics
-
-
 @dataclass
 class TraceStatistics:
-    """Counts over traces, one :meth:`add` each; no trace is held."""
+    """Counts over traces. Traces are not kept."""
 
     total: int = 0
     with_thinking: int = 0
@@ -187,7 +190,7 @@ class TraceStatistics:
         self.total += 1
         self.with_thinking += bool(trace.thinking)
         self.with_code += bool(trace.code)
-        self.valid_python += bool(trace.code) and trace.status == ReplyStatus.OK
+        self.valid_python += bool(trace.code) and trace.status == READABLE
         self.cut_off += trace.teacher_metadata.finish_reason == "length"
         self.all_passed += trace.verdict.all_passed
         self.accepted += trace.accepted
@@ -205,7 +208,7 @@ class TraceStatistics:
         counts[1] += 1
 
     def rows(self) -> list[tuple[str, str]]:
-        """The table: what was counted, and how many with their share in percent."""
+        """The rows of the table: a name, and a count with its share in percent."""
         rows = [
             ("Total responses", str(self.total)),
             ("With thinking", _share(self.with_thinking, self.total)),
@@ -233,7 +236,7 @@ class TraceStatistics:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Rows as aligned lines."""
+    """The rows as aligned lines."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name + ':':<{width + 1}}  {value}" for name, value in rows)
 
@@ -243,7 +246,7 @@ def _share(count: int, total: int) -> str:
 
 
 def _quantile(values: Sequence[int], share: float) -> int:
-    """The smallest of sorted values that ``share`` of them do not exceed; 0 of none."""
+    """The nearest-rank quantile of sorted values; 0 for no values."""
     if not values:
         return 0
     return values[math.ceil(share * len(values)) - 1]

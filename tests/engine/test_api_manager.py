@@ -43,7 +43,7 @@ def test_a_missing_role_names_the_file_and_both_fixes(tmp_path):
     assert caught.value.exit_code == 2
 
 
-def test_several_addresses_are_endpoints_that_differ_in_nothing_else(tmp_path):
+def test_several_addresses_give_endpoints_that_differ_only_in_the_address(tmp_path):
     addresses = ["http://a:1/v1", "http://b:2/v1/"]
     manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "base_url": addresses, "rpm": 60}}))
     first, second = manager.endpoints("critic")
@@ -61,7 +61,7 @@ def test_the_key_may_come_from_the_environment(tmp_path):
         ApiManager.load(path, environ={}).endpoint("critic")
 
 
-def test_only_the_asked_role_needs_its_key(tmp_path):
+def test_only_the_requested_role_needs_a_key(tmp_path):
     path = write(tmp_path, {"generator_1": ENTRY, "critic": {"base_url": "http://x/v1", "model": "m"}})
     manager = ApiManager.load(path)
     assert manager.endpoint("generator_1").model == "m"
@@ -92,7 +92,7 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"api_key": f"{SECRET} typographic–dash"}, "api_key"),
     ],
 )
-def test_a_wrong_value_is_named_and_the_key_is_not_shown(tmp_path, change, named):
+def test_an_invalid_value_is_named_and_the_key_is_not_shown(tmp_path, change, named):
     manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, **change}}))
     with pytest.raises(ConfigurationError) as caught:
         manager.endpoint("critic")
@@ -102,7 +102,7 @@ def test_a_wrong_value_is_named_and_the_key_is_not_shown(tmp_path, change, named
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"critic": "sk-plain"}', '{"critic": ', "\ufeff{,}"])
-def test_a_file_of_another_shape_is_refused_without_quoting_it(tmp_path, content):
+def test_an_invalid_file_is_an_error_that_does_not_quote_it(tmp_path, content):
     path = write(tmp_path, content)
     with pytest.raises(ConfigurationError) as caught:
         ApiManager.load(path)
@@ -123,7 +123,7 @@ def test_the_key_is_never_shown(tmp_path):
     assert SECRET[:8] not in shown
 
 
-def test_words_that_hold_a_piece_of_the_key_are_masked(tmp_path):
+def test_words_that_contain_a_part_of_the_key_are_masked(tmp_path):
     endpoint = ApiManager.load(write(tmp_path, {"critic": ENTRY})).endpoint("critic")
     text = f"Incorrect API key provided: {SECRET[:10]}****. Bearer {SECRET}\nSee the manual"
     assert endpoint.without_key(text) == "Incorrect API key provided: *** Bearer ***\nSee the manual"

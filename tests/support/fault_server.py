@@ -1,7 +1,7 @@
-"""A model server on loopback that fails on purpose: seeded, so that the same run meets the same faults.
+"""A model server on loopback that injects faults. The faults are seeded and therefore reproducible.
 
-``chat_app`` answers the chat protocol, ``fault_middleware`` spoils the answers of any aiohttp app, ``serve``
-and ``serve_in_thread`` put an app on a free port.
+``chat_app`` implements the chat protocol, ``fault_middleware`` injects faults into any aiohttp app, ``serve`` and
+``serve_in_thread`` serve an app on a free port.
 """
 
 import asyncio
@@ -27,26 +27,26 @@ INFRA_KINDS = (
     "empty",
     "wrong_schema",
 )
-"""Faults of the infrastructure: after them a repetition of the request is answered."""
+"""Faults of the infrastructure; a retry succeeds."""
 
 MODEL_KINDS = ("length",)
-"""Faults that are the model's own: the reply is whole, and repeating it is no remedy."""
+"""Faults of the model: the reply is valid, and a retry does not help."""
 
 FATAL_KINDS = ("bad_key", "unknown_model", "rejected")
-"""Refusals: no repetition helps."""
+"""Refusals; a retry does not help."""
 
 
 @dataclass
 class FaultPlan:
-    """Which attempts fail, and how. The n-th attempt of the same body always meets the same fate.
+    """Which attempts fail, and how. The result of the n-th attempt with a body depends only on seed, body and n.
 
     Args:
-        seed: another seed, other faults.
-        rate: the share of attempts that fail.
-        kinds: what happens to them, each as likely.
-        max_consecutive_per_request: so many faults in a row at most for one body.
-        stall_s: how long a stalled attempt keeps silent before its connection is dropped.
-        retry_after_s: what ``429_retry_after`` asks for.
+        seed: seed of the faults.
+        rate: share of attempts that fail.
+        kinds: kinds of faults, all equally likely.
+        max_consecutive_per_request: maximum number of consecutive faults for one body.
+        stall_s: seconds without a reply before a stalled connection is closed.
+        retry_after_s: value of the ``Retry-After`` header of ``429_retry_after``.
     """
 
     seed: int
@@ -60,7 +60,7 @@ class FaultPlan:
     _in_a_row: dict[str, int] = field(default_factory=dict)
 
     def decide(self, body: bytes) -> str | None:
-        """The fault of this attempt, or None. Counts the attempt."""
+        """Count an attempt and return its fault, or None."""
         name = hashlib.sha256(body).hexdigest()
         attempt = self._attempts.get(name, 0)
         self._attempts[name] = attempt + 1
@@ -76,10 +76,10 @@ class FaultPlan:
 
 
 def fault_middleware(plan: FaultPlan) -> Callable:
-    """A middleware that spoils the POST requests of any aiohttp app as the plan says."""
+    """A middleware that injects the faults of a plan into the POST requests of an aiohttp app."""
 
     @web.middleware
-    async def spoil(request: web.Request, handler: Callable) -> web.StreamResponse:
+    async def inject(request: web.Request, handler: Callable) -> web.StreamResponse:
         if request.method != "POST":
             return await handler(request)
         kind = plan.decide(await request.read())
@@ -87,7 +87,7 @@ def fault_middleware(plan: FaultPlan) -> Callable:
             return await handler(request)
         return await _FAULTS[kind](plan, request, handler)
 
-    return spoil
+    return inject
 
 
 def _error(status: int, message: str, headers: dict | None = None, **fields: object) -> web.Response:
@@ -122,7 +122,7 @@ async def _reset(plan, request, handler):
 
 
 async def _cut_off(plan, request, handler):
-    """Half of the body that the header promises, then the connection is gone."""
+    """Send half of the announced body, then close the connection."""
     whole = (await handler(request)).body
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(whole))})
     await response.prepare(request)
@@ -133,7 +133,7 @@ async def _cut_off(plan, request, handler):
 
 
 async def _truncated(plan, request, handler):
-    """A well-formed reply whose JSON ends in the middle."""
+    """A complete HTTP reply with truncated JSON."""
     whole = (await handler(request)).body
     return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
 
@@ -187,7 +187,7 @@ _FAULTS = {
 
 @dataclass
 class Seen:
-    """A request as it came."""
+    """A received request."""
 
     body: dict
     first_index: int
@@ -207,16 +207,16 @@ def chat_app(
     """A model server: ``/v1/chat/completions`` and ``/v1/models``.
 
     Args:
-        answer: the reply to a body for a sample index (the request's ``X-Sample-Index`` + the choice's place).
-        api_key: the only key that is let in; None: all are.
-        models: the models that are known; None: all are.
-        ignores_n: answers with one choice whatever ``n`` says.
-        rejects: parameters that are answered with 400.
-        latency_s: how long a reply takes.
+        answer: the text for a body and a sample index (the request's ``X-Sample-Index`` + index of the choice).
+        api_key: the only accepted key; None: all keys are accepted.
+        models: the known models; None: all names are accepted.
+        ignores_n: reply with one choice whatever ``n`` is.
+        rejects: parameters that are refused with status 400.
+        latency_s: seconds before each reply.
         reply_fields: further fields of a choice, such as ``token_ids``.
-        faults: a plan to spoil the replies with.
+        faults: faults to inject.
 
-    ``app["seen"]`` is the list of requests that reached the handler, as :class:`Seen`.
+    ``app["seen"]`` lists the requests that reached the handler, as :class:`Seen`.
     """
 
     async def chat(request: web.Request) -> web.Response:
@@ -269,7 +269,7 @@ def _completion(model, choices, prompt_tokens, completion_tokens):
 
 @contextlib.asynccontextmanager
 async def serve(app: web.Application) -> AsyncIterator[str]:
-    """Serve an app on a free loopback port of this event loop; gives the base URL, which ends in ``/v1``."""
+    """Serve an app on a free loopback port in this event loop; yields the base URL, which ends in ``/v1``."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handle_signals=False)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
@@ -283,7 +283,7 @@ async def serve(app: web.Application) -> AsyncIterator[str]:
 
 @contextlib.contextmanager
 def serve_in_thread(app: web.Application) -> Iterator[str]:
-    """Serve an app from a thread of its own, for clients in other processes; gives the base URL."""
+    """Serve an app in a separate thread, for clients in other processes; yields the base URL."""
     ready, url = threading.Event(), []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()

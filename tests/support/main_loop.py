@@ -1,4 +1,4 @@
-"""What the tests of the main loop share: a replay server that also teaches, runs of the commands, comparisons."""
+"""Shared by the tests of the main loop: a replay server with an analyst, runs of the commands, comparisons."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ GENERATOR_COMMANDS = (generator1.main, generator2.main, generator3.main)
 
 
 class Traffic:
-    """What a server saw: each request's body, when it came and when its reply left."""
+    """The requests that a server received: body, time of arrival and time of the reply."""
 
     def __init__(self):
         self.requests = []
@@ -50,12 +50,12 @@ class Traffic:
         return watch
 
     def counts(self):
-        """How often each body came."""
+        """Body -> number of requests."""
         return Counter(entry["body"] for entry in self.requests)
 
 
 def teaching_middleware():
-    """Answers analysts with a lesson that depends on all they were shown, so that no wrong prompt goes unseen."""
+    """Answers the analyst with an experience that depends on its whole prompt, so that any wrong prompt is detected."""
 
     @web.middleware
     async def teach(request, handler):
@@ -82,7 +82,7 @@ def teaching_middleware():
 
 
 def latency_middleware(seed, longest_s):
-    """Delays each reply by a time that a seed draws."""
+    """Delays each reply by a seeded random time."""
     rng = random.Random(seed)
 
     @web.middleware
@@ -104,7 +104,7 @@ class World:
         self.config = self.directory / "keys" / "api_config.json"
         self.traffic = Traffic()
         app = build_app(with_third_generator(files, self.directory) if copies else files, latency_s)
-        # The first is the outermost.
+        # The first one is the outermost.
         layers = [self.traffic.middleware()]
         if plan is not None:
             layers.append(fault_middleware(plan))
@@ -144,7 +144,7 @@ class World:
         return critic.main(self.arguments(*more))
 
     def start(self, command, *more, **variables):
-        """Start a command in a process of its own, with some environment variables."""
+        """Start a command in a process of its own, with environment variables."""
         return self._start(["-m", f"grpo_training.{command}"], more, variables)
 
     def start_script(self, script, *more):
@@ -164,7 +164,7 @@ class World:
 
 
 def with_third_generator(files, directory):
-    """The recorded files and, where there is none, generator 2's replies as those of a generator 3."""
+    """The recorded files; if generator 3 is missing, with generator 2's replies in its place."""
     files = [Path(file) for file in files]
     if any(file.name == "generator_3_rollouts.jsonl" for file in files):
         return files
@@ -185,13 +185,13 @@ _VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": 
 
 
 def normalised(world):
-    """The caches and libraries as text, without times, usage and the run's name."""
+    """The caches and libraries as text, without times, usage and the run's id."""
     files = sorted(world.cache.glob("*.jsonl")) + sorted(world.experiences.glob("*.json*"))
     return {file.name: _VOLATILE.sub("", file.read_text()) for file in files if not file.name.endswith(".lock")}
 
 
 def groups_of(world, number):
-    """A generator's cache as plain objects; empty where there is none."""
+    """A generator's cache as plain objects; empty if there is none."""
     path = world.cache / f"generator_{number}_rollouts.jsonl"
     if not path.exists():
         return []

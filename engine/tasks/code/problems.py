@@ -95,7 +95,7 @@ def read_facts(answer: str) -> CodeFacts:
         raise InputError(
             "the answer of a code problem must be JSON with its tests",
             why=str(error)[:300],
-            fix='Give rows with "test_list" (MBPP), "input_output" (APPS) or "tests"; see docs/code_task.md.',
+            fix='Give rows with "test_list" (MBPP), "input_output" (APPS) or "tests"; see docs/how-to/python-code.md.',
         ) from None
     if not facts.tests:
         raise InputError("there is no test", fix="A program without tests cannot be scored; take the problem out.")

@@ -1,26 +1,28 @@
-"""Python programs: a reply's code is run against the problem's tests in the sandbox; ``docs/code_task.md``."""
+"""Python programs: the code of a reply is run against the tests of the problem in the sandbox."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from engine.check_results import CheckResult
+from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome
-from engine.task import Dataset, Measurement, Task, TaskMerge
+from engine.task import Dataset, Example, Measurement, Task, TaskMerge
+from engine.tasks.code import checks
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
 from engine.tasks.code.execution import program_tests, run_program
+from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import CodeFacts, code_problem, facts_of
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.test_cases import CodeTest, as_statement
 from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from engine.records import Problem
     from engine.tasks.code.program_tests import Report
 
@@ -161,6 +163,10 @@ class CodeTask(Task[Program]):
             },
         )
 
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away a value that a test expects."""
+        return any(holds_answer(content, test["expected"]) for test in facts_of(problem).tests if "expected" in test)
+
     def show(self, candidate: Candidate[Program]) -> str:
         """The program; the reply if there is none."""
         return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:_SHOWN]
@@ -176,6 +182,28 @@ class CodeTask(Task[Program]):
             return TaskMerge(candidates[first - 1])
         same = [" and ".join(map(str, numbers)) for numbers in programs.values() if len(numbers) > 1]
         return TaskMerge(None, [f"proposals {numbers} are the same program" for numbers in same])
+
+    @property
+    def preparation(self) -> CodePreparation:
+        """MBPP and APPS, as far as their references pass."""
+        return CodePreparation()
+
+    def tests(self, problem: Problem) -> Sequence[Any]:
+        """The tests as the dataset writes them, else as the problem's answer holds them."""
+        return problem.meta.get("test_list") or [dict(test) for test in facts_of(problem).tests]
+
+    def canonical(self, record: str) -> str:
+        """The program without comments, docstrings and layout."""
+        return normalised(record) or record
+
+    @property
+    def example(self) -> Example:
+        """The sum of the even numbers of a list."""
+        return checks.example()
+
+    def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+        """Reading of replies, and the sandbox against attacks."""
+        return checks.checks()
 
 
 def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:

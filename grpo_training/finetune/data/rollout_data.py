@@ -1,4 +1,4 @@
-"""Stored rollouts as training groups: from a file or a folder of files, with a count of all that is left out."""
+"""Reads stored rollouts as training groups, from a file or a folder, and counts what is left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.task import DEFAULT_TASK
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.finetune.data.stored_logprobs import without_unusable_logprobs
-from grpo_training.finetune.data.stored_prompts import LessonsNotFoundError, StoredPrompts
+from grpo_training.finetune.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
 
-INCOMPLETE = "groups: incomplete, a fault stands in place of a reply or a reward is missing"
-NO_TEXT = "groups: no reply's text is stored"
-NO_LESSONS = "groups: the lessons of their prompt were not found (--experiences strip trains without any)"
-ALONE = "groups: a single reply, nothing to compare it with"
-EQUAL = "groups: all rewards are equal, so they teach nothing (--zero-variance keeps them)"
-RE_ASKED = "replies: given on a second request, so their stored log-probs are not used"
-REASONING = "replies: their reasoning came apart from their text, and was put before it in <think> tags"
-FUSIONS = "files: the critic's fusions, which answer a different prompt each and so form no groups"
-PROMPTS_ONLY = "files: prompts without replies (they are for --mode online)"
-_LOOKED_AT = 20
+INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
+NO_TEXT = "groups: the text of no reply is stored"
+NO_EXPERIENCES = "groups: the experiences of their prompt were not found (--experiences strip trains without any)"
+SINGLE = "groups: a single reply, whose advantage is 0"
+EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
+RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
+REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
+FUSIONS = "files: fusions of the critic, each of a different prompt, so they form no groups"
+PROMPTS_ONLY = "files: prompts without replies (for --mode online)"
+_SNIFFED_ROWS = 20
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read; ``name`` begins its groups' ids and is unique among the files that are read together."""
+    """A file to read. ``name`` is the prefix of its group ids, unique among the files that are read together."""
 
     path: Path
     name: str
@@ -47,14 +47,14 @@ class Source:
 
 
 def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
-    """All groups of ``settings.dataset_path`` that teach something.
+    """All groups of ``settings.dataset_path`` that have a training signal.
 
     Raises:
         MissingInputError: there is no such file or folder.
         InputError: it holds nothing that can be trained on.
     """
     if settings.dataset_path is None:
-        raise InputError("dataset_path is needed: the rollouts to learn from, such as grpo_training/cache")
+        raise InputError("dataset_path is needed: the rollouts to train on, such as grpo_training/cache")
     report = DropReport()
     sources = find_sources(settings.dataset_path, report)
     usable = [source for source in sources if source.kind in ("rollouts", "scored")]
@@ -62,7 +62,7 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
         raise InputError(
             f"No rollouts in {settings.dataset_path}",
             why="; ".join([str(report)] * bool(report)),
-            fix="Readable are *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
+            fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
     groups: list[TrainingGroup] = []
     prompts = StoredPrompts(settings.prompts, settings.experiences_dir)
@@ -73,17 +73,17 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
             groups += _read_cache(source, settings, prompts, report)
     for advice in prompts.advice():
         report.detail(advice)
-    groups = [group for group in groups if _teaches(group, settings, report)]
+    groups = [group for group in groups if _has_signal(group, settings, report)]
     groups = without_unusable_logprobs(groups, settings, report)
     return first_problems(groups, settings.max_problems), report
 
 
 def find_sources(path: Path, report: DropReport) -> list[Source]:
-    """The files of a path with their kinds, by name; those that cannot be used are counted in ``report``.
+    """The files of a path with their kinds, by name. Files that cannot be used are counted in ``report``.
 
     Args:
-        path: a file, or a folder that is searched with all below it.
-        report: gets the counts.
+        path: a file, or a folder that is searched recursively.
+        report: receives the counts.
 
     Raises:
         MissingInputError: there is no such path.
@@ -105,8 +105,8 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
 
 
 def _kind(path: Path) -> Kind:
-    """What a file's first objects are."""
-    for _, row in zip(range(_LOOKED_AT), json_rows(path), strict=False):
+    """The kind of a file, by its first objects."""
+    for _, row in zip(range(_SNIFFED_ROWS), json_rows(path), strict=False):
         if "rollouts" in row and "problem_id" in row:
             return "rollouts"
         if "fused_scaffold" in row:
@@ -121,15 +121,15 @@ def _kind(path: Path) -> Kind:
 def split_validation(
     groups: Sequence[TrainingGroup], share: float, seed: int
 ) -> tuple[list[TrainingGroup], list[TrainingGroup]]:
-    """Hold some problems out, with all their groups, so that no held-out prompt is trained on in another group.
+    """Hold out some problems with all their groups, so that no held-out prompt is in the training groups.
 
     Args:
         groups: all groups.
-        share: of the problems, rounded; at least one where it is above 0 and there are two or more.
-        seed: of the choice.
+        share: of the problems, rounded; if above 0, at least one where there are two or more.
+        seed: of the selection.
 
     Returns:
-        the groups to train on, and the held-out ones, both in the order given.
+        the groups to train on and the held-out ones, both in the given order.
     """
     problems = sorted({group.problem_id for group in groups})
     count = min(max(1, round(share * len(problems))), len(problems) - 1) if share > 0 else 0
@@ -144,9 +144,6 @@ def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[Tr
     """The groups of the first ``most`` problems; None: all."""
     taken = list(dict.fromkeys(group.problem_id for group in groups))[:most]
     return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
-
-
-# ------------------------------------------------------------------ our own caches
 
 
 def _read_cache(
@@ -181,29 +178,29 @@ def _read_cache(
 def _with_prompts(
     plain: TrainingGroup, group: RolloutGroup, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
 ) -> Iterator[TrainingGroup]:
-    """The group under the prompts that the settings ask for: one, or two where it had lessons and both are wanted."""
-    ways = {"keep": (True,), "strip": (False,), "both": (True, False)}[settings.experiences]
+    """The group with each prompt that ``settings.experiences`` selects: with experiences, without, or both."""
+    variants = {"keep": (True,), "strip": (False,), "both": (True, False)}[settings.experiences]
     if not group.rollouts[0].experience_ids:
-        ways = ways[:1]  # with and without lessons is the same prompt
-    for with_lessons in ways:
+        variants = variants[:1]  # the same prompt with and without experiences
+    for with_experiences in variants:
         try:
-            prompt = prompts.render(group, with_lessons=with_lessons)
-        except LessonsNotFoundError as error:
-            report.drop(NO_LESSONS)
+            prompt = prompts.render(group, with_experiences=with_experiences)
+        except ExperiencesNotFoundError as error:
+            report.drop(NO_EXPERIENCES)
             report.detail(f"{group.generator_id or 'a generator'}: {error}")
             continue
         report.remark(prompt.difference, 1 if prompt.difference else 0)
         responses = plain.responses
         if prompt.difference:
             responses = tuple(replace(response, logprobs=None) for response in responses)
-        suffix = "" if len(ways) == 1 else ":with" if with_lessons else ":without"
+        suffix = "" if len(variants) == 1 else ":with" if with_experiences else ":without"
         yield replace(plain, group_id=plain.group_id + suffix, messages=prompt.messages, responses=responses)
 
 
 def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
     completion = rollout.completion
     if rollout.r_total is None:
-        raise ValueError("a reply without a reward is no training response")
+        raise ValueError("a training response needs a reward")
     is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
     logprobs = completion.logprobs if completion else None
     report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
@@ -219,12 +216,12 @@ def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
 
 
 def full_text(completion: Completion) -> str:
-    """What the model wrote: where the server took the reasoning apart, it stands before the text in its tags again."""
+    """What the model wrote; separately stored reasoning is put before the text in its tags."""
     return join_reasoning(completion.reasoning, completion.text)
 
 
 def join_reasoning(reasoning: str | None, text: str) -> str:
-    """Reasoning and reply as one text, in the form that reasoning models write."""
+    """Reasoning and reply as one text, with the reasoning in ``<think>`` tags."""
     if not reasoning or not reasoning.strip() or "</think>" in text:
         return text
     return f"<think>\n{reasoning.strip()}\n</think>\n\n{text.lstrip()}"
@@ -236,16 +233,13 @@ def _model(group: RolloutGroup) -> str:
     return next((one.completion.model for one in group.rollouts if one.completion), "")
 
 
-# ------------------------------------------------------------------ what teaches
-
-
-def _teaches(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
-    """Whether a group's rewards differ, or the settings keep it all the same."""
+def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
+    """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
     if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
     if settings.zero_variance == "keep" or (settings.zero_variance == "right" and _all_right(group, settings)):
         return True
-    report.drop(ALONE if len(group.responses) == 1 else EQUAL)
+    report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False
 
 

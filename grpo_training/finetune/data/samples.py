@@ -1,4 +1,4 @@
-"""What the fine-tune learns from: groups of scored replies, their tokens, and a count of all that was left out."""
+"""Record types of the fine-tune: groups of scored replies, their tokens, and a report of what was left out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class TrainingResponse:
     Args:
         text: what the model wrote, its reasoning included.
         reward: the total reward.
-        is_correct: the verifier's verdict, where there is one.
-        truncated: the reply was cut off at its length limit, so that it has no end.
-        token_ids: the ids that the server sampled, where it gave them.
-        logprobs: of each of ``token_ids``, in nats, where they may serve as those of the old policy.
+        is_correct: the verdict of the verifier, if any.
+        truncated: the reply was truncated at its length limit, so it has no end-of-turn token.
+        token_ids: the sampled ids, if the server returned them.
+        logprobs: of each of ``token_ids``, in nats, if they may be used as those of the old policy.
     """
 
     text: str
@@ -39,14 +39,14 @@ class TrainingGroup:
     """All replies to one prompt.
 
     Args:
-        group_id: stable between two readings of the same files, and unique among all that was read.
-        problem_id: what is split between training and validation.
+        group_id: the same each time the same files are read, and unique among them.
+        problem_id: the unit of the split into training and validation.
         task: the kind of task.
-        messages: the prompt that is trained on.
+        messages: the prompt.
         responses: at least one, each with its reward.
-        model: the name of the model that replied; empty where it is not known.
-        temperature: at which it sampled; None where it is not known.
-        generator_id: the agent that asked; empty where it is not known.
+        model: the name of the sampling model; empty if unknown.
+        temperature: of the sampling; None if unknown.
+        generator_id: the generator; empty if unknown.
     """
 
     group_id: str
@@ -64,16 +64,16 @@ class Sample:
     """A row of a batch.
 
     Args:
-        group_id: of its group.
-        prompt_ids: the prompt by the chat template, with the generation prompt. Never a label.
-        completion_ids: the labels. They end with the end-of-turn token unless the reply was cut off.
+        group_id: id of its group.
+        prompt_ids: the prompt in the chat template, with the generation prompt. Never labels.
+        completion_ids: the labels. They end with the end-of-turn token unless the reply was truncated.
         reward: the total reward.
         advantage: relative to its group, before clipping.
-        old_logps: of each of ``completion_ids``, in nats, under the policy that sampled; NaN at a position that
-            the server did not sample. None: unknown, so the ratio is 1.
-        ids_source: ``server`` where the ids are the sampled ones, ``retokenized`` where they come from the text.
-        truncated: the reply was cut off at its length limit.
-        is_correct: the verifier's verdict, where there is one.
+        old_logps: of each of ``completion_ids``, in nats, under the sampling policy; NaN at a position that the
+            server did not sample. None: unknown, so the ratio is 1.
+        ids_source: ``server``: the sampled ids; ``retokenized``: tokenised from the text.
+        truncated: the reply was truncated at its length limit.
+        is_correct: the verdict of the verifier, if any.
     """
 
     group_id: str
@@ -88,7 +88,7 @@ class Sample:
 
     @property
     def length(self) -> int:
-        """Tokens of the whole row."""
+        """Number of tokens of prompt and completion."""
         return len(self.prompt_ids) + len(self.completion_ids)
 
 
@@ -104,12 +104,12 @@ def fingerprint(groups: Iterable[Sequence[Sample]]) -> str:
 
 @dataclass
 class DropReport:
-    """What was left out, and what was kept with a remark: counts by reason, so that nothing vanishes in silence.
+    """Counts of what was left out and of what was kept with a remark, by reason.
 
     Args:
-        dropped: reason -> how many; a reason names its unit ("groups: ...", "replies: ...").
-        remarks: remark -> how many it holds for; these were kept.
-        details: sentences for a person, such as the place of a broken line.
+        dropped: reason -> count; a reason names its unit ("groups: ...", "replies: ...").
+        remarks: remark -> count; these were kept.
+        details: messages for the user, such as the location of an invalid line.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
@@ -117,22 +117,22 @@ class DropReport:
     details: list[str] = field(default_factory=list)
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count something that is left out."""
+        """Count items that are left out."""
         if count:
             self.dropped[reason] += count
 
     def remark(self, text: str, count: int = 1) -> None:
-        """Count something that is kept, though not as it stands."""
+        """Count items that are kept with a change."""
         if count:
             self.remarks[text] += count
 
     def detail(self, text: str) -> None:
-        """Add a sentence, once."""
+        """Add a message, once."""
         if text not in self.details:
             self.details.append(text)
 
     def merged(self, other: DropReport) -> DropReport:
-        """Both reports as a new one."""
+        """The sum of both reports."""
         details = list(dict.fromkeys([*self.details, *other.details]))
         return DropReport(self.dropped + other.dropped, self.remarks + other.remarks, details)
 

@@ -1,4 +1,4 @@
-"""Scored replies that other programs wrote: prompts with replies and rewards, as JSON lines or one JSON array.
+"""Reads scored replies of other programs: prompts with replies and rewards, as JSON lines or one JSON array.
 
 A row holds ``prompt`` (text, or chat messages; also ``messages``), and either one reply (``completion``/``response``,
 with ``reward`` or ``score``) or all replies to it (``completions`` or ``responses``, with ``rewards``, or as objects
@@ -32,12 +32,12 @@ _SHOWN_BROKEN = 5
 
 
 class RowError(ValueError):
-    """Why a row cannot be used, in a few words."""
+    """A row cannot be used; the message says why."""
 
 
 @dataclass
 class _Open:
-    """A group that is being gathered from rows."""
+    """A group while its rows are collected."""
 
     problem_id: str
     messages: tuple[Message, ...]
@@ -47,10 +47,10 @@ class _Open:
 
 
 def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str, Any]]:
-    """The objects of a file: a JSON array in ``.json``, else one a line. Lines that are none are reported.
+    """The objects of a file: a JSON array in ``.json``, else one per line. Invalid lines are reported.
 
     Raises:
-        InputError: a ``.json`` file is no array of objects, or too large.
+        InputError: a ``.json`` file is not an array of objects, or too large.
     """
     if path.suffix == ".json":
         yield from _array(path)
@@ -64,13 +64,13 @@ def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str
         if isinstance(row, dict):
             yield row
         else:
-            broken.append(f"{path}:{line.number}: {line.fault or 'no JSON object'}")
+            broken.append(f"{path}:{line.number}: {line.fault or 'not a JSON object'}")
     if report is not None:
         report_broken(report, broken)
 
 
 def report_broken(report: DropReport, places: Sequence[str]) -> None:
-    """Count lines that could not be read and name the first of them."""
+    """Count the lines that could not be read and name the first of them."""
     report.drop(BROKEN_ROWS, len(places))
     for place in places[:_SHOWN_BROKEN]:
         report.detail(f"skipped {place}")
@@ -78,7 +78,7 @@ def report_broken(report: DropReport, places: Sequence[str]) -> None:
 
 def _array(path: Path) -> list[dict[str, Any]]:
     if path.stat().st_size > 16 * MAX_LINE_BYTES:
-        raise InputError(f"{path} is too large for one JSON array", fix="Write one object a line, as .jsonl.")
+        raise InputError(f"{path} is too large for one JSON array", fix="Convert it to .jsonl, one object per line.")
     try:
         rows = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -89,17 +89,17 @@ def _array(path: Path) -> list[dict[str, Any]]:
 
 
 def has_replies(row: Mapping[str, Any]) -> bool:
-    """Whether a row is one of this format; a prompt without replies is not."""
+    """Whether a row has this format; a prompt without replies has not."""
     return ("prompt" in row or "messages" in row) and any(key in row for key in (*_REPLY, *_REPLIES))
 
 
 def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup]:
-    """The groups of a file, in order of their first row; what cannot be used is counted in ``report``.
+    """The groups of a file, in the order of their first rows. Unusable rows are counted in ``report``.
 
     Args:
         path: the file.
-        name: begins the groups' ids.
-        report: gets the counts.
+        name: prefix of the group ids.
+        report: receives the counts.
     """
     groups: dict[str, _Open] = {}
     broken = []
@@ -125,10 +125,10 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
 
 
 def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """A row's prompt as a conversation; a plain text is what a user says.
+    """The prompt of a row as a conversation; plain text is a user message.
 
     Raises:
-        RowError: there is none.
+        RowError: there is no prompt.
     """
     prompt = row.get("prompt", row.get("messages"))
     if isinstance(prompt, str) and prompt.strip():
@@ -141,7 +141,7 @@ def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
 def _message(raw: Any) -> Message:
     role = raw.get("role") if isinstance(raw, dict) else None
     if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
-        raise RowError("a message of the prompt needs a role (system, user, assistant) and a content")
+        raise RowError("a prompt message needs a role (system, user, assistant) and content")
     return Message(role=role, content=raw["content"])
 
 
@@ -155,7 +155,7 @@ def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
         return [_response(one, row)]
     rewards = row.get("rewards")
     if rewards is not None and (not isinstance(rewards, list) or len(rewards) != len(replies)):
-        raise RowError(f"{len(replies)} replies and not as many rewards")
+        raise RowError(f"{len(replies)} replies, but not as many rewards")
     if not replies:
         raise RowError("no reply")
     return [
@@ -171,7 +171,7 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
         facts = {**facts, **{key: value for key, value in reply.items() if value is not None}}
         reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
     if not isinstance(reply, str):
-        raise RowError("a reply is no text")
+        raise RowError("a reply is not text")
     reward = next((facts[key] for key in _REWARD if _is_finite(facts.get(key))), None)
     if reward is None:
         return None

@@ -1,4 +1,4 @@
-"""When a server's log-probs may serve as those of the old policy, and when only the reply itself is of use."""
+"""Decides whether stored log-probs may be used as those of the old policy."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import DropReport, TrainingGroup
 
-OTHER_TEMPERATURE = "groups: their stored log-probs are of another temperature than the loss, so they are not used"
+OTHER_TEMPERATURE = "groups: stored log-probs at another temperature than that of the loss, so they are not used"
 
 
 def without_unusable_logprobs(
     groups: Sequence[TrainingGroup], settings: GRPOTrainingConfig, report: DropReport
 ) -> list[TrainingGroup]:
-    """The groups; stored log-probs stay where the model is the one that sampled and temperatures agree.
+    """The groups, without log-probs where the sampling model or its temperature is another one.
 
-    Without them the ratio to the old policy is taken as 1. What is taken away, and what was sampled by another model,
-    is counted in ``report``.
+    Without log-probs the ratio to the old policy is 1. Groups of another model or temperature are counted in
+    ``report``.
     """
     trained = TrainedModel(settings)
     kept = []
@@ -43,10 +43,10 @@ def without_unusable_logprobs(
 
 
 class TrainedModel:
-    """The model that is trained, as records may name it.
+    """Recognises the trained model by the names that records may have for it.
 
     Args:
-        settings: ``model_name_or_path`` and ``served_as`` are read.
+        settings: its ``model_name_or_path`` and ``served_as`` are used.
     """
 
     def __init__(self, settings: GRPOTrainingConfig) -> None:
@@ -56,7 +56,7 @@ class TrainedModel:
         self._digest = content_digest([folder]) if (folder / "config.json").is_file() else ""
 
     def is_called(self, name: str) -> bool:
-        """Whether a record's model is this one: by name, by folder, by ``served_as``, or by its weights.
+        """Whether ``name`` is this model: its name, folder, ``served_as``, or the digest of its weights.
 
         The local server names a model ``<folder>-<digest of its content>``.
         """
@@ -68,20 +68,20 @@ class TrainedModel:
 
 
 def _place(name: str) -> str:
-    """A folder's absolute path; of hub names it keeps equal ones equal. The disk is not asked."""
+    """The absolute path of a folder, without accessing the disk; equal hub names give equal results."""
     return os.path.abspath(os.path.expanduser(name))
 
 
 def _other_model(sampled_by: str, settings: GRPOTrainingConfig) -> str:
-    advice = f" (say --served-as {sampled_by} if it is the same)" if sampled_by else ""
+    advice = f" (pass --served-as {sampled_by} if it is the same model)" if sampled_by else ""
     return (
-        f"groups: sampled by {sampled_by or 'a model whose name is not stored'}, not by {settings.model_name_or_path}: "
-        f"trained off-policy, without ratios{advice}"
+        f"groups: sampled by {sampled_by or 'an unknown model'}, not by {settings.model_name_or_path}: "
+        f"trained off-policy, with ratio 1{advice}"
     )
 
 
 def _same_temperature(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
-    """Raw log-probs are those of temperature 1, whatever the sampling was."""
+    """Raw log-probs are at temperature 1, independent of the sampling temperature."""
     stored = 1.0 if settings.stored_logprobs == "raw" else group.temperature
     return stored == settings.temperature
 
@@ -89,7 +89,7 @@ def _same_temperature(group: TrainingGroup, settings: GRPOTrainingConfig) -> boo
 def _temperature_advice(group: TrainingGroup, settings: GRPOTrainingConfig) -> str:
     if settings.stored_logprobs == "raw":
         return (
-            f"The loss divides logits by {settings.temperature}. --temperature 1 uses stored log-probs; so does "
-            "--stored-logprobs processed, where the server gave them after its temperature."
+            f"The loss divides logits by {settings.temperature}. To use stored log-probs, pass --temperature 1, or "
+            "--stored-logprobs processed if the server applied its temperature to them."
         )
-    return f"Sampled at {group.temperature}, the loss divides logits by {settings.temperature}."
+    return f"They were sampled at {group.temperature}; the loss divides logits by {settings.temperature}."

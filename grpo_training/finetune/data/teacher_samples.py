@@ -1,4 +1,4 @@
-"""Teacher traces as rows to imitate."""
+"""Reads teacher traces as samples to imitate."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from grpo_training.finetune.config import GRPOTrainingConfig
 
-NOT_ACCEPTED = "traces: not accepted by the tests, so not imitated"
-OTHER_PROMPT = "traces: made for another prompt than the student is asked with today"
+NOT_ACCEPTED = "traces: not accepted by the tests"
+OTHER_PROMPT = "traces: made with another prompt than the student's"
 NO_REPLY = "traces: accepted, but without prompt or reply"
 
 
@@ -32,15 +32,15 @@ def load_teacher_samples(
     """The accepted traces of a file, with reward 1 and advantage 0.
 
     Args:
-        path: as ``python -m grpo_training.generate_teacher_traces`` writes it.
-        tokenizer: of the model that is trained.
-        config: ``prompts`` and ``max_seq_length`` are read.
-        report: gets the counts of what was left out.
+        path: written by ``python -m grpo_training.generate_teacher_traces``.
+        tokenizer: of the trained model.
+        config: its ``prompts`` and ``max_seq_length`` are used.
+        report: receives the counts of what was left out.
 
     Raises:
         MissingInputError: there is no such file.
         InputError: nothing in it can be imitated; says why.
-        ConfigurationError: the tokenizer has no chat template, or its template refuses a prompt.
+        ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
     """
     counts = DropReport()
     contents = read(path, TeacherTrace)
@@ -54,7 +54,7 @@ def load_teacher_samples(
         raise InputError(
             f"No trace of {path} can be imitated",
             why=str(counts) or "The file is empty.",
-            fix="Make traces with python -m grpo_training.generate_teacher_traces, in the same prompt style.",
+            fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style.",
         )
     if report is not None:
         report.dropped += counts.dropped
@@ -70,8 +70,8 @@ def _sample(
     if reason:
         counts.drop(reason)
         return None
-    is_apart = trace.thinking is not None and trace.thinking not in trace.full_response
-    text = join_reasoning(trace.thinking if is_apart else None, trace.full_response)
+    is_separate = trace.thinking is not None and trace.thinking not in trace.full_response
+    text = join_reasoning(trace.thinking if is_separate else None, trace.full_response)
     prompt_ids, completion_ids = chat.prompt(trace.messages), chat.completion(text, truncated=False)
     if len(prompt_ids) + len(completion_ids) > config.max_seq_length:
         counts.drop(TOO_LONG)
@@ -90,7 +90,7 @@ def _sample(
 
 
 def _refusal(trace: TeacherTrace, hashes: set[str]) -> str:
-    """Why a trace is not imitated; empty where it is."""
+    """Why a trace is not imitated; empty if it is."""
     if not trace.accepted or trace.teacher_metadata.finish_reason == "length":
         return NOT_ACCEPTED
     if trace.prompt_hash not in hashes:

@@ -1,4 +1,4 @@
-"""Groups as token ids: exact labels, the server's own ids where they are stored, advantages within each group."""
+"""Tokenises groups: exact labels, stored token ids where available, advantages within each group."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 import re
 import statistics
 from typing import TYPE_CHECKING
+
+from jinja2 import TemplateError
 
 from engine.errors import ConfigurationError
 from engine.statistics.groups import group_stats
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
 
 EMPTY = "replies: no text is stored"
 TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
-NOTHING_LEFT = "groups: none of their replies could be used"
-OTHER_TOKENIZER = "replies: the stored ids are of another tokenizer; cut anew from the text, without log-probs"
-RETOKENIZED = "replies: cut from their text, as the server stored no ids"
-NO_LOGPROBS = "replies: without log-probs of the policy that sampled, so their ratio is 1"
+NOTHING_LEFT = "groups: none of their replies is usable"
+OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
+RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
+NO_LOGPROBS = "replies: without log-probs of the sampling policy, so their ratio is 1"
 
-_BATCH_EPS = 1e-4  # TRL's, in the divisor of scale_rewards=batch
-_MARK = "kJq7vRw2"
-_UNSEEN = re.compile(r"\s+|</?think(?:ing)?>")
+_BATCH_EPS = 1e-4  # as in TRL, in the divisor of scale_rewards=batch
+_MARKER = "kJq7vRw2"
+_IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
 
 
 def tokenise_groups(
@@ -37,18 +39,18 @@ def tokenise_groups(
 ) -> tuple[list[list[Sample]], DropReport]:
     """One list of samples for each group, in order.
 
-    The prompt is what the chat template gives with its generation prompt; the reply is tokenised apart and put
-    behind it, so that no token spans both, and ends with the end-of-turn token unless it was cut off. Ids of the
-    server are taken where they decode to the reply's text, with their log-probs. An advantage is relative to all
-    rewards of its group, also those of replies that are left out here.
+    The prompt is rendered by the chat template with its generation prompt. The reply is tokenised separately and
+    appended, so that no token spans both; it ends with the end-of-turn token unless it was truncated. Stored ids and
+    their log-probs are used if the ids decode to the text of the reply. An advantage is relative to all rewards of its
+    group, also those of replies that are left out.
 
     Args:
-        groups: as ``load_groups`` gives them.
-        tokenizer: of the model that is trained.
-        config: ``max_seq_length`` and ``scale_rewards`` are read.
+        groups: from ``load_groups``.
+        tokenizer: of the trained model.
+        config: its ``max_seq_length`` and ``scale_rewards`` are used.
 
     Raises:
-        ConfigurationError: the tokenizer has no chat template, or its template refuses a prompt.
+        ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
     """
     report = DropReport()
     chat = ChatTokens(tokenizer)
@@ -83,7 +85,7 @@ def advantages(rewards: Sequence[Sequence[float]], scale: str) -> list[list[floa
     if scale == "group":
         return [group_stats(group, tau=0.0).advantages for group in rewards]
     if scale not in ("batch", "none"):
-        raise ValueError(f"scale_rewards is group, batch or none, not {scale!r}")
+        raise ValueError(f"scale_rewards: expected group, batch or none, got {scale!r}")
     centred = [[reward - statistics.fmean(group) for reward in group] for group in rewards]
     if scale == "none":
         return centred
@@ -93,7 +95,7 @@ def advantages(rewards: Sequence[Sequence[float]], scale: str) -> list[list[floa
 
 
 class ChatTokens:
-    """Prompts and replies as the ids that a model sees.
+    """Tokenises prompts and replies as the model sees them.
 
     Args:
         tokenizer: with a chat template.
@@ -107,57 +109,55 @@ class ChatTokens:
         if not tokenizer.chat_template:
             raise ConfigurationError(
                 f"The tokenizer of {tokenizer.name_or_path} has no chat template",
-                why="Rollouts are conversations; without a template the model cannot be asked, nor served, as a chat.",
-                fix="Train a chat model, or put a chat_template.jinja into the model's folder.",
+                why="Rollouts are conversations, which need a template.",
+                fix="Train a chat model, or add a chat_template.jinja to the folder of the model.",
             )
         self._prompts: dict[tuple[Message, ...], tuple[int, ...]] = {}
         self._vocabulary = len(tokenizer)
         self._special = frozenset(tokenizer.all_special_ids)
         self.end_of_turn = self._find_end_of_turn()
-        opening = self._text((("user", _MARK),), add_generation_prompt=True)
+        opening = self._render((("user", _MARKER),), add_generation_prompt=True)
         self._opens_thinking = opening.rstrip().endswith("<think>")
 
     def prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
-        """The conversation with the generation prompt behind it."""
+        """The ids of a conversation with the generation prompt."""
         if messages not in self._prompts:
-            text = self._text([(one.role, one.content) for one in messages], add_generation_prompt=True)
+            text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
             self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         return self._prompts[messages]
 
     def completion(self, text: str, *, truncated: bool) -> tuple[int, ...]:
-        """A reply, from its text. Control tokens that are spelled out in it stay plain text.
+        """The ids of a reply's text. Special tokens that are spelled out in it stay plain text.
 
-        Where the generation prompt opens the reasoning by itself, the reply's own opening tag is left out.
+        If the generation prompt opens the reasoning, the opening tag of the reply is removed.
         """
         if self._opens_thinking:
             text = re.sub(r"\A\s*<think>\n?", "", text)
         ids = tuple(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
         return ids if truncated else (*ids, self.end_of_turn)
 
-    def are_of(self, ids: Sequence[int], text: str) -> bool:
-        """Whether ids decode to a text, white space and reasoning tags aside: a server may trim those."""
+    def matches_text(self, ids: Sequence[int], text: str) -> bool:
+        """Whether ids decode to a text, ignoring white space and reasoning tags, which a server may trim."""
         if not all(0 <= one < self._vocabulary for one in ids):
             return False
-        return _UNSEEN.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _UNSEEN.sub("", text)
+        return _IGNORED.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _IGNORED.sub("", text)
 
     def is_ended(self, ids: Sequence[int]) -> bool:
         """Whether ids end with a token that ends a turn."""
         return bool(ids) and (ids[-1] == self.end_of_turn or ids[-1] in self._special)
 
     def _find_end_of_turn(self) -> int:
-        """The first token behind an assistant's words in a finished conversation, else the end-of-text token.
+        """The first token after an assistant message in a conversation, else the end-of-text token.
 
-        The two differ in many chat models, and a reply that is trained to end with the wrong one never ends.
+        The two differ in many chat models. A model that is trained on the wrong one does not end its replies.
         """
-        text = self._text((("user", _MARK), ("assistant", _MARK)), add_generation_prompt=False)
-        behind = self._tokenizer(text.rpartition(_MARK)[2].lstrip(), add_special_tokens=False).input_ids
-        if behind and behind[0] in {*self._special, *self._tokenizer.added_tokens_decoder}:
-            return int(behind[0])
+        text = self._render((("user", _MARKER), ("assistant", _MARKER)), add_generation_prompt=False)
+        after = self._tokenizer(text.rpartition(_MARKER)[2].lstrip(), add_special_tokens=False).input_ids
+        if after and after[0] in {*self._special, *self._tokenizer.added_tokens_decoder}:
+            return int(after[0])
         return int(self._tokenizer.eos_token_id)
 
-    def _text(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool) -> str:
-        from jinja2 import TemplateError
-
+    def _render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool) -> str:
         conversation = [{"role": role, "content": content} for role, content in messages]
         try:
             return str(
@@ -168,9 +168,9 @@ class ChatTokens:
         except TemplateError as error:
             roles = ", ".join(role for role, _ in messages)
             raise ConfigurationError(
-                f"The chat template of {self._tokenizer.name_or_path} refuses a conversation of {roles}",
+                f"The chat template of {self._tokenizer.name_or_path} rejects a conversation of {roles}",
                 why=str(error),
-                fix="Take prompts that the model knows (--prompts), or another model.",
+                fix="Choose another prompt style (--prompts) or another model.",
             ) from error
 
 
@@ -184,7 +184,7 @@ def _sample(
     report: DropReport,
 ) -> Sample | None:
     ids, old = response.token_ids, response.logprobs
-    is_from_server = bool(ids) and chat.are_of(ids or (), response.text)
+    is_from_server = bool(ids) and chat.matches_text(ids or (), response.text)
     if not is_from_server:
         report.remark(OTHER_TOKENIZER if ids else RETOKENIZED)
         if not response.text.strip():
@@ -193,7 +193,7 @@ def _sample(
         ids, old = chat.completion(response.text, truncated=response.truncated), None
     ids = ids or ()
     old = old if old is not None and len(old) == len(ids) else None
-    if not response.truncated and not chat.is_ended(ids):  # the server keeps its stop token to itself
+    if not response.truncated and not chat.is_ended(ids):  # the server does not return its stop token
         ids = (*ids, chat.end_of_turn)
         old = (*old, math.nan) if old is not None else None
     if len(prompt_ids) + len(ids) > config.max_seq_length:

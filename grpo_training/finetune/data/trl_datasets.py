@@ -1,4 +1,4 @@
-"""Training groups as a Hugging Face ``Dataset``, in the row formats of TRL's trainers (conversational form)."""
+"""Training groups as a Hugging Face ``Dataset``, in the conversational formats of TRL's trainers."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Row = dict[str, Any]
 
 
 def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
-    """The prompts of a file or folder as TRL's ``GRPOTrainer`` takes them, one row a prompt.
+    """The prompts of a file or folder for TRL's ``GRPOTrainer``, one row per prompt.
 
     Rows of ``grpo_dataset.json`` (prompts without replies) keep their other columns, such as ``id``, ``scenario`` and
     ``junction_id``. Stored rollouts and scored replies come with ``problem_id``, ``task``, ``completions`` and
-    ``rewards``; groups that teach nothing are left out, as for a training.
+    ``rewards``; groups without a training signal are left out, as in a training.
 
     Args:
         dataset_path: a file, or a folder that is searched.
-        reading: fields of ``GRPOTrainingConfig`` that say how rollouts are read: ``prompts``, ``experiences``,
+        reading: fields of ``GRPOTrainingConfig`` for reading rollouts: ``prompts``, ``experiences``,
             ``experiences_dir``, ``max_problems``, ``zero_variance``.
 
     Raises:
         MissingInputError: there is no such path.
-        InputError: nothing in it can be used.
+        InputError: it has nothing usable.
         ConfigurationError: the ``datasets`` package is not installed.
     """
     path = Path(dataset_path)
@@ -53,7 +53,7 @@ def _prompt_row(row: Row) -> Row:
 
 
 def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row a group: ``prompt``, and what was answered to it as further columns."""
+    """One row per group: ``prompt``, with replies and rewards as further columns."""
     return [
         {
             "prompt": _conversation(group.messages),
@@ -67,7 +67,7 @@ def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
 
 
 def prompt_completion(groups: Iterable[TrainingGroup], *, min_reward: float) -> list[Row]:
-    """One row for each whole reply of at least ``min_reward``: ``prompt``, ``completion``, for ``SFTTrainer``."""
+    """One row per complete reply with at least ``min_reward``: ``prompt``, ``completion``, for ``SFTTrainer``."""
     return [
         {"prompt": _conversation(group.messages), "completion": _reply(response.text), "reward": response.reward}
         for group in groups
@@ -77,7 +77,7 @@ def prompt_completion(groups: Iterable[TrainingGroup], *, min_reward: float) -> 
 
 
 def unpaired_preference(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row a reply above or below its group's mean: ``prompt``, ``completion``, ``label``, for ``KTOTrainer``."""
+    """One row per reply above or below its group's mean: ``prompt``, ``completion``, ``label``, for ``KTOTrainer``."""
     rows = []
     for group in groups:
         mean = sum(response.reward for response in group.responses) / len(group.responses)
@@ -94,12 +94,12 @@ def unpaired_preference(groups: Iterable[TrainingGroup]) -> list[Row]:
 
 
 def preference(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row a group: its best and its worst reply as ``prompt``, ``chosen``, ``rejected``, for ``DPOTrainer``."""
+    """One row per group: its best and worst reply as ``prompt``, ``chosen``, ``rejected``, for ``DPOTrainer``."""
     rows = []
     for group in groups:
-        said = sorted((one for one in group.responses if one.text), key=lambda one: one.reward)
-        if said and said[0].reward < said[-1].reward:
-            pair = {"chosen": _reply(said[-1].text), "rejected": _reply(said[0].text)}
+        ranked = sorted((one for one in group.responses if one.text), key=lambda one: one.reward)
+        if ranked and ranked[0].reward < ranked[-1].reward:
+            pair = {"chosen": _reply(ranked[-1].text), "rejected": _reply(ranked[0].text)}
             rows.append({"prompt": _conversation(group.messages), **pair})
     return rows
 
@@ -111,7 +111,7 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
         ConfigurationError: the ``datasets`` package is not installed.
     """
     try:
-        from datasets import Dataset
+        from datasets import Dataset  # optional, and slow to import
     except ImportError:
         raise ConfigurationError(
             "The datasets package is not installed", fix="pip install -c constraints.txt -e '.[finetune]'"

@@ -1,8 +1,8 @@
-"""Log-probs of completions, without ever holding the logits of all positions.
+"""Log-probs of completions, computed in chunks so that the logits of all positions are never in memory at once.
 
-The backbone runs once over prompt and completion; only positions that predict a token which counts go through the
-head, a chunk at a time. A chunk's logits are dropped after use and computed again on the way back, so that memory
-grows with ``chunk_size x vocabulary`` instead of ``rows x positions x vocabulary``.
+The backbone runs once over prompt and completion. Only positions that predict a token of the mask go through the
+head, one chunk at a time. The logits of a chunk are discarded and recomputed in the backward pass, so memory grows
+with ``chunk_size x vocabulary`` instead of ``rows x positions x vocabulary``.
 """
 # ruff: noqa: N803, N806 - names end in their shape
 
@@ -34,26 +34,26 @@ def completion_logps(
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
 ) -> Tensor:
-    """Log-probs of completion tokens under ``model``, plain or with a LoRA.
+    """Log-probs of completion tokens under ``model``.
 
-    Where autocast is wanted, call it inside of ``accelerator.autocast()``: the model's own ``forward`` is not used.
+    For mixed precision call it within ``accelerator.autocast()``, as the model's own ``forward`` is not used.
 
     Args:
-        model: a causal language model of transformers, or PEFT's wrapper around one.
-        input_ids_BT: prompt and completion of each row. Prompts may be padded on the left or not at all; without
-            padding before the prompt, models with absolute positions see the positions they were trained with.
+        model: a causal language model of transformers, or a PEFT model.
+        input_ids_BT: prompt and completion of each row. Prompts may be padded on the left; without padding before the
+            prompt, models with absolute positions see the positions they were trained with.
         attention_mask_BT: 0 at padding.
-        completion_start_B: where each row's completion starts; at least 1, since the first token has no prediction.
-        mask_BC: true for the completion tokens that are wanted; C is at least the longest completion.
-        temperature: what sampling divided the logits by; the log-probs are those of that distribution.
-        chunk_size: positions whose logits are held at once.
+        completion_start_B: index of the first completion token; at least 1, as the first token has no prediction.
+        mask_BC: true for the completion tokens to score; C is at least the longest completion.
+        temperature: divides the logits, as in sampling.
+        chunk_size: positions whose logits are in memory at once.
 
     Returns:
-        float32 (B, C), with its graph where gradients are on; 0 where ``mask_BC`` is false. The softmax is computed in
-        float32, the head's product in the precision of its weights.
+        float32 (B, C), with gradients if they are enabled; 0 where ``mask_BC`` is false. The softmax is computed in
+        float32, the product of the head in the precision of its weights.
 
     Raises:
-        InputError: a completion without a prompt before it.
+        InputError: a completion without a prompt.
     """
     return _score(
         model, input_ids_BT, attention_mask_BT, completion_start_B, mask_BC, temperature, chunk_size, entropy=False
@@ -79,14 +79,13 @@ def completion_logps_and_entropy(
 
 
 def check_logits(model: PreTrainedModel) -> None:
-    """Compare the logits from :func:`completion_logps`'s path with the model's own, on four tokens.
+    """Compare the logits as :func:`completion_logps` computes them with those of ``forward``, on four tokens.
 
     Args:
-        model: in evaluation mode, since dropout would make any two passes differ.
+        model: in evaluation mode, as dropout would make two passes differ.
 
     Raises:
-        ConfigurationError: the model does something to its logits that is not known here, so that every log-prob
-            would be wrong without a sign.
+        ConfigurationError: the model changes its logits in a way that is not supported, so log-probs would be wrong.
     """
     ids = torch.arange(4, device=model.device).unsqueeze(0)
     head = _Head.of(model)
@@ -98,13 +97,13 @@ def check_logits(model: PreTrainedModel) -> None:
         raise ConfigurationError(
             f"The logits of {type(head.owner).__name__} cannot be computed in chunks",
             why=f"They differ from the model's own, which reach {size:.3g}, by up to {difference:.3g}.",
-            fix="Train another architecture, or online with TRL.",
+            fix="Use another architecture, or train online (--mode online), where TRL computes the logits.",
         )
 
 
 @dataclass(frozen=True)
 class _Head:
-    """The parts of a language model that are called one by one here."""
+    """Backbone and head of a language model."""
 
     owner: Any
     backbone: Any
@@ -114,7 +113,7 @@ class _Head:
 
     @classmethod
     def of(cls, model: Any) -> _Head:
-        """Take ``model`` apart. A LoRA sits inside of the backbone's layers, so its wrapper is not needed."""
+        """The parts of ``model``. A LoRA is in the layers of the backbone, so the PEFT wrapper is not needed."""
         owner = model.get_base_model() if hasattr(model, "peft_config") else model
         config = owner.config.get_text_config()
         scale = getattr(config, "logit_scale", None) or 1.0  # Cohere
@@ -160,15 +159,15 @@ def _score(
             logits = logits / temperature
         logps_NV = logits.log_softmax(-1)
         logps = torch.nn.functional.nll_loss(logps_NV, target, reduction="none").neg()
-        # After the log-probs: computing a chunk again stops there, as nothing that comes later has a gradient.
+        # Last, because recomputation in the backward pass stops after the log-probs.
         return (logps, _entropy(logps_NV.detach())) if entropy else (logps,)
 
     pairs = list(zip(hidden_NH.split(chunk_size), target_N.split(chunk_size), strict=True))
     if len(pairs) == 1 or not torch.is_grad_enabled():
-        scored = [of_chunk(*pair) for pair in pairs]  # one chunk is held at once anyhow: nothing to save
+        scored = [of_chunk(*pair) for pair in pairs]  # a single chunk: recomputation would save nothing
     else:
         scored = [checkpoint(of_chunk, *pair, use_reentrant=False, preserve_rng_state=False) for pair in pairs]
-    # masked_scatter keeps the graph also where no token counts, so that such a micro-batch has a gradient of 0.
+    # masked_scatter keeps the graph for an empty mask too, so such a micro-batch has a gradient of 0.
     columns = [
         mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(parts))
         for parts in zip(*scored, strict=True)
@@ -177,5 +176,5 @@ def _score(
 
 
 def _entropy(logps_NV: Tensor) -> Tensor:
-    # A few rows at a time: what is only summed stays in the processor's cache, and takes no memory worth speaking of.
+    # A few rows at a time, so that intermediate values stay in the cache of the CPU and need little memory.
     return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(_ENTROPY_ROWS)])

@@ -1,10 +1,10 @@
-"""What the fine-tune minimises: pure functions from log-probs to a loss and its figures.
+"""Losses of the fine-tune: pure functions from log-probs to a loss and its metrics.
 
 Shapes: B rows (responses), C completion positions, padded on the right. ``mask_BC`` is true where a token counts.
 
-An optimiser step may be cut into micro-batches of any sizes. Every function therefore takes the totals of the whole
-step and returns this micro-batch's *share*: the shares of a step, losses and metrics alike, are summed, and any cut
-gives the same sums and gradients.
+An optimizer step may be cut into micro-batches of any size. Every function takes the totals of the whole step and
+returns the *share* of its micro-batch. Shares, of losses and metrics alike, are summed over the step, so any cut gives
+the same sums and gradients.
 """
 # ruff: noqa: N803, N806 - names end in their shape
 
@@ -24,28 +24,28 @@ LossType = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
 ImportanceLevel = Literal["token", "sequence"]
 KLEstimator = Literal["k1", "k2", "k3"]
 
-# exp(20) is 5e8: no ratio beyond it means anything, while an infinite one would turn an advantage of 0 into NaN.
+# exp(20) is 5e8. An infinite ratio would turn an advantage of 0 into NaN.
 _LOG_RATIO_LIMIT = 20.0
 
 
 @dataclass(frozen=True)
 class StepTotals:
-    """What a whole optimiser step holds, over all of its micro-batches."""
+    """Totals of an optimizer step over all of its micro-batches."""
 
     sequences: int
-    """Responses, also those whose tokens are all masked."""
+    """Responses, including those whose tokens are all masked."""
     tokens: int
     """Completion tokens that count: the sum of all masks."""
 
 
 @dataclass(frozen=True)
 class LossTerm:
-    """One micro-batch's share of one term of the objective."""
+    """The share of a micro-batch in one loss term."""
 
     loss: Tensor
-    """0-dim, with its graph. Summed over the step's micro-batches it is the term."""
+    """0-dim, with gradients. Summed over the micro-batches of the step it is the term."""
     metrics: dict[str, float]
-    """Figures under TRL's names, shares too: summed over the step's micro-batches they are the step's figures."""
+    """Metrics under TRL's names; summed over the micro-batches of the step they are those of the step."""
 
 
 def policy_loss(
@@ -74,38 +74,38 @@ def policy_loss(
     ``clip`` keeps ``r`` in ``[1 - epsilon, 1 + epsilon_high]``. The types differ in what the sum is divided by:
 
     * ``grpo`` (arXiv 2402.03300): the mean over a response's tokens, then over responses.
-    * ``dr_grpo`` (2503.20783): the sum over responses times ``max_completion_length``, so length carries no weight.
-    * ``dapo`` (2503.14476): the sum over the step's tokens.
-    * ``bnpo``: in TRL the sum over the tokens of one micro-batch, so that the cut changes the loss. Here its batch is
-      the step, as for every type: it equals TRL's where a step is one micro-batch, and it equals ``dapo``.
-    * ``cispo`` (2506.13585): as ``dapo``, with ``-min(r, epsilon_high).detach() A logp``: no token loses its gradient.
+    * ``dr_grpo`` (2503.20783): the number of responses times ``max_completion_length``, so length has no weight.
+    * ``dapo`` (2503.14476): the tokens of the step.
+    * ``bnpo``: in TRL the tokens of one micro-batch, so that the cut changes the loss. Here its batch is the step, as
+      for every type: it equals TRL's if a step is one micro-batch, and it equals ``dapo``.
+    * ``cispo`` (2506.13585): as ``dapo``, with ``-min(r, epsilon_high).detach() A logp``: every token has a gradient.
       As in TRL, ``epsilon_high`` bounds the ratio itself (5.0 is usual), and there is no lower bound.
 
     ``importance_sampling_level="sequence"`` takes one ratio per response, the exponential of the mean log-ratio (GSPO,
     2507.18071).
 
     Args:
-        logps_BC: log-probs of the policy that learns, with their graph.
-        old_logps_BC: log-probs under the policy that sampled. NaN means unknown: the ratio there is 1 (with the
-            gradient of the policy itself), and it is counted in ``old_logps_missing``.
-        advantages_B: one advantage a response.
+        logps_BC: log-probs of the trained policy, with gradients.
+        old_logps_BC: log-probs under the sampling policy. NaN means unknown: the ratio is 1 (with the gradient of the
+            trained policy), and the token is counted in ``old_logps_missing``.
+        advantages_B: one per response.
         mask_BC: true for tokens that count.
         loss_type: see above.
-        epsilon: how far below 1 the ratio may fall before it is clipped.
-        epsilon_high: how far above; None means ``epsilon``.
-        delta: upper bound of the ratio on the unclipped side as well (two-sided clipping, 2505.07291), which bounds
-            the loss of a response with a negative advantage; None means off. ``cispo`` has no use for it.
-        importance_sampling_level: one ratio a token or one a response.
+        epsilon: the ratio is clipped below at ``1 - epsilon``.
+        epsilon_high: the ratio is clipped above at ``1 + epsilon_high``; None: ``epsilon``.
+        delta: upper bound of the unclipped ratio (two-sided clipping, 2505.07291), which bounds the loss of a response
+            with a negative advantage; None: off. ``cispo`` ignores it.
+        importance_sampling_level: one ratio per token or per response.
         beta: weight of the KL to the reference.
-        ref_logps_BC: log-probs under the reference. Without ``beta`` they only give the metric ``kl``.
+        ref_logps_BC: log-probs under the reference. With ``beta`` 0 they are used for the metric ``kl`` only.
         kl_estimator: see :func:`kl_per_token`.
-        use_bias_correction_kl: multiply the KL of a token by its ratio, with its gradient: unbiased where the tokens
-            come from another policy than the one that learns (2512.02556).
+        use_bias_correction_kl: multiply the KL of a token by its ratio, with gradients: unbiased for tokens that
+            another policy sampled (2512.02556).
         max_completion_length: the divisor of ``dr_grpo``, in tokens.
         totals: of the whole optimizer step.
         scored: the part of ``totals`` that is scored at all, where rows without gradient are left out of every
             micro-batch: the divisor of ``ratio_mean``, as those rows have no ratio. None: all of ``totals``.
-        importance_weights_BC: factors for the policy's part, without gradient (:func:`truncated_importance_weights`).
+        importance_weights_BC: weights of the policy term without gradient (:func:`truncated_importance_weights`).
 
     Returns:
         The loss, with ``clip_ratio/low_mean``, ``clip_ratio/high_mean``, ``clip_ratio/region_mean`` (``cispo``:
@@ -119,12 +119,12 @@ def policy_loss(
     high = epsilon if epsilon_high is None else epsilon_high
     detached_BC = logps_BC.detach()
     unknown_BC = mask_BC & old_logps_BC.isnan()
-    # Outside the mask every log-ratio is 0, whatever the padding of the stored log-probs holds.
+    # Outside the mask every log-ratio is 0, independent of the padding of the stored log-probs.
     old_BC = torch.where(mask_BC & ~unknown_BC, old_logps_BC, detached_BC)
     log_ratio = logps_BC - old_BC
     if importance_sampling_level == "sequence":
         log_ratio = (log_ratio * mask_BC).sum(1, keepdim=True) / mask_BC.sum(1, keepdim=True).clamp(min=1)
-    ratio = log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()  # (B, C), or (B, 1) for a ratio a response
+    ratio = log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()  # (B, C), or (B, 1) for one ratio per response
     advantages_B1 = advantages_B.unsqueeze(1)
 
     if loss_type == "cispo":
@@ -155,14 +155,14 @@ def policy_loss(
 
 
 def sft_loss(logps_BC: Tensor, mask_BC: Tensor, *, tokens: int, phi: bool = False) -> LossTerm:
-    """Cross-entropy on given responses: the mean over the tokens that count, prompts and padding left out.
+    """Cross-entropy on given responses: the mean over the tokens of the mask.
 
     Args:
-        logps_BC: log-probs of the policy that learns, with their graph.
+        logps_BC: log-probs of the trained policy, with gradients.
         mask_BC: true for tokens that count.
-        tokens: the term's own tokens in the whole optimiser step.
-        phi: weigh each token by ``p (1 - p)``, without gradient, so that tokens which are certain already, or hopeless
-            still, pull little (CHORD, arXiv 2508.11408). The divisor stays ``tokens``: small weights make small steps.
+        tokens: the tokens of this term in the whole optimizer step.
+        phi: weight each token by ``p (1 - p)``, without gradient, so that tokens with a probability near 0 or 1 have
+            little weight (CHORD, arXiv 2508.11408). The divisor stays ``tokens``: small weights give small steps.
 
     Returns:
         The loss, with ``nll`` (unweighted) and, with ``phi``, ``phi_mean``.
@@ -188,26 +188,26 @@ def rce_loss(
     temperature: float,
     groups: int,
 ) -> LossTerm:
-    """Reward-conditioned estimation: imitate a group's responses, each as much as ``softmax(reward / temperature)``.
+    """Reward-conditioned estimation: imitate the responses of a group with weights ``softmax(reward / temperature)``.
 
-    A response's cross-entropy is the *sum* over its tokens, so that the term is ``-sum_i w_i log p(response_i)``: the
+    The cross-entropy of a response is the *sum* over its tokens, so the term is ``-sum_i w_i log p(response_i)``: the
     divergence from the reward-weighted distribution over whole responses, up to a constant. A mean over tokens would
-    pull more at each token of a short response, and would so teach brevity.
+    give more weight to each token of a short response, and so favour short responses.
 
     Args:
-        logps_BC: log-probs of the policy that learns, with their graph.
-        mask_BC: true for tokens that count. A response without any takes no weight from its group.
-        rewards_B: one reward a response.
-        group_of_B: the group of each response, as any integers. A whole group is in one call.
-        temperature: above 0. High: all responses alike; low: only the best.
-        groups: groups of the whole optimiser step.
+        logps_BC: log-probs of the trained policy, with gradients.
+        mask_BC: true for tokens that count. A response without any has no weight in its group.
+        rewards_B: one per response.
+        group_of_B: the group of each response, as integers. A call has whole groups.
+        temperature: above 0. High: near-equal weights; low: weight on the best responses.
+        groups: number of groups in the whole optimizer step.
 
     Returns:
-        The loss, with ``rce/nll`` (per token, weighted as the loss) and ``rce/weight_max`` (the mean over groups of
-        the largest weight: 1/n says that the rewards are too close together for this temperature to tell them apart).
+        The loss, with ``rce/nll`` (per token, weighted as the loss) and ``rce/weight_max`` (the mean over groups of the
+        largest weight; 1/n for n responses means that the temperature is too high for these rewards).
     """
     if temperature <= 0:
-        raise ConfigurationError(f"The temperature of RCE must be above 0, not {temperature:g}")
+        raise ConfigurationError(f"The temperature of RCE must be above 0, got {temperature:g}")
     mask_BC = mask_BC.bool()
     tokens_B = mask_BC.sum(1)
     scores_B = (rewards_B.to(logps_BC.dtype) / temperature).masked_fill(tokens_B == 0, -torch.inf)
@@ -220,15 +220,15 @@ def rce_loss(
 
 
 def kl_per_token(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator = "k3") -> Tensor:
-    """The divergence from the reference at each token, estimated from the token that was sampled.
+    """The KL from the reference at each token, estimated from the sampled token.
 
     With ``d = logp - ref_logp``: ``k1 = d`` (no bias, may be negative), ``k2 = d^2 / 2`` (its gradient is that of the
     KL, its value is biased), ``k3 = exp(-d) + d - 1`` (no bias, never negative). As a penalty ``k1`` acts only together
     with the bias correction: its own gradient is 0 on average. Source: joschu.net/blog/kl-approx.html.
 
     Args:
-        logps: of the policy that learns; any shape.
-        ref_logps: of the reference, the same shape.
+        logps: of the trained policy; any shape.
+        ref_logps: of the reference; the same shape.
         estimator: k1, k2 or k3.
     """
     difference = logps - ref_logps
@@ -242,12 +242,12 @@ def kl_per_token(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator = "k3"
 
 
 def truncated_importance_weights(old_logps_BC: Tensor, sampler_logps_BC: Tensor, *, cap: float) -> Tensor:
-    """What makes up for a server that computes log-probs a little differently: ``min(old / sampler, cap)`` a token.
+    """Weights ``min(old / sampler, cap)`` per token, which correct for the different numerics of the sampling server.
 
     Args:
-        old_logps_BC: under the sampling weights, as this machine computes them.
-        sampler_logps_BC: the same tokens, as the server reported them; NaN (unknown) gives the weight 1.
-        cap: the largest weight. It bounds the variance and costs a bias.
+        old_logps_BC: log-probs under the sampling policy as this machine computes them.
+        sampler_logps_BC: those that the server reported; NaN (unknown) gives weight 1.
+        cap: the largest weight. It bounds the variance at the cost of a bias.
 
     Returns:
         Weights (B, C) without gradient.
@@ -264,17 +264,17 @@ def _check(loss_type: str, level: str, epsilon_high: float | None, beta: float, 
     if loss_type == "cispo" and epsilon_high is None:
         raise ConfigurationError(
             "cispo needs epsilon_high",
-            why="It bounds the ratio itself; epsilon in its place would shrink every gradient.",
+            why="It bounds the ratio itself; epsilon in its place would clip every token.",
             fix="Set epsilon_high, for example to 5.0.",
         )
     if beta and ref_logps_BC is None:
-        raise ConfigurationError(f"beta is {beta:g}, but there are no log-probs of the reference")
+        raise ConfigurationError(f"beta is {beta:g}, but log-probs of the reference are missing")
 
 
 def _reduce(
     cost_BC: Tensor, mask_BC: Tensor, loss_type: LossType, max_completion_length: int, totals: StepTotals
 ) -> Tensor:
-    """Sum the masked costs and divide by what the type divides by."""
+    """Sum the masked costs and divide by the divisor of the loss type."""
     if loss_type == "grpo":
         return (cost_BC.sum(1) / mask_BC.sum(1).clamp(min=1)).sum() / max(totals.sequences, 1)
     if loss_type == "dr_grpo":
@@ -285,7 +285,7 @@ def _reduce(
 def _clipped(
     ratio: Tensor, advantages_B1: Tensor, loss_type: LossType, epsilon: float, high: float
 ) -> dict[str, Tensor]:
-    """Where clipping decides: the ratio is beyond a bound on the side to which the advantage pushes."""
+    """Where clipping applies: the ratio exceeds a bound in the direction of the advantage."""
     if loss_type == "cispo":
         return {"cispo_clip_ratio": (ratio > high) & (advantages_B1 > 0)}
     low_side = (ratio < 1 - epsilon) & (advantages_B1 < 0)
@@ -298,18 +298,18 @@ def _clipped(
 
 
 def _share(values: Tensor, mask_BC: Tensor, totals: StepTotals) -> Tensor:
-    """This micro-batch's share of the step's mean: over tokens, or over responses where there is one value each."""
+    """The share of this micro-batch in the mean of the step: over tokens, or over responses with one value each."""
     if values.shape[1] == 1 != mask_BC.shape[1]:
         return values.float().sum() / max(totals.sequences, 1)
     return (values * mask_BC).float().sum() / max(totals.tokens, 1)
 
 
 def _softmax_in_groups(scores_B: Tensor, group_of_B: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax among the rows of one group, and the sum over groups of the largest weight."""
+    """Softmax within each group, and the sum over groups of the largest weight."""
     index_B = group_of_B.unique(return_inverse=True)[1]
     groups = int(index_B.max()) + 1 if len(index_B) else 0
     top_G = scores_B.new_full((groups,), -torch.inf).scatter_reduce(0, index_B, scores_B, "amax")
-    # A group whose rows all score -inf would give exp(nan); with a top of 0 its weights are exp(-inf) = 0.
+    # A group whose rows all score -inf would give exp(nan); with a maximum of 0 its weights are exp(-inf) = 0.
     top_G = top_G.masked_fill(top_G == -torch.inf, 0.0)
     raised_B = (scores_B - top_G[index_B]).exp()
     sum_G = raised_B.new_zeros(groups).scatter_add(0, index_B, raised_B)
@@ -319,7 +319,7 @@ def _softmax_in_groups(scores_B: Tensor, group_of_B: Tensor) -> tuple[Tensor, Te
 
 
 def _floats(metrics: dict[str, Tensor]) -> dict[str, float]:
-    """All figures in one transfer: each ``.item()`` would make the CPU wait for the GPU."""
+    """All metrics in one transfer, as each ``.item()`` would synchronise with the GPU."""
     if not metrics:
         return {}
     return dict(zip(metrics, torch.stack([value.float() for value in metrics.values()]).tolist(), strict=True))

@@ -56,6 +56,7 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self._stop, self._clock = stop, clock
         self._tokens_then, self._then = 0.0, 0.0
         self._logs_without_spread = 0
+        self._noted_error = False
 
     def state(self) -> dict[str, Any]:
         """The state that is stored in a checkpoint."""
@@ -103,6 +104,9 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self._log.write(state.global_step, figures)
         self._progress.step_done(state.global_step, STAGE, figures)
         self._check_reward_spread(logs)
+        if self._reward.first_error and not self._noted_error:
+            self._noted_error = True
+            self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
 
     def _check_reward_spread(self, logs: dict[str, Any]) -> None:
         """Note once that rewards have not differed within any group for many logs, so that nothing is learned."""

@@ -28,6 +28,7 @@ from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
+from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
@@ -86,7 +87,8 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        reward = stack.enter_context(TaskReward(RewardEvaluator()))
+        custom = None if config.reward is None else load_reward(config.reward)
+        reward = stack.enter_context(TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight))
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

@@ -1,8 +1,7 @@
-"""Our tasks' rewards as a reward function of TRL.
+"""The reward of a task, or a custom one, as a reward function of TRL.
 
-Each row of the dataset carries its whole problem, and TRL hands the columns back beside the completions. A completion
-is scored against the problem of its own row, and nothing else is looked at: however a batch was shuffled or repeated,
-it cannot be scored against another's answer.
+Each row of the dataset holds its whole problem, and TRL passes the columns back with the completions. A completion is
+scored against the problem of its own row only, so shuffled or repeated batches cannot mix up answers.
 """
 
 from __future__ import annotations
@@ -21,30 +20,32 @@ from engine.task import task_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from engine.reward_evaluator import RewardEvaluator
+    from engine.reward_evaluator import RewardEvaluator, Scored
+    from engine.task import Task
 
 PATIENCE = 3
 WORKERS = 8
 
 
 class NothingScoredError(ScaffoldError, RuntimeError):
-    """No completion of several batches in a row could be scored: the run would learn from nothing."""
+    """No completion of several consecutive batches could be scored."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class ScoredCompletion:
-    """A completion and what it earned.
+    """A completion with its reward.
 
     Args:
         problem: its problem.
         text: the completion as text.
-        token_ids: the ids that were sampled.
-        reward: ``r_total``; None where nothing was found out.
-        components: what was measured, by name.
-        is_correct: the verifier's verdict.
-        outcome: how parsing and checking ended.
+        token_ids: the sampled ids.
+        reward: the reward that is trained on; None where it could not be scored.
+        components: reward components by name.
+        is_correct: the verdict of the verifier.
+        outcome: how parsing and scoring ended.
+        error: why it could not be scored, if that is known.
     """
 
     problem: Problem
@@ -54,12 +55,13 @@ class ScoredCompletion:
     components: Mapping[str, float]
     is_correct: bool | None
     outcome: Outcome
+    error: str = ""
 
 
 def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]]:
     """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the problem in plain columns.
 
-    ``meta`` is JSON text, because a column of a table holds one type and each task has keys of its own.
+    ``meta`` is JSON text, because a column has one type and each task has its own keys.
     """
     return [
         {
@@ -75,32 +77,44 @@ def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]
 
 
 def messages_of(problem: Problem, style: str) -> Any:
-    """The prompt of a problem as the generators ask it, without experiences."""
+    """The prompt of a problem as the generators render it, without experiences."""
     return generator_messages(task_named(problem.task), problem, (), style)
 
 
 class TaskReward:
-    """The reward function: ``r_total``, and its components as metrics. Use as a context manager.
+    """The reward function: ``r_total``, with its components as metrics. Use as a context manager.
 
-    TRL calls it once for each batch of completions. What could not be measured for a fault of the machinery (a
-    checker that did not start) is None, which TRL leaves out of the group; it is never 0. Metrics:
-    ``rewards/<component>/mean``, ``pass_rate``, and the shares ``faults/infra``, ``faults/model``,
-    ``faults/verifier_timeout``.
+    TRL calls it once per batch of completions. The reward of a completion that could not be scored through no fault
+    of the model (a verifier that did not start, a custom reward that raised) is None, which TRL leaves out of the
+    group; it is never 0. Metrics: ``rewards/<component>/mean``, ``pass_rate``, and the shares ``faults/infra``,
+    ``faults/model``, ``faults/verifier_timeout``.
 
     Args:
-        evaluator: weighs the components.
+        evaluator: weights the components.
+        custom: scores completions by a custom reward function, from several threads.
+        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
+            has the rest.
         workers: completions that are scored at a time.
-        patience: batches in a row without a single score after which the run is stopped.
+        patience: consecutive batches without any score after which the run is stopped.
     """
 
     __name__ = "r_total"  # what TRL names the metric by
 
-    def __init__(self, evaluator: RewardEvaluator, *, workers: int = WORKERS, patience: int = PATIENCE) -> None:
+    def __init__(
+        self,
+        evaluator: RewardEvaluator,
+        *,
+        custom: Task[Any] | None = None,
+        custom_weight: float = 1.0,
+        workers: int = WORKERS,
+        patience: int = PATIENCE,
+    ) -> None:
         self.latest: list[ScoredCompletion] = []
         self.faults: Counter[Outcome] = Counter()
-        self._evaluator = evaluator
+        self.first_error = ""
+        self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self._patience, self._barren = patience, 0
+        self._patience, self._unscored_batches = patience, 0
 
     def __enter__(self) -> TaskReward:
         return self
@@ -121,53 +135,76 @@ class TaskReward:
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
-        """Score a batch; one reward a completion, in their order.
+        """Score a batch: one reward per completion, in their order.
 
         Args:
             completions: texts, or conversations whose last message is the reply.
             completion_ids: the sampled ids.
             problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
-            log_metric: takes a metric's name and its value for this batch.
+            log_metric: receives the name of a metric and its value for this batch.
 
         Raises:
-            NothingScoredError: nothing could be scored, ``patience`` batches in a row.
+            NothingScoredError: nothing could be scored in ``patience`` consecutive batches.
         """
         rows = zip(completions, completion_ids, problem_id, problem_text, answer, task, meta, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
         self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
+        self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
         if log_metric is not None:
             for name, value in batch_metrics(self.latest).items():
                 log_metric(name, value)
-        self._check_for_life()
+        self._check_any_scored()
         return [one.reward for one in self.latest]
 
     def _score(
         self, completion: Any, token_ids: Sequence[int], name: str, question: str, truth: str, kind: str, meta: str
     ) -> ScoredCompletion:
         problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
-        task = task_named(kind)
         text, reasoning = _text_of(completion)
-        scored = self._evaluator.score(task, problem, task.parse(Completion(text=text, reasoning=reasoning), problem))
-        components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-        reward = scored.rewards.r_total if scored.outcome.carries_reward else None
-        return ScoredCompletion(problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome)
+        scored = self._score_by(self._custom or task_named(kind), problem, text, reasoning)
+        components, reward = _components(scored), _reward(scored)
+        if self._custom is not None and self._custom_weight < 1:
+            of_task = self._score_by(task_named(kind), problem, text, reasoning)
+            components = _components(of_task) | ({} if reward is None else {"custom": reward})
+            total = _reward(of_task)
+            if reward is not None and total is not None:
+                reward = self._custom_weight * reward + (1 - self._custom_weight) * total
+            else:
+                reward = None
+        error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
+        return ScoredCompletion(
+            problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome, error
+        )
 
-    def _check_for_life(self) -> None:
+    def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:
+        candidate = task.parse(Completion(text=text, reasoning=reasoning), problem)
+        return self._evaluator.score(task, problem, candidate)
+
+    def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
-            self._barren = 0
+            self._unscored_batches = 0
             return
-        self._barren += 1
-        if self._barren >= self._patience:
+        self._unscored_batches += 1
+        if self._unscored_batches >= self._patience:
             counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
+            error = f" First error: {self.first_error}." if self.first_error else ""
             raise NothingScoredError(
-                f"None of the last {self._barren} batches of completions could be scored",
-                why=f"Outcomes so far: {counts or 'no component was measured'}.",
-                fix="Mend what the task checks answers with (python -m grpo_training.doctor tells), then run again.",
+                f"None of the last {self._unscored_batches} batches of completions could be scored",
+                why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
+                fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
             )
 
 
+def _components(scored: Scored) -> dict[str, float]:
+    return {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+
+
+def _reward(scored: Scored) -> float | None:
+    return scored.rewards.r_total if scored.outcome.carries_reward else None
+
+
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
-    """The metrics of a batch: means over the completions that have the figure, and shares over all."""
+    """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
     metrics: dict[str, float] = {}
     for name in sorted({name for one in scored for name in one.components}):
         values = [one.components[name] for one in scored if name in one.components]
@@ -184,7 +221,7 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
 
 
 def _text_of(completion: Any) -> tuple[str, str | None]:
-    """A completion's text, and its reasoning where the tokenizer told the two apart."""
+    """The text of a completion, and its reasoning where the tokenizer separated the two."""
     if isinstance(completion, str):
         return completion, None
     message = completion[-1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers.final_answer import answer_text
+from engine.answers.final_answer import answer_text, stated_answer
 from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.notation import clean
 
@@ -45,6 +45,41 @@ def test_the_answer_is_found(text, answer):
     assert answer_text(text) == answer
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer> 5 </answer>", "5"),
+        ("\\[ \\boxed{113} \\]", "113"),
+        ("so \\boxed{25} or rather \\boxed{\\frac{1}{2}}.", "25, \\frac{1}{2}"),  # two answers, not a choice
+        ("#### Step 1\nfirst 3\n#### 42", "42"),
+        ("**Final answer:** $73$.", "73"),
+        ("Final Answer:\n```\n204\n```", "204"),
+        ("Final answer: 73\nIt is the sum of 60 and 13.", "73"),
+        ("The answer is: **12 m/s**", "12 m/s"),
+        ("答案是：42", "42"),
+        ("Answer: 1\nAnswer: 2", "2"),
+        ('"final_answer": "m = 3, n = 4", "x": 1', "m = 3, n = 4"),
+        ("So the length is 3.", "3"),
+        (r"Thus \( m + n = 1 + 7 = 8 \).", "8"),
+        ("Therefore m = 3, n = 4", None),  # several values: none is chosen
+        ('{"problem_model": "the total is 5', None),  # an object that was cut off
+        ("<think> So the length is 3.", None),
+        ("#### Step 1\nWe count", None),
+        ("Final answer:\n```python", None),
+        ("Final answer: **", None),
+        ("Final answer: \\[", None),
+        ("\\boxed{}", None),
+        ("\\boxed{25", None),
+        ("<answer>", None),
+        ("I think 5", None),
+        ("m = 3, n = 4", None),
+        ("", None),
+    ],
+)
+def test_what_a_reply_states(text, answer):
+    assert stated_answer(text) == answer
+
+
 def test_of_several_candidates_none_is_chosen():
     text = "The values that remain after all of this work, **5** perhaps, or **6**, or even **7**, remain open"
     assert answer_text(text) not in ("5", "6", "7")
@@ -65,6 +100,7 @@ def test_row_ends_of_a_matrix_survive_cleaning():
 def test_a_long_text_takes_linear_time(piece):
     started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))
+    stated_answer(piece * (200_000 // len(piece)))
     assert time.process_time() - started < 5
 
 

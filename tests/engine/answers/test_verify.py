@@ -217,9 +217,6 @@ def test_the_layer_that_decided_is_named(answer, truth, comparison, method):
     assert (verdict.correct, verdict.method) == (True, method)
 
 
-# ------------------------------------------------------------------ ground truths
-
-
 @pytest.mark.parametrize(
     ("truth", "comparison"),
     [(None, "exact"), ("", "exact"), ("  ", "exact"), ("**", "exact"), ("N/A", "exact"), ("nan", "exact"),
@@ -247,8 +244,6 @@ def test_an_empty_truth_is_never_compared_with():
     with pytest.raises(InputError):
         verify_answer("5", "")
 
-
-# ------------------------------------------------------------------ recorded answers
 
 WRONGLY_RECORDED = {
     ("critic_results", 49, "aime2024_022"): "the fused answer is two asterisks; nothing in it is 80",
@@ -292,9 +287,6 @@ def test_aime_answers_verify_against_themselves_in_all_notations(aime2024):
             assert correct(text, truth) is True, text
         for text in (str(number + 1), f"-{number}", f"{number}0", f"{number}.4", f"{number} or {number + 1}"):
             assert correct(text, truth) is False, text
-
-
-# ------------------------------------------------------------------ time, threads, faults
 
 
 def test_a_late_worker_is_killed_and_the_answer_is_not_right(monkeypatch):

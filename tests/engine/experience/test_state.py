@@ -49,7 +49,7 @@ def two():
     return reduce(EMPTY, step(judged(EMPTY, add(PARITY, category="Counting"), add(UNITS)).applied))
 
 
-def test_an_added_lesson_knows_where_it_comes_from(two):
+def test_an_added_experience_records_its_origin(two):
     first, second = two.experiences
     assert first == Experience(
         id="G1-001",
@@ -62,20 +62,20 @@ def test_an_added_lesson_knows_where_it_comes_from(two):
     assert (second.id, two.next_number) == ("G1-002", 3)
 
 
-def test_modify_keeps_the_id_and_gathers_evidence(two):
+def test_modify_keeps_the_id_and_adds_evidence(two):
     changed = reduce(two, step([Operation(op="modify", id="G1-001", content="Try parity.")], number=1))
     one = changed.get("G1-001")
     assert (one.content, one.category, one.created_at, len(one.evidence)) == ("Try parity.", "counting", "t0", 2)
     assert changed.get("G1-002") == two.get("G1-002")
 
 
-def test_a_deleted_id_is_never_used_again(two):
+def test_a_deleted_id_is_never_reused(two):
     without = reduce(two, step([Operation(op="delete", id="G1-002")], number=1))
     assert [one.id for one in without.experiences] == ["G1-001"]
     assert judged(without, add(UNITS)).applied[0].id == "G1-003"
 
 
-def test_uses_are_counted_for_the_live_ones_and_leave_the_version(two):
+def test_uses_are_counted_for_existing_experiences_and_do_not_change_the_version(two):
     used = reduce(two, step(used=["G1-001", "G1-001", "G1-777"], rollouts=3, correct=2))
     used = reduce(used, step(used=["G1-001"], rollouts=3, correct=3))
     assert used.get("G1-001").uses == Uses(rollouts=6, correct=5)
@@ -83,7 +83,7 @@ def test_uses_are_counted_for_the_live_ones_and_leave_the_version(two):
     assert used.version == two.version
 
 
-def test_the_version_tells_ids_contents_categories_and_pins(two):
+def test_the_version_depends_on_ids_contents_categories_and_pins(two):
     pinned = reduce(two, EditEvent(at="later", operations=[Operation(op="pin", id="G1-001")]))
     unpinned = reduce(pinned, EditEvent(at="later", operations=[Operation(op="unpin", id="G1-001")]))
     assert pinned.version != two.version == unpinned.version
@@ -94,7 +94,7 @@ def test_the_version_tells_ids_contents_categories_and_pins(two):
     assert len(two.version) == 12
 
 
-def test_rollback_restores_texts_keeps_counts_and_ids_used(two):
+def test_rollback_restores_texts_and_keeps_counts_and_used_ids(two):
     later = reduce(two, step(used=["G1-001"]))
     later = reduce(later, step([Operation(op="delete", id="G1-002"), add("Draw a figure.", id="G1-003")]))
     back = reduce(later, RollbackEvent(at="t", version=two.version, experiences=list(two.experiences)))
@@ -103,14 +103,14 @@ def test_rollback_restores_texts_keeps_counts_and_ids_used(two):
     assert back.next_number == 4
 
 
-def test_import_leaves_out_what_is_marked_deleted():
+def test_import_skips_deleted_experiences():
     entries = [Experience(id="G1-007", content=PARITY, status="deleted"), Experience(id="G1-003", content=UNITS)]
     state = reduce(EMPTY, ImportEvent(at="t", experiences=entries))
     assert [one.id for one in state.experiences] == ["G1-003"]
     assert state.next_number == 8
 
 
-def test_events_come_back_from_their_lines(two):
+def test_events_round_trip_through_their_lines(two):
     for event in (
         BeginEvent(at="t", run="r"),
         step([add(PARITY, id="G1-001")], used=["G1-001"]),
@@ -121,7 +121,7 @@ def test_events_come_back_from_their_lines(two):
         assert EVENT.validate_json(event.model_dump_json()) == event
 
 
-def test_diff_tells_added_deleted_and_modified(two):
+def test_diff_reports_added_deleted_and_modified(two):
     later = reduce(
         two,
         step(
@@ -160,7 +160,7 @@ def test_diff_tells_added_deleted_and_modified(two):
         (add("word " * 33), "too_many_words"),
     ],
 )
-def test_what_does_not_hold_is_refused_with_its_reason(two, proposal, code):
+def test_an_invalid_proposal_is_refused_with_a_reason(two, proposal, code):
     review = judged(two, proposal)
     assert review.applied == ()
     assert [refusal.reason for refusal in review.refused] == [code]
@@ -168,7 +168,7 @@ def test_what_does_not_hold_is_refused_with_its_reason(two, proposal, code):
     assert review.refused[0].message.endswith(".")
 
 
-def test_a_pinned_lesson_is_the_persons_and_not_the_analysts(two):
+def test_a_pinned_experience_can_be_changed_only_manually(two):
     pinned = reduce(two, EditEvent(at="t", operations=[Operation(op="pin", id="G1-001")]))
     change = Operation(op="modify", id="G1-001", content="Try parity.")
     delete = Operation(op="delete", id="G1-001")
@@ -176,14 +176,14 @@ def test_a_pinned_lesson_is_the_persons_and_not_the_analysts(two):
     assert judged(pinned, change, by_person=True).refused == ()
 
 
-def test_a_full_library_takes_a_lesson_only_after_a_delete(two):
-    lesson, delete = add("Draw a figure before naming unknowns."), Operation(op="delete", id="G1-001")
-    full = judged(two, lesson, delete, lesson, capacity=2)
+def test_a_full_library_accepts_an_experience_only_after_a_delete(two):
+    new, delete = add("Draw a figure before naming unknowns."), Operation(op="delete", id="G1-001")
+    full = judged(two, new, delete, new, capacity=2)
     assert [refusal.reason for refusal in full.refused] == ["library_full"]
     assert [(one.op, one.id) for one in full.applied] == [("delete", "G1-001"), ("add", "G1-003")]
 
 
-def test_each_proposal_is_judged_against_those_before_it(two):
+def test_each_proposal_is_checked_against_the_ones_before_it(two):
     twice = judged(two, add("Draw a figure first."), add("First draw a figure."))
     assert [refusal.reason for refusal in twice.refused] == ["duplicate"]
     changes = (
@@ -193,7 +193,7 @@ def test_each_proposal_is_judged_against_those_before_it(two):
     assert [refusal.reason for refusal in judged(two, *changes).refused] == ["touched_twice"]
 
 
-def test_a_flood_of_proposals_is_cut():
+def test_the_number_of_proposals_is_limited():
     flood = [add("x" * 1_000_000, category="y" * 1000)] * (MAX_PROPOSALS + 5)
     review = judged(EMPTY, *flood)
     assert len(review.refused) == MAX_PROPOSALS + 1
@@ -202,6 +202,6 @@ def test_a_flood_of_proposals_is_cut():
     assert sum(len(refusal.model_dump_json()) for refusal in review.refused) < 30_000
 
 
-def test_the_id_of_an_add_is_never_the_models():
+def test_the_id_of_an_add_is_assigned_by_the_library():
     (one,) = judged(EMPTY, add(PARITY, id="G1-777")).applied
     assert one.id == "G1-001"

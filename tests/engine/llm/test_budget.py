@@ -13,10 +13,10 @@ async def test_without_limits_everything_fits():
     assert (budget.spent_tokens, budget.spent_usd, budget.limited) == (7, 0.0, False)
 
 
-async def test_what_could_pass_the_limit_is_refused_before_it_is_sent():
+async def test_a_request_that_could_exceed_the_limit_is_refused():
     budget = Budget(tokens=1000)
     budget.settle(await budget.hold(400, None), 300, None)
-    budget.settle(await budget.hold(700, None), 100, None)  # 300 + 700: just so
+    budget.settle(await budget.hold(700, None), 100, None)  # 300 + 700: exactly the limit
     with pytest.raises(BudgetExceededError, match="400 tokens") as caught:
         await budget.hold(601, None)
     assert caught.value.exit_code == 3
@@ -24,7 +24,7 @@ async def test_what_could_pass_the_limit_is_refused_before_it_is_sent():
     await budget.hold(600, None)
 
 
-async def test_money_is_limited_as_tokens_are():
+async def test_the_limit_in_usd():
     budget = Budget(usd=0.01)
     budget.settle(await budget.hold(1, 0.006), 1, 0.004)
     with pytest.raises(BudgetExceededError, match=r"0\.0040 USD"):
@@ -32,23 +32,23 @@ async def test_money_is_limited_as_tokens_are():
     await budget.hold(1, 0.006)
 
 
-async def test_a_money_limit_needs_prices():
+async def test_a_limit_in_usd_requires_prices():
     with pytest.raises(ConfigurationError, match="prices"):
         await Budget(usd=1.0).hold(1, None)
 
 
-async def test_a_request_waits_for_what_others_only_hold():
+async def test_a_request_waits_while_others_reserve_the_budget():
     budget = Budget(tokens=1000)
     first = await budget.hold(800, None)
     waiting = [asyncio.create_task(budget.hold(300, None)) for _ in range(3)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
-    budget.settle(first, 100, None)  # 900 are left: three of 300 fit
+    budget.settle(first, 100, None)  # 900 remain: three of 300 fit
     done = await asyncio.wait_for(asyncio.gather(*waiting), 1)
     assert [hold.tokens for hold in done] == [300, 300, 300]
 
 
-async def test_those_who_can_no_longer_fit_are_told_and_the_smaller_ones_go_on():
+async def test_waiters_that_no_longer_fit_fail_and_smaller_ones_continue():
     budget = Budget(tokens=1000)
     first = await budget.hold(900, None)
     big = asyncio.create_task(budget.hold(800, None))
@@ -60,7 +60,7 @@ async def test_those_who_can_no_longer_fit_are_told_and_the_smaller_ones_go_on()
     assert (await asyncio.wait_for(small, 1)).tokens == 200
 
 
-async def test_a_cancelled_waiter_does_not_block_the_line():
+async def test_a_cancelled_waiter_does_not_block_the_queue():
     budget = Budget(tokens=1000)
     first = await budget.hold(900, None)
     gone = asyncio.create_task(budget.hold(500, None))
@@ -71,7 +71,7 @@ async def test_a_cancelled_waiter_does_not_block_the_line():
     assert (await asyncio.wait_for(next_one, 1)).tokens == 500
 
 
-async def test_a_limit_is_never_passed_under_load():
+async def test_a_limit_is_never_exceeded_under_load():
     budget = Budget(tokens=5000)
     passed = []
 

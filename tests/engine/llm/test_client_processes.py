@@ -1,4 +1,4 @@
-"""The client in processes of its own: sharing a journal, and being killed."""
+"""Clients in several processes: sharing a journal, and killed by SIGKILL."""
 
 import json
 import os
@@ -12,18 +12,10 @@ from collections import Counter
 from pathlib import Path
 
 from engine.llm.journal import ResponseJournal, request_keys
-from engine.records import ChatRequest, Message
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.llm_client import answer, ask
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def answer(body, index):
-    return f"{body['messages'][-1]['content']}/{index}"
-
-
-def ask(content):
-    return ChatRequest(role="g", messages=(Message(role="user", content=content),))
 
 
 RUNNER = textwrap.dedent("""
@@ -66,7 +58,7 @@ def read_run(process):
 
 
 def test_two_processes_share_one_journal(tmp_path):
-    """Both get the same replies, also where both asked at the same time and the server drew twice."""
+    """Both get the same replies, also if both sent the same request and the server answered twice."""
     drawn = Counter()
 
     def fickle(body, index):
@@ -86,7 +78,7 @@ def test_two_processes_share_one_journal(tmp_path):
     journal.close()
 
 
-def test_kill_9_between_reply_and_use_pays_nothing_twice(tmp_path):
+def test_after_sigkill_no_acknowledged_reply_is_requested_again(tmp_path):
     app = chat_app(answer, latency_s=0.002)
     rng = random.Random(9)
     with serve_in_thread(app) as url:

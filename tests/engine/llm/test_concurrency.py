@@ -2,7 +2,7 @@ from engine.llm.concurrency import AdaptiveConcurrency, ConcurrencyRule
 
 
 def round_of(controller, now=0.0, share=1.0):
-    """As many successes as a round needs, with that share of the limit in flight."""
+    """Report one round of successes with this share of the limit in flight."""
     limit = controller.limit
     controller.sent(int(limit * share))
     for _ in range(max(limit, 4)):
@@ -36,20 +36,20 @@ def test_an_unsaturated_round_does_not_grow():
     assert controller.limit == 40
 
 
-def test_a_429_cuts_once_an_episode_and_ends_slow_start():
+def test_a_429_cuts_once_per_cooldown_and_ends_slow_start():
     controller = AdaptiveConcurrency(ConcurrencyRule(start=100, cooldown_s=5.0))
-    for _ in range(30):  # all were in flight when the first came back
+    for _ in range(30):  # all were in flight at the first reply
         controller.rate_limited(now=10.0, sent_at=9.0, wait_s=None)
     assert controller.limit == 80
-    controller.rate_limited(now=16.0, sent_at=9.5, wait_s=None)  # late, but of the same episode
+    controller.rate_limited(now=16.0, sent_at=9.5, wait_s=None)  # sent before the cut
     assert controller.limit == 80
-    controller.rate_limited(now=16.0, sent_at=15.5, wait_s=None)  # the new limit is too high as well
+    controller.rate_limited(now=16.0, sent_at=15.5, wait_s=None)  # sent after the cut
     assert controller.limit == 64
     round_of(controller, now=22.0)
     assert controller.limit == 67  # + 5 %, no longer doubling
 
 
-def test_constant_429s_go_on_cutting_down_to_one_and_it_recovers():
+def test_repeated_429s_reduce_the_limit_to_one_and_it_recovers():
     controller = AdaptiveConcurrency(ConcurrencyRule(start=50, cooldown_s=5.0))
     now = 0.0
     for _ in range(40):
@@ -59,10 +59,10 @@ def test_constant_429s_go_on_cutting_down_to_one_and_it_recovers():
     for _ in range(6):
         now += 6.0
         round_of(controller, now)
-    assert controller.limit == 7  # + 1 a round while 5 % is less than one
+    assert controller.limit == 7  # + 1 per round while 5 % is less than one
 
 
-def test_nothing_grows_or_cuts_in_a_cooldown_which_a_server_may_prolong():
+def test_the_limit_is_constant_during_a_cooldown():
     controller = AdaptiveConcurrency(ConcurrencyRule(start=100, cooldown_s=5.0))
     controller.rate_limited(now=0.0, sent_at=-1.0, wait_s=60.0)
     round_of(controller, now=59.0)
@@ -81,15 +81,15 @@ def test_a_5xx_pauses_growth_but_does_not_cut():
     controller.succeeded(0.0)
     assert controller.limit == 20
     round_of(controller)
-    assert controller.limit == 40  # slow start goes on
+    assert controller.limit == 40  # slow start continues
 
 
-def test_the_maximum_holds_from_the_start():
+def test_the_start_value_is_capped_by_the_maximum():
     assert AdaptiveConcurrency(ConcurrencyRule(start=20, maximum=3)).limit == 3
 
 
-def test_it_settles_near_what_a_server_can_bear():
-    """A server that refuses what is above 50 in flight, in virtual time: one tick is one round trip."""
+def test_the_limit_settles_near_the_capacity_of_a_server():
+    """A server that refuses more than 50 requests in flight, in virtual time: one tick is one round trip."""
     controller = AdaptiveConcurrency(ConcurrencyRule(start=20, maximum=1000))
     seen = []
     for tick in range(400):
@@ -102,4 +102,4 @@ def test_it_settles_near_what_a_server_can_bear():
             controller.rate_limited(now, sent_at=now - 0.9, wait_s=None)
         seen.append(controller.limit)
     assert all(38 <= limit <= 53 for limit in seen[100:])
-    assert max(seen[100:]) > 50  # it keeps probing
+    assert max(seen[100:]) > 50  # the limit keeps growing after a cut

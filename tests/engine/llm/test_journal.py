@@ -39,8 +39,8 @@ def ask(**changes):
     return ChatRequest(**fields)
 
 
-def test_the_key_of_a_request_is_stable_over_versions():
-    """The text that is hashed, written out: another key would pay for everything again."""
+def test_the_key_of_a_request_does_not_change_between_versions():
+    """The hashed text in full. With another key all stored replies would be requested again."""
     request = ask(sampling=Sampling(temperature=0.3, seed=7), json_schema={"type": "object"})
     text = (
         '{"extra_body":{"top_k":5},"json_schema":{"type":"object"},"messages":[["user","7 × 8?"]],'
@@ -49,7 +49,7 @@ def test_the_key_of_a_request_is_stable_over_versions():
     assert request_keys(request, "m", {"top_k": 5}, [2]) == [hashlib.sha256(text.encode()).hexdigest()]
 
 
-def test_what_decides_a_reply_is_in_the_key_and_nothing_else():
+def test_the_key_covers_exactly_what_determines_the_reply():
     def one(request, model="m", extra=None, index=0):
         return request_keys(request, model, extra or {}, [index])[0]
 
@@ -69,7 +69,7 @@ def test_what_decides_a_reply_is_in_the_key_and_nothing_else():
     assert len({plain, *others}) == 1 + len(others)
 
 
-async def test_what_was_put_is_found_by_another_journal_of_the_same_file(journal, path):
+async def test_stored_replies_are_found_by_another_journal_of_the_same_file(journal, path):
     completion = Completion(
         text="Ω = 3\n",
         reasoning="…",
@@ -85,7 +85,7 @@ async def test_what_was_put_is_found_by_another_journal_of_the_same_file(journal
     other.close()
 
 
-async def test_the_first_reply_to_a_key_stays_and_the_second_asker_gets_it(journal, path):
+async def test_the_first_reply_for_a_key_is_kept_and_returned_to_the_second_caller(journal, path):
     other = ResponseJournal(path)
     await other.put(key(1), Completion(text="first"))
     late = await asyncio.gather(*(journal.put(key(n), Completion(text="second")) for n in (0, 1, 2)))
@@ -95,7 +95,7 @@ async def test_the_first_reply_to_a_key_stays_and_the_second_asker_gets_it(journ
 
 
 async def test_many_replies_share_a_commit(journal):
-    """At 256 in flight a reply costs less than 0.1 ms, and far fewer commits than replies are made."""
+    """At 256 in flight a reply takes less than 0.1 ms, and there are far fewer commits than replies."""
     commits = []
     journal._writing.set_trace_callback(lambda sql: commits.append(sql) if "INSERT" in sql else None)
     completion = Completion(text="a line of a reply\n" * 80)
@@ -114,14 +114,14 @@ async def test_many_replies_share_a_commit(journal):
     assert best < 0.1e-3
 
 
-async def test_more_keys_than_a_statement_takes(journal):
+async def test_more_keys_than_fit_into_one_statement(journal):
     names = [key(n) for n in range(1234)]
     await asyncio.gather(*(journal.put(name, Completion(text=name)) for name in names))
     found = journal.get_many(names)
     assert {name: completion.text for name, completion in found.items()} == {name: name for name in names}
 
 
-async def test_a_row_that_cannot_be_read_counts_as_absent_and_is_mended(journal, path):
+async def test_an_unreadable_row_counts_as_absent_and_is_replaced(journal, path):
     await journal.put(key(1), Completion(text="x"))
     raw = sqlite3.connect(path)
     raw.execute("UPDATE replies SET completion = '{\"text\": 3'")
@@ -132,7 +132,7 @@ async def test_a_row_that_cannot_be_read_counts_as_absent_and_is_mended(journal,
     assert journal.get_many([key(1)])[key(1)].text == "again"
 
 
-async def test_a_cancelled_caller_loses_nothing(journal):
+async def test_a_reply_is_stored_although_its_caller_was_cancelled(journal):
     async def caller():
         await journal.put(key(1), Completion(text="paid for"))
 
@@ -145,7 +145,7 @@ async def test_a_cancelled_caller_loses_nothing(journal):
     assert journal.get_many([key(1)])[key(1)].text == "paid for"
 
 
-async def test_closing_writes_what_is_queued(path):
+async def test_closing_writes_the_queued_replies(path):
     journal = ResponseJournal(path)
     future = journal.put(key(1), Completion(text="x"))
     journal.close()
@@ -158,7 +158,7 @@ async def test_closing_writes_what_is_queued(path):
     again.close()
 
 
-async def test_a_full_disk_is_told_and_nothing_is_acknowledged(journal, path):
+async def test_on_a_full_disk_no_reply_is_acknowledged(journal, path):
     await journal.put(key(0), Completion(text="before"))
     pages = journal._writing.execute("PRAGMA page_count").fetchone()[0]
     journal._writing.execute(f"PRAGMA max_page_count={pages}")
@@ -171,7 +171,7 @@ async def test_a_full_disk_is_told_and_nothing_is_acknowledged(journal, path):
     await journal.put(key(2), Completion(text="there is room again"))
 
 
-def test_a_file_that_is_no_journal_is_named(tmp_path):
+def test_a_file_that_is_not_a_journal_is_an_error_with_its_path(tmp_path):
     path = tmp_path / "journal.sqlite"
     path.write_text("this is no database, and long enough to be looked at as one " * 20)
     with pytest.raises(JournalError, match=r"journal\.sqlite"):
@@ -187,7 +187,7 @@ def test_a_journal_of_a_newer_version_is_refused(path):
         ResponseJournal(path)
 
 
-def test_abilities_are_remembered_for_a_while_per_address_and_model(journal, path):
+def test_capabilities_are_stored_per_address_and_model_and_expire(journal, path):
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n", "seed"]})
     other = ResponseJournal(path)
@@ -208,7 +208,7 @@ WRITER = textwrap.dedent("""
         async def one(n):
             key = hashlib.sha256(f"{name}/{n}".encode()).hexdigest()
             await journal.put(key, Completion(text=f"{name}/{n}" * 50))
-            os.write(1, f"{n}\\n".encode())      # acknowledged: the parent holds us to it
+            os.write(1, f"{n}\\n".encode())      # acknowledged
         if count:
             await asyncio.gather(*(one(n) for n in range(count)))
         else:
@@ -228,7 +228,7 @@ def start_writer(path, name, count=0):
     )
 
 
-def test_processes_that_write_at_the_same_time_lose_nothing(path):
+def test_concurrent_processes_lose_no_reply(path):
     writers = {name: start_writer(path, name, 400) for name in ("a", "b", "c")}
     for writer in writers.values():
         writer.communicate(timeout=60)
@@ -240,11 +240,11 @@ def test_processes_that_write_at_the_same_time_lose_nothing(path):
     journal.close()
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(path):
+def test_sigkill_loses_no_acknowledged_reply(path):
     rng = random.Random(3)
     for turn in range(4):
         writer = start_writer(path, f"w{turn}")
-        acknowledged = [int(writer.stdout.readline())]  # it runs
+        acknowledged = [int(writer.stdout.readline())]  # wait until it runs
         time.sleep(rng.uniform(0.0, 0.15))
         os.kill(writer.pid, signal.SIGKILL)
         lines = writer.stdout.read().split(b"\n")

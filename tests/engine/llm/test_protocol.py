@@ -49,7 +49,7 @@ def drawn_completions(content, keys, **changes):
     return completions(read_reply(content), ENDPOINT, keys, **given)
 
 
-def test_a_body_asks_for_all_that_the_request_wants():
+def test_a_body_contains_all_parameters_of_the_request():
     names = optional_names(REQUEST, 3, Capabilities())
     assert request_body(REQUEST, ENDPOINT, names, 2, 3) == {
         "model": "m",
@@ -68,20 +68,20 @@ def test_a_body_asks_for_all_that_the_request_wants():
     }
 
 
-def test_what_an_endpoint_lacks_is_left_out_and_the_limit_gets_its_newer_name():
+def test_dropped_parameters_are_left_out_and_max_tokens_gets_its_newer_name():
     every = frozenset({"n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"})
     names = optional_names(REQUEST, 3, Capabilities(dropped=every))
     body = request_body(REQUEST, ENDPOINT, names, 0, 1)
     assert set(body) == {"model", "messages", "temperature", "max_completion_tokens", "top_k"}
 
 
-def test_a_plain_request_sends_nothing_optional():
+def test_a_plain_request_has_no_optional_parameters():
     plain = ChatRequest(role="g", messages=(Message(role="user", content="u"),))
     assert optional_names(plain, 1, Capabilities()) == frozenset()
     assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages", "top_k"}
 
 
-def test_abilities_survive_being_stored_and_unknown_names_do_not():
+def test_capabilities_round_trip_without_unknown_names():
     capabilities = Capabilities().with_proven({"chat", "seed"}).without("n")
     assert Capabilities.from_facts(json.loads(json.dumps(capabilities.facts()))) == capabilities
     facts = {"proven": ["chat", "flying"], "dropped": ["chat", "n"]}
@@ -92,12 +92,12 @@ def test_abilities_survive_being_stored_and_unknown_names_do_not():
 def test_one_choice_becomes_one_completion():
     (made,) = drawn_completions(reply(choice("hi")), ["k"], attempts=2)
     assert (made.text, made.finish_reason, made.model, made.request_key) == ("hi", "stop", "m-2", "k")
-    # 10 prompt tokens at 1 USD and 6 completion tokens at 10 USD a million.
+    # 10 prompt tokens at 1 USD and 6 completion tokens at 10 USD per million.
     assert made.usage == Usage(prompt_tokens=10, completion_tokens=6, attempts=2, cost_usd=70e-6)
     assert (made.latency_s, made.token_ids, made.ids_source) == (0.5, None, None)
 
 
-def test_the_usage_of_n_choices_is_divided_so_that_its_sums_are_right():
+def test_the_usages_of_n_choices_sum_to_the_reported_usage():
     content = reply(choice("a" * 30, 0), choice("b" * 20, 1), choice("c" * 10, 2), prompt=11, completion=101)
     made = drawn_completions(content, ["x", "y", "z"], wasted=Usage(prompt_tokens=7, completion_tokens=2))
     # 101 in the proportion 3 : 2 : 1 is 50.5, 33.7, 16.8; cut off by running sums: 50, 34, 17.
@@ -106,13 +106,13 @@ def test_the_usage_of_n_choices_is_divided_so_that_its_sums_are_right():
     assert sum(one.usage.cost_usd for one in made) == pytest.approx((18 * 1.0 + 103 * 10.0) / 1e6)
 
 
-def test_a_division_sums_to_the_whole():
+def test_the_parts_of_a_division_sum_to_the_total():
     assert split_by_size(10, [1, 1, 1]) == [3, 3, 4]
     assert split_by_size(0, [5, 5]) == [0, 0]
     assert split_by_size(7, [0, 3, 0]) == [0, 7, 0]
 
 
-def test_choices_are_put_in_order_and_a_bad_index_does_not_matter():
+def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
     assert [one.text for one in drawn_completions(reply(choice("b", 1), choice("a", 0)), ["x", "y"])] == ["a", "b"]
     assert [one.text for one in drawn_completions(reply(choice("a", 0), choice("b", 0)), ["x", "y"])] == ["a", "b"]
     assert [one.text for one in drawn_completions(reply(choice("a", "?"), choice("b", None)), ["x", "y"])] == [
@@ -121,20 +121,20 @@ def test_choices_are_put_in_order_and_a_bad_index_does_not_matter():
     ]
 
 
-def test_missing_and_unreadable_choices_leave_their_place_open():
+def test_missing_and_unreadable_choices_give_no_completion():
     made = drawn_completions(reply(choice("a", 0), {"index": 1}, choice("c", 2)), ["x", "y", "z", "w"])
     assert [one and one.text for one in made] == ["a", None, "c", None]
     assert sum(one.usage.completion_tokens for one in made if one) == 6
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_is_read_from_either_field(field):
+def test_reasoning_is_read_from_both_field_names(field):
     content = reply({"index": 0, "message": {"content": None, field: "hm"}, "finish_reason": "length"})
     (made,) = drawn_completions(content, ["k"])
     assert (made.text, made.reasoning, made.finish_reason) == ("", "hm", "length")
 
 
-def test_token_ids_and_logprobs_are_taken_where_they_are_sound():
+def test_only_valid_token_ids_and_logprobs_are_used():
     def one(token_ids, logprobs):
         entries = None if logprobs is None else {"content": [{"logprob": value} for value in logprobs]}
         (made,) = drawn_completions(reply(choice("ab", token_ids=token_ids, logprobs=entries)), ["k"])
@@ -142,19 +142,19 @@ def test_token_ids_and_logprobs_are_taken_where_they_are_sound():
 
     assert one([5, 6], [-0.5, -1]) == ([5, 6], [-0.5, -1.0], "server")
     assert one(None, [-0.5]) == (None, [-0.5], None)
-    assert one([5, 6], [-0.5]) == ([5, 6], None, "server")  # they do not belong together
+    assert one([5, 6], [-0.5]) == ([5, 6], None, "server")  # their lengths differ
     assert one(["5", True], [None]) == (None, None, None)
     assert one([5], [float("-inf")]) == ([5], None, "server")
 
 
-def test_parts_and_refusals_are_text():
+def test_content_parts_and_refusals_are_text():
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
     assert drawn_completions(reply(choice(parts)), ["k"])[0].text == "ab"
     content = reply({"index": 0, "message": {"content": None, "refusal": "no"}, "finish_reason": "stop"})
     assert drawn_completions(content, ["k"])[0].text == "no"
 
 
-def test_cached_tokens_are_read_in_both_forms():
+def test_cached_tokens_are_read_from_both_field_names():
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
     assert read_reply(reply(choice("a"), usage=usage)).cached_tokens == 4
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 5}
@@ -181,43 +181,43 @@ def test_cached_tokens_are_read_in_both_forms():
         (b'{"error": {"message": "upstream", "code": 502}}', "http_502"),
     ],
 )
-def test_what_is_no_reply_is_transient(content, code):
+def test_an_invalid_reply_is_retried(content, code):
     with pytest.raises(BadReplyError) as caught:
         read_reply(content)
     assert (caught.value.decision.action, caught.value.decision.code) == (RetryAction.RETRY, code)
 
 
-def test_a_rate_limit_behind_a_200_is_a_rate_limit():
+def test_a_rate_limit_error_with_status_200_is_a_rate_limit():
     with pytest.raises(BadReplyError) as caught:
         read_reply(b'{"error": {"message": "slow down", "code": 429}}')
     assert caught.value.decision.action is RetryAction.SLOW_DOWN
 
 
-def test_a_bad_reply_that_was_paid_for_is_booked():
+def test_the_usage_of_an_invalid_reply_is_reported():
     with pytest.raises(BadReplyError) as caught:
         read_reply(reply(completion=55, prompt=20))
     assert (caught.value.decision.prompt_tokens, caught.value.decision.completion_tokens) == (20, 55)
 
 
-def test_an_empty_text_that_cost_tokens_is_the_models_own():
+def test_an_empty_text_with_completion_tokens_is_a_reply():
     (made,) = drawn_completions(reply(choice("", reason="length"), completion=100), ["k"])
     assert (made.text, made.finish_reason) == ("", "length")
 
 
-def test_nonsense_in_the_usage_counts_as_nothing():
+def test_invalid_usage_fields_count_as_zero():
     usage = {"prompt_tokens": -4, "completion_tokens": "many", "prompt_tokens_details": 3}
     response = read_reply(reply(choice("a"), usage=usage))
     assert (response.prompt_tokens, response.completion_tokens, response.cached_tokens) == (0, 0, 0)
 
 
-def test_halves_of_surrogate_pairs_are_replaced():
+def test_lone_surrogates_are_replaced():
     assert clean("a\ud800b") == "a?b"
     assert clean("Ω😀") == "Ω😀"
     raw = b'{"choices": [{"message": {"content": "x\\ud800"}}], "usage": {"completion_tokens": 1}}'
     assert drawn_completions(raw, ["k"])[0].text == "x?"
 
 
-def test_the_estimate_of_a_prompt_is_on_the_high_side():
-    # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 for the message's frame.
+def test_the_prompt_estimate_is_an_upper_guess():
+    # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 per message.
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108

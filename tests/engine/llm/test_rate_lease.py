@@ -8,8 +8,8 @@ from engine.llm.rate_lease import RateLease
 from engine.llm.rate_limits import LedgerError, Limits, RateLedger
 
 
-class World:
-    """Virtual time: a sleeper wakes when all are asleep and its moment is the next."""
+class VirtualTime:
+    """Virtual time: the clock advances to the next deadline when all tasks are waiting."""
 
     def __init__(self):
         self.now = 1_700_000_000.0
@@ -29,10 +29,10 @@ class World:
             self.sleepers.remove(entry)
 
     async def run(self, seconds):
-        """Let so many seconds pass."""
+        """Advance the clock by this many seconds."""
         end = self.now + seconds
         while True:
-            for _ in range(50):  # whatever can go on without time passing does so first
+            for _ in range(50):  # let the tasks run that do not wait for time
                 await asyncio.sleep(0)
             due = min(self.sleepers, default=None)
             if due is None or due[0] > end:
@@ -44,45 +44,45 @@ class World:
 
 
 @pytest.fixture
-def world():
-    return World()
+def virtual():
+    return VirtualTime()
 
 
 @pytest.fixture
-def ledger(tmp_path, world, monkeypatch):
-    async def at_once(function, *args):  # no thread: how long one takes is no part of virtual time
+def ledger(tmp_path, virtual, monkeypatch):
+    async def at_once(function, *args):  # no threads: their duration is not virtual
         return function(*args)
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)
-    ledger = RateLedger(tmp_path / "rates.sqlite", world.clock)
+    ledger = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
     yield ledger
     ledger.close()
 
 
-async def test_the_hot_path_makes_no_transactions(ledger, world):
+async def test_permits_within_the_grant_need_no_transaction(ledger, virtual):
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=8), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=8), virtual.sleep)
     for _ in range(2000):
         lease.release(await lease.acquire(0), 0)
     assert len(exchanges) < 5
     await lease.close()
 
 
-async def test_a_growing_load_costs_a_logarithm_of_exchanges(ledger, world):
+async def test_a_growing_load_takes_a_logarithmic_number_of_exchanges(ledger, virtual):
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=500), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=500), virtual.sleep)
     for _ in range(300):
         await lease.acquire(0)
     assert len(exchanges) <= 10  # 2, 4, 8, ... 512
     await lease.close()
 
 
-async def test_nothing_is_handed_out_while_the_books_are_open(ledger, world, monkeypatch):
-    """What is reported as in use must still be true when the answer comes, or two would use one slot."""
+async def test_no_permit_is_issued_during_an_exchange(ledger, virtual, monkeypatch):
+    """The number of slots reported as in use must not grow during an exchange, or two processes could use one slot."""
     opened = asyncio.Event()
     opened.set()
 
@@ -92,22 +92,22 @@ async def test_nothing_is_handed_out_while_the_books_are_open(ledger, world, mon
         return result
 
     monkeypatch.setattr(asyncio, "to_thread", slowly)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
     await asyncio.wait_for(lease.acquire(0), 2)  # two are leased, one is in use
     opened.clear()
-    await world.run(1.5)  # the keeper is at the ledger
+    await virtual.run(1.5)  # the renewal waits for the ledger
     second = asyncio.create_task(lease.acquire(0))
-    await world.run(0.0)
+    await virtual.run(0.0)
     assert not second.done()
     opened.set()
     await asyncio.wait_for(second, 2)
     await lease.close()
 
 
-async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_path):
-    other = RateLedger(tmp_path / "rates.sqlite", world.clock)
+async def test_two_processes_share_the_slots_and_all_callers_are_served(ledger, virtual, tmp_path):
+    other = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
     limits = Limits(max_concurrency=4)
-    leases = [RateLease(ledger, "s", limits, world.sleep), RateLease(other, "s", limits, world.sleep)]
+    leases = [RateLease(ledger, "s", limits, virtual.sleep), RateLease(other, "s", limits, virtual.sleep)]
     running, most, served = 0, 0, [0, 0]
 
     async def caller(who):
@@ -115,13 +115,13 @@ async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_pat
         permit = await leases[who].acquire(0)
         running += 1
         most = max(most, running)
-        await world.sleep(1.0)
+        await virtual.sleep(1.0)
         running -= 1
         served[who] += 1
         leases[who].release(permit, 0)
 
     tasks = [asyncio.create_task(caller(number % 2)) for number in range(40)]
-    await world.run(20.0)
+    await virtual.run(20.0)
     await asyncio.wait_for(asyncio.gather(*tasks), 1)
     assert served == [20, 20]
     assert most <= 4
@@ -130,26 +130,26 @@ async def test_slots_are_shared_by_two_and_all_are_served(ledger, world, tmp_pat
     other.close()
 
 
-async def test_two_shares_of_one_process_count_as_two(ledger, world):
+async def test_two_leases_of_one_process_count_separately(ledger, virtual):
     limits = Limits(max_concurrency=3)
-    leases = [RateLease(ledger, "s", limits, world.sleep) for _ in range(2)]
+    leases = [RateLease(ledger, "s", limits, virtual.sleep) for _ in range(2)]
     first = [await asyncio.wait_for(leases[0].acquire(0), 2) for _ in range(3)]
     other = asyncio.create_task(leases[1].acquire(0))
-    await world.run(3.0)
+    await virtual.run(3.0)
     assert not other.done()
     leases[0].release(first.pop(), 0)
-    await world.run(3.0)
+    await virtual.run(3.0)
     assert other.done()
     for lease in leases:
         await lease.close()
 
 
-async def test_closing_cancels_whoever_waits_and_gives_the_slots_back(ledger, world):
+async def test_closing_cancels_waiters_and_returns_the_slots(ledger, virtual):
     limits = Limits(max_concurrency=1)
-    lease, other = (RateLease(ledger, "s", limits, world.sleep) for _ in range(2))
+    lease, other = (RateLease(ledger, "s", limits, virtual.sleep) for _ in range(2))
     await lease.acquire(0)
     waiting = asyncio.create_task(lease.acquire(0))
-    await world.run(0.5)
+    await virtual.run(0.5)
     await asyncio.wait_for(lease.close(), 2)
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -157,21 +157,21 @@ async def test_closing_cancels_whoever_waits_and_gives_the_slots_back(ledger, wo
     await other.close()
 
 
-async def test_requests_per_minute_hold(ledger, world):
-    lease = RateLease(ledger, "s", Limits(rpm=30), world.sleep)
+async def test_the_limit_of_requests_per_minute(ledger, virtual):
+    lease = RateLease(ledger, "s", Limits(rpm=30), virtual.sleep)
     started = []
 
     async def caller():
         permit = await lease.acquire(0)
-        started.append(world.now)
+        started.append(virtual.now)
         lease.release(permit, 0)
 
     tasks = [asyncio.create_task(caller()) for _ in range(75)]
-    await world.run(30.0)
+    await virtual.run(30.0)
     assert len(started) == 30
-    await world.run(40.0)
+    await virtual.run(40.0)
     assert len(started) == 60
-    await world.run(60.0)
+    await virtual.run(60.0)
     assert len(started) == 75
     await asyncio.gather(*tasks)
     for at in started:
@@ -179,50 +179,50 @@ async def test_requests_per_minute_hold(ledger, world):
     await lease.close()
 
 
-async def test_tokens_that_were_not_taken_are_free_for_others(ledger, world):
-    lease = RateLease(ledger, "s", Limits(tpm=1000), world.sleep)
+async def test_unused_tokens_are_available_again(ledger, virtual):
+    lease = RateLease(ledger, "s", Limits(tpm=1000), virtual.sleep)
     first = await lease.acquire(900)
     waiting = asyncio.create_task(lease.acquire(800))
-    await world.run(2.0)
+    await virtual.run(2.0)
     assert not waiting.done()
-    lease.release(first, 150)  # 850 of the minute are left
-    await world.run(2.0)
+    lease.release(first, 150)  # 850 of 1000 remain
+    await virtual.run(2.0)
     assert waiting.done()
     lease.release(waiting.result(), 800)
     await lease.close()
 
 
-async def test_a_request_larger_than_the_minute_is_counted_as_the_minute(ledger, world):
-    lease = RateLease(ledger, "s", Limits(tpm=1000), world.sleep)
+async def test_a_request_larger_than_tpm_counts_as_tpm(ledger, virtual):
+    lease = RateLease(ledger, "s", Limits(tpm=1000), virtual.sleep)
     permit = await asyncio.wait_for(lease.acquire(50_000), 2)
     assert permit.tokens == 1000
     lease.release(permit, 1000)
     await lease.close()
 
 
-async def test_a_cancelled_waiter_leaks_no_slot(ledger, world):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=1), world.sleep)
+async def test_a_cancelled_waiter_leaks_no_slot(ledger, virtual):
+    lease = RateLease(ledger, "s", Limits(max_concurrency=1), virtual.sleep)
     held = await lease.acquire(0)
     gone = [asyncio.create_task(lease.acquire(0)) for _ in range(3)]
-    await world.run(0.5)
+    await virtual.run(0.5)
     last = asyncio.create_task(lease.acquire(0))
-    await world.run(0.5)
-    lease.release(held, 0)  # hands its slot to the first, which is cancelled in the same moment
+    await virtual.run(0.5)
+    lease.release(held, 0)  # the slot goes to the first waiter, which is cancelled before it runs
     for task in gone:
         task.cancel()
     await asyncio.gather(*gone, return_exceptions=True)
-    await world.run(1.0)
+    await virtual.run(1.0)
     assert last.done()
     lease.release(last.result(), 0)
     await lease.close()
 
 
-async def test_an_idle_share_gives_its_slots_back(ledger, world, tmp_path):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
+async def test_an_idle_lease_returns_its_slots(ledger, virtual, tmp_path):
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
     lease.release(await lease.acquire(0), 0)
-    await world.run(3.0)
-    other = RateLedger(tmp_path / "rates.sqlite", world.clock)
-    second = RateLease(other, "s", Limits(max_concurrency=2), world.sleep)
+    await virtual.run(3.0)
+    other = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
+    second = RateLease(other, "s", Limits(max_concurrency=2), virtual.sleep)
     permits = [await asyncio.wait_for(second.acquire(0), 2) for _ in range(2)]
     for permit in permits:
         second.release(permit, 0)
@@ -231,14 +231,14 @@ async def test_an_idle_share_gives_its_slots_back(ledger, world, tmp_path):
     await lease.close()
 
 
-async def test_a_broken_ledger_is_told_to_all_who_wait(ledger, world):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), world.sleep)
+async def test_a_ledger_error_is_raised_in_waiting_calls(ledger, virtual):
+    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
     ledger.close()
     with pytest.raises(LedgerError):
         await asyncio.wait_for(lease.acquire(0), 2)
 
 
-async def test_a_lease_costs_little(tmp_path):
+async def test_the_cpu_time_of_a_permit(tmp_path):
     """In real time: 20000 requests by 32 callers, well under 0.1 ms each."""
     ledger = RateLedger(tmp_path / "rates.sqlite")
     lease = RateLease(ledger, "s", Limits(max_concurrency=64, rpm=10**6, tpm=10**9), asyncio.sleep)

@@ -30,7 +30,7 @@ def clock():
 
 @pytest.fixture
 def ledgers(tmp_path, clock):
-    """Three ledgers of one file, as three processes have them."""
+    """Three ledgers of one file, one per simulated process."""
     made = [RateLedger(tmp_path / "rates.sqlite", clock) for _ in range(3)]
     yield made
     for ledger in made:
@@ -53,7 +53,7 @@ def test_shares_are_max_min_fair(total, demands, shares):
     assert fair_shares(total, demands) == shares
 
 
-def test_slots_of_all_processes_together_never_pass_the_limit(ledgers):
+def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):
     limits = Limits(max_concurrency=10)
     rng = random.Random(2)
     held = [0, 0, 0]  # what each may have in flight
@@ -66,7 +66,7 @@ def test_slots_of_all_processes_together_never_pass_the_limit(ledgers):
         assert sum(max(h, u) for h, u in zip(held, in_use, strict=True)) <= 10
 
 
-def test_a_newcomer_gets_its_share_as_soon_as_the_first_shrinks(ledgers):
+def test_a_second_process_gets_its_share_as_requests_of_the_first_end(ledgers):
     limits = Limits(max_concurrency=10)
     first, second, _ = ledgers
     assert first.exchange("s", limits, LeaseRequest(in_use=0, demand=30)).slots == 10
@@ -79,13 +79,13 @@ def test_a_newcomer_gets_its_share_as_soon_as_the_first_shrinks(ledgers):
     assert first.exchange("s", limits, LeaseRequest(in_use=5, demand=30)).slots == 10
 
 
-def test_scopes_do_not_lease(ledgers):
+def test_scopes_are_independent(ledgers):
     limits = Limits(max_concurrency=10)
     assert ledgers[0].exchange("s", limits, LeaseRequest(demand=10)).slots == 10
     assert ledgers[1].exchange("t", limits, LeaseRequest(demand=10)).slots == 10
 
 
-def test_any_minute_holds_at_most_rpm_requests(ledgers, clock):
+def test_every_window_of_a_minute_has_at_most_rpm_requests(ledgers, clock):
     limits = Limits(rpm=100)
     rng = random.Random(4)
     granted = []
@@ -95,12 +95,12 @@ def test_any_minute_holds_at_most_rpm_requests(ledgers, clock):
         granted.append((clock.now, grant.requests))
     for start, _ in granted:
         assert sum(count for at, count in granted if start <= at < start + 60.0) <= 100
-    # And what may be used is used: the first and the last minute are full.
+    # The limit is used: the first and the last minute are almost full.
     for start in (granted[0][0], granted[-1][0] - 60.0):
         assert sum(count for at, count in granted if start <= at < start + 60.0) > 90
 
 
-def test_what_does_not_fit_is_told_when_to_come_back(ledgers, clock):
+def test_a_refused_request_gets_the_time_to_retry(ledgers, clock):
     limits = Limits(rpm=5)
     assert ledgers[0].exchange("s", limits, LeaseRequest(requests=5)).requests == 5
     clock.now += 20.0
@@ -110,27 +110,27 @@ def test_what_does_not_fit_is_told_when_to_come_back(ledgers, clock):
     assert ledgers[1].exchange("s", limits, LeaseRequest(requests=1)).requests == 1
 
 
-def test_tokens_are_corrected_at_the_time_of_their_grant(ledgers, clock):
+def test_a_correction_takes_the_time_of_its_grant(ledgers, clock):
     limits = Limits(tpm=1000)
     first, second, _ = ledgers
     grant = first.exchange("s", limits, LeaseRequest(tokens=900, min_tokens=900))
     assert grant.tokens == 900
     assert second.exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
     clock.now += 30.0
-    first.exchange("s", limits, LeaseRequest(corrections=(Correction(grant.granted_at, 0, -700),)))  # it took 200
+    first.exchange("s", limits, LeaseRequest(corrections=(Correction(grant.granted_at, 0, -700),)))  # 200 were used
     assert second.exchange("s", limits, LeaseRequest(tokens=800, min_tokens=800)).tokens == 800
-    clock.now += 30.0  # the grant and its correction leave together: 800 of the minute are used
+    clock.now += 30.0  # the grant and its correction leave the window together: 800 are used
     assert first.exchange("s", limits, LeaseRequest(tokens=1000)).tokens == 200
 
 
-def test_a_part_that_is_of_no_use_is_not_granted(ledgers):
+def test_fewer_tokens_than_the_minimum_are_not_granted(ledgers):
     limits = Limits(tpm=1000)
     ledgers[0].exchange("s", limits, LeaseRequest(tokens=600))
     assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
     assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=400, min_tokens=400)).tokens == 400
 
 
-def test_a_pause_holds_for_all_and_is_never_shortened(ledgers, clock):
+def test_a_pause_holds_for_all_processes_and_is_never_shortened(ledgers, clock):
     first, second, _ = ledgers
     assert second.not_before("s") == 0.0
     first.set_not_before("s", clock.now + 30.0)
@@ -139,14 +139,14 @@ def test_a_pause_holds_for_all_and_is_never_shortened(ledgers, clock):
     assert second.not_before("t") == 0.0
 
 
-def test_money_adds_up(ledgers):
+def test_usage_totals_of_all_processes_are_added(ledgers):
     ledgers[0].add_spent("s", 100, 0.25)
     ledgers[1].add_spent("s", 50, 0.5)
     assert ledgers[2].spent("s") == (150, 0.75)
     assert ledgers[2].spent("t") == (0, 0.0)
 
 
-def test_the_key_cannot_be_found_in_the_file(tmp_path):
+def test_the_file_does_not_contain_the_key(tmp_path):
     secret = "sk-test-0123456789abcdef"
     entries = {
         "a": {"api_key": secret, "base_url": "http://x/v1", "model": "m"},
@@ -169,7 +169,7 @@ def test_the_key_cannot_be_found_in_the_file(tmp_path):
     assert secret[:8].encode() not in written
 
 
-def test_a_ledger_that_cannot_be_used_says_so(tmp_path):
+def test_an_unusable_file_is_an_error_with_its_path(tmp_path):
     (tmp_path / "rates.sqlite").write_text("no database, but long enough to be taken for one " * 20)
     with pytest.raises(LedgerError, match=r"rates\.sqlite"):
         RateLedger(tmp_path / "rates.sqlite")
@@ -185,7 +185,7 @@ HOLDER = textwrap.dedent("""
 """)
 
 
-def test_the_slots_of_a_killed_process_come_back_at_once(tmp_path):
+def test_the_slots_of_a_killed_process_are_reclaimed_immediately(tmp_path):
     path = tmp_path / "rates.sqlite"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
@@ -203,7 +203,7 @@ def test_the_slots_of_a_killed_process_come_back_at_once(tmp_path):
     ledger.close()
 
 
-def test_a_reused_process_id_and_a_silent_process_are_not_taken_for_the_living(ledgers, clock, tmp_path):
+def test_the_slots_of_a_reused_process_id_and_of_a_silent_process_are_reclaimed(ledgers, clock, tmp_path):
     limits = Limits(max_concurrency=10)
     ledgers[0].exchange("s", limits, LeaseRequest(in_use=10, demand=10))
     raw = sqlite3.connect(tmp_path / "rates.sqlite")

@@ -26,33 +26,29 @@ def decide(status, message="", headers=None, **asked):
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
+    "waits",
     [
-        ("30", 30.0),
-        ("0.5", 0.5),
-        (" 7 ", 7.0),
-        ("1m30s", 90.0),
-        ("6m0s", 360.0),
-        ("12ms", 0.012),
-        ("1h0m1.5s", 3601.5),
-        ("2d", 172800.0),
-        (formatdate(NOW + 107, usegmt=True), 107.0),
-        (formatdate(NOW - 50, usegmt=True), 0.0),
-        ("2023-11-14T22:13:30Z", 10.0),
-        (str(int(NOW) + 42), 42.0),
-        (str(int(NOW * 1000) + 1500), 1.5),
-        ("-5", 0.0),
-        ("soon", None),
-        ("nan", None),
-        ("inf", None),
-        ("", None),
-        (None, None),
-        ("1m30", None),
-        ("2023-11-14T22:13:30", None),
+        pytest.param({"30": 30.0, "0.5": 0.5, " 7 ": 7.0, "-5": 0.0}, id="seconds"),
+        pytest.param(
+            {"1m30s": 90.0, "6m0s": 360.0, "12ms": 0.012, "1h0m1.5s": 3601.5, "2d": 172800.0, "1m30": None},
+            id="durations",
+        ),
+        pytest.param(
+            {
+                formatdate(NOW + 107, usegmt=True): 107.0,
+                formatdate(NOW - 50, usegmt=True): 0.0,
+                "2023-11-14T22:13:30Z": 10.0,
+                "2023-11-14T22:13:30": None,
+                str(int(NOW) + 42): 42.0,
+                str(int(NOW * 1000) + 1500): 1.5,
+            },
+            id="times",
+        ),
+        pytest.param({"soon": None, "nan": None, "inf": None, "": None, None: None}, id="invalid"),
     ],
 )
-def test_waits_are_read_in_every_form(value, seconds):
-    assert parse_wait(value, NOW) == (None if seconds is None else pytest.approx(seconds))
+def test_waits_are_read_in_every_form(waits):
+    assert {value: parse_wait(value, NOW) for value in waits} == pytest.approx(waits)
 
 
 @pytest.mark.parametrize(
@@ -75,51 +71,41 @@ def test_waits_are_read_in_every_form(value, seconds):
         ({"x-ratelimit-reset": "3"}, 3.0),
     ],
 )
-def test_the_servers_word_comes_first_then_the_largest_reset_that_matters(headers, seconds):
+def test_retry_after_takes_precedence_over_the_largest_relevant_reset(headers, seconds):
     assert wait_from_headers(headers, NOW) == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("action", "statuses"),
     [
-        (429, RetryAction.SLOW_DOWN),
-        (500, RetryAction.RETRY),
-        (502, RetryAction.RETRY),
-        (503, RetryAction.RETRY),
-        (529, RetryAction.RETRY),
-        (408, RetryAction.RETRY),
-        (409, RetryAction.RETRY),
-        (401, RetryAction.STOP),
-        (402, RetryAction.STOP),
-        (403, RetryAction.STOP),
-        (404, RetryAction.STOP),
-        (405, RetryAction.STOP),
-        (400, RetryAction.STOP),
-        (413, RetryAction.REJECT),
+        (RetryAction.SLOW_DOWN, [429]),
+        (RetryAction.RETRY, [408, 409, 500, 502, 503, 529]),
+        (RetryAction.STOP, [400, 401, 402, 403, 404, 405]),
+        (RetryAction.REJECT, [413]),
     ],
 )
-def test_a_status_has_its_verdict(status, verdict):
-    assert decide(status, "no").action is verdict
+def test_the_action_for_a_status(action, statuses):
+    assert {decide(status, "no").action for status in statuses} == {action}
 
 
-def test_the_server_decides_whether_to_repeat_where_it_says():
+def test_x_should_retry_overrides_the_status():
     assert decide(503, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
     assert decide(429, headers={"x-should-retry": "false"}).action is RetryAction.GIVE_UP
     assert decide(400, headers={"x-should-retry": "true"}).action is RetryAction.RETRY
 
 
-def test_a_wait_is_kept_for_429_and_for_503():
+def test_the_requested_wait_of_429_and_503_is_kept():
     assert decide(429, headers={"retry-after": "20"}).wait_s == 20.0
     assert decide(503, headers={"retry-after": "3"}).wait_s == 3.0
 
 
-def test_an_empty_account_is_no_rate_limit():
+def test_an_exhausted_quota_is_not_a_rate_limit():
     assert decide(429, "You exceeded your quota", code="insufficient_quota") == RetryDecision(
         RetryAction.STOP, "no_credit", "You exceeded your quota"
     )
 
 
-def test_the_words_of_a_refused_key_are_not_passed_on():
+def test_the_message_about_a_refused_key_is_not_kept():
     decision = decide(401, "Incorrect API key provided: sk-abc***xyz")
     assert decision.code == "bad_key"
     assert "sk-abc" not in decision.message
@@ -137,11 +123,11 @@ def test_the_words_of_a_refused_key_are_not_passed_on():
         (422, "Input is too long for requested model", {}),
     ],
 )
-def test_what_concerns_this_prompt_alone_is_rejected_not_fatal(status, message, fields):
+def test_errors_about_the_prompt_are_rejections_and_not_fatal(status, message, fields):
     assert decide(status, message, **fields).action is RetryAction.REJECT
 
 
-def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
+def test_max_tokens_above_the_context_length_is_a_configuration_error():
     text = "'max_tokens' is too large: 5000. This model's maximum context length is 4096 tokens"
     assert decide(400, text, max_tokens=5000).code == "max_tokens_too_large"
     assert decide(400, text, max_tokens=500).code == "context_too_long"
@@ -163,7 +149,7 @@ def test_a_max_tokens_that_never_fits_is_a_matter_of_configuration():
         ("max_tokens", "'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens"),
     ],
 )
-def test_a_refused_optional_parameter_is_named(name, message, param):
+def test_an_unsupported_optional_parameter_is_identified(name, message, param):
     every = ("n", "response_format", "seed", "return_token_ids", "logprobs", "max_tokens")
     decision = decide(400, message, param=param, optional=every)
     assert (decision.action, decision.parameter) == (RetryAction.DROP_PARAMETER, name)
@@ -171,37 +157,37 @@ def test_a_refused_optional_parameter_is_named(name, message, param):
     assert decide(400, message, param=param, optional=()).action is RetryAction.STOP
 
 
-def test_a_refused_value_of_max_tokens_is_not_hidden_by_dropping_it():
+def test_max_tokens_is_not_dropped_if_its_value_is_too_large():
     text = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
     assert decide(400, text, param="max_tokens", optional=("max_tokens",)).action is RetryAction.STOP
 
 
-def test_the_letter_n_in_a_sentence_is_no_parameter():
+def test_the_letter_n_in_a_sentence_is_not_the_parameter_n():
     assert decide(400, "bad value in line n of the prompt", optional=("n",)).action is RetryAction.STOP
 
 
-def test_an_unknown_model_is_told_apart():
+def test_an_unknown_model_has_its_own_code():
     assert decide(404, "The model `x` does not exist").code == "unknown_model"
     assert decide(400, "Model Not Exist").code == "unknown_model"
     assert decide(400, "whatever", code="model_not_found").code == "unknown_model"
 
 
-def test_a_refusal_after_good_answers_concerns_one_request():
+def test_a_refusal_by_an_endpoint_that_has_answered_is_not_fatal():
     assert decide(400, "I do not like this", answered=True).action is RetryAction.GIVE_UP
 
 
 @pytest.mark.parametrize("body", [None, "", "<html>Bad gateway</html>", [1], {"detail": [{"loc": ["body"]}]}])
-def test_any_body_can_be_read(body):
+def test_error_bodies_of_any_shape_are_read(body):
     assert classify_status(502, {}, body, RequestContext()).action is RetryAction.RETRY
 
 
-def test_exceptions_without_a_status_are_transient_and_strange_ones_rise():
+def test_transport_errors_are_retried_and_unrelated_exceptions_are_not_classified():
     assert classify_exception(TimeoutError(), RequestContext()).code == "timeout"
     assert classify_exception(aiohttp.ServerDisconnectedError(), RequestContext()).code == "connection"
     assert classify_exception(KeyError("x"), RequestContext()) is None
 
 
-def test_the_innermost_cause_tells_a_reset_from_a_timeout():
+def test_the_innermost_cause_distinguishes_a_reset_from_a_timeout():
     outer = openai.APITimeoutError(request=None)
     outer.__cause__ = aiohttp.ServerDisconnectedError()
     assert classify_exception(outer, RequestContext()).code == "connection"
@@ -209,7 +195,7 @@ def test_the_innermost_cause_tells_a_reset_from_a_timeout():
     assert classify_exception(outer, RequestContext()).code == "timeout"
 
 
-def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
+def test_the_back_off_doubles_up_to_its_maximum_with_jitter():
     policy = RetryPolicy(first_wait_s=1.0, max_wait_s=10.0)
     decision = RetryDecision(RetryAction.RETRY, "http_500")
     rng = random.Random(5)
@@ -220,7 +206,7 @@ def test_the_back_off_doubles_up_to_its_ceiling_and_is_jittered():
         assert len(waits) == 200
 
 
-def test_a_wait_that_the_server_asks_for_is_never_undercut():
+def test_a_wait_requested_by_the_server_is_never_shortened():
     policy, rng = RetryPolicy(), random.Random(5)
     decision = RetryDecision(RetryAction.SLOW_DOWN, "http_429", wait_s=20.0)
     waits = [policy.wait_s(decision, 1, rng) for _ in range(200)]
@@ -228,12 +214,12 @@ def test_a_wait_that_the_server_asks_for_is_never_undercut():
     assert max(waits) <= 21.0
 
 
-def test_dropping_a_parameter_needs_no_wait():
+def test_dropping_a_parameter_has_no_wait():
     decision = RetryDecision(RetryAction.DROP_PARAMETER, "http_400", parameter="seed")
     assert RetryPolicy().wait_s(decision, 0, random.Random(1)) == 0.0
 
 
-def test_patience_ends_by_count_and_by_time():
+def test_retries_end_by_number_of_attempts_and_by_time():
     policy = RetryPolicy(attempts=3, total_s=100.0)
     assert not policy.exhausted(2, 50.0, 10.0)
     assert policy.exhausted(3, 0.0, 0.0)

@@ -15,32 +15,6 @@ from engine.mathematics.tree import FormulaSyntaxError, Name, Node, Number
 from engine.mathematics.values import FormulaValueError
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1/2/3", Fraction(1, 6)),
-        ("-2^2", -4),
-        ("2^3^2", 512),
-        ("2^{-1}", Fraction(1, 2)),
-        (r"\frac12 + \frac{1}{3}", Fraction(5, 6)),
-        (r"2 \cdot 3!", 12),
-        ("5!/(2!3!)", 10),
-        (r"\binom{5}{2}", 10),
-        ("binom(5, 2)", 10),
-        (r"0.1\overline{6}", Fraction(1, 6)),
-        ("52_8", 42),
-        ("gcd(12, 18)", 6),
-        (r"\lfloor -7/2 \rfloor", -4),
-        ("|3 - |-5||", 2),
-        ("(1+2)(3+4)", 21),
-        ("50%", Fraction(1, 2)),
-        ("2*-3", -6),
-    ],
-)
-def test_exact_values(text, value):
-    assert exact_value(read_formula(text)) == value
-
-
 def same(left, right):
     return same_formula(read_formula(left), read_formula(right))
 

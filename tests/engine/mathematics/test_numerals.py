@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.mathematics.numerals import Numeral, numeral_prefix, physics_tolerance, read_numeral, same_number
+from engine.mathematics.numerals import (
+    Numeral,
+    find_numerals,
+    numeral_prefix,
+    physics_tolerance,
+    read_numeral,
+    same_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +79,13 @@ def test_a_prefix_ends_where_the_number_ends():
     assert (number.value, rest) == (Fraction(16, 10**20), "C")
     assert numeral_prefix("5 eV")[1] == " eV"
     assert numeral_prefix("m") is None
+
+
+def test_all_numbers_of_a_text_are_found():
+    text = r"Take 1,024 of x2, then 3/4 or \frac{1}{2}, 2.5e3, and (7,8)."
+    assert [number.value for _, number in find_numerals(text)] == [
+        1024, Fraction(3, 4), Fraction(1, 2), 2500, 7, 8,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,6 @@ def test_quadratics_agree_with_sympy(a, b, c):
     assert [float(root) for root in found] == pytest.approx(wanted)
 
 
-# ------------------------------------------------------------------ with SymPy
-
-
 @pytest.mark.parametrize(
     ("text", "stated", "expected"),
     [
@@ -160,7 +157,7 @@ def test_the_workers_own_clock_counts_processor_time(monkeypatch):
 
 
 class _Spinning:
-    def __init__(self, unknown):
+    def __init__(self, sympy, unknown):
         self._unknown = unknown
 
     def expression(self, data):

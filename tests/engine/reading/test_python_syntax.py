@@ -16,19 +16,19 @@ def test_the_value_of_a_literal(text, value):
 
 
 @pytest.mark.parametrize("text", ["f(1)", "x", "1 +", "", "'a\x00'", "[" * 500 + "]" * 500, "{[]: 1}", "1; 2"])
-def test_what_is_no_literal(text):
+def test_a_text_that_is_not_a_literal_is_an_error(text):
     with pytest.raises(ValueError, match="."):
         literal(text)
 
 
 @pytest.mark.parametrize("text", ["def", "a b", "x = \x00", "\ud800", "(" * 1000])
-def test_what_is_not_python(text):
+def test_a_text_that_is_not_python_is_an_error(text):
     with pytest.raises(ValueError, match="not Python"):
         parse(text)
 
 
-def test_many_threads_read_at_once():
-    """Without the lock CPython 3.11 fails here with a SystemError: a finaliser lets other threads in mid-parse."""
+def test_parsing_from_many_threads():
+    """Without the lock CPython 3.11 raises SystemError here: a finaliser may switch threads while parsing."""
     source = "\n".join(f"x{n} = [({n}, 'a'), f(g(h({n})))]" for n in range(60))
     expected = ast.dump(ast.parse(source))
     right = []

@@ -13,7 +13,7 @@ GENERATOR = {"r_ans": 0.5, "r_logic": 0.25, "r_graph": 0.25}
 CRITIC = dict.fromkeys(("r_ans", "r_logic", "r_graph", "r_fusion"), 0.25)
 
 
-def test_statistics_by_hand():
+def test_hand_computed_statistics():
     # mean (0 + 0.5 + 1) / 3 = 0.5; variance (0.25 + 0 + 0.25) / 3 = 1/6
     stats = group_stats([0.0, 0.5, 1.0], tau=0.05)
     assert stats.mean == 0.5
@@ -22,7 +22,7 @@ def test_statistics_by_hand():
     assert stats.triggered
 
 
-def test_the_trigger_is_strict_and_rounding_does_not_pull_it():
+def test_the_trigger_is_strict_and_ignores_rounding_errors():
     # the population std of (a, b) is |a - b| / 2; in floating point that of (0.3, 0.4) is above 0.05
     assert group_stats([0.3, 0.4], tau=1).std > 0.05
     assert not group_stats([0.3, 0.4], tau=0.05).triggered
@@ -49,7 +49,7 @@ def test_statistics_agree_with_numpy(rewards):
 
 
 @pytest.mark.parametrize(("rewards", "tau"), [([], 0.05), ([math.nan], 0.05), ([0.5, math.inf], 0.05), ([0.5], -1)])
-def test_what_has_no_statistics_is_an_error(rewards, tau):
+def test_invalid_rewards_are_an_error(rewards, tau):
     with pytest.raises(ValueError, match="reward|tau"):
         group_stats(rewards, tau)
 
@@ -67,19 +67,19 @@ def test_recorded_groups_against_numpy(recorded):
     assert 0 < triggered < flat
 
 
-def test_the_two_figures_of_the_formats():
+def test_hand_computed_total_rewards():
     assert combine_rewards({"r_ans": 0, "r_logic": 0.75, "r_graph": 0.80}, GENERATOR) == pytest.approx(0.3875)
     critic = {"r_ans": 1.0, "r_logic": 0.85, "r_graph": 0.90, "r_fusion": 0.75}
     assert combine_rewards(critic, CRITIC) == pytest.approx(0.875)
 
 
-def test_weights_are_renormalised_over_what_is_present():
+def test_weights_are_renormalised_over_the_measured_components():
     # (0.5 * 1 + 0.25 * 0.4) / 0.75 = 0.8
     assert combine_rewards({"r_ans": 1.0, "r_logic": None, "r_graph": 0.4}, GENERATOR) == pytest.approx(0.8)
     assert combine_rewards({"r_ans": 1.0, "r_graph": 0.4}, GENERATOR) == pytest.approx(0.8)
 
 
-def test_nothing_measured_is_none_and_not_zero():
+def test_without_a_measured_component_the_total_is_none():
     assert combine_rewards({"r_ans": None}, GENERATOR) is None
     assert combine_rewards({}, GENERATOR) is None
     assert combine_rewards({"judge": 0.5}, {"judge": 0.0}) is None
@@ -89,12 +89,12 @@ def test_nothing_measured_is_none_and_not_zero():
     ("components", "weights"),
     [({"r_new": 1.0}, GENERATOR), ({"a": math.nan}, {"a": 1}), ({"a": -0.1}, {"a": 1}), ({"a": 1}, {"a": -1})],
 )
-def test_a_component_that_cannot_count_is_an_error(components, weights):
+def test_an_invalid_component_is_an_error(components, weights):
     with pytest.raises(ValueError, match="weight"):
         combine_rewards(components, weights)
 
 
-def test_the_alarm_comes_with_the_nth_constant_group_and_once():
+def test_the_alarm_is_raised_once_after_n_constant_groups():
     watch = DeadRewardWatch(window=3)
     groups = [{"r_ans": [0, 1, 0], "r_logic": [0.5, 0.5, 0.5]}] * 5
     alarms = [watch.feed(group) for group in groups]
@@ -104,13 +104,13 @@ def test_the_alarm_comes_with_the_nth_constant_group_and_once():
     assert alarm.reason.startswith("r_logic was 0.5 in all 9 rollouts of the last 3 groups: ")
 
 
-def test_a_new_episode_needs_variance_in_between():
+def test_a_second_alarm_requires_variance_in_between():
     watch = DeadRewardWatch(window=2)
     values = [[1], [1], [1], [0], [0], [0]]
     assert [len(watch.feed({"r": value})) for value in values] == [0, 1, 0, 0, 1, 0]
 
 
-def test_flat_groups_that_differ_from_each_other_are_alive():
+def test_constant_groups_with_different_values_raise_no_alarm():
     watch = DeadRewardWatch(window=2)
     assert not any(watch.feed({"r_ans": [turn % 2] * 3}) for turn in range(10))
 
@@ -124,13 +124,13 @@ def test_groups_without_a_measurement_do_not_count():
 
 
 @pytest.mark.parametrize(("value", "word"), [(0.0, "too hard"), (1.0, "too easy"), (0.8, "no training signal")])
-def test_the_reason_says_what_the_constant_may_mean(value, word):
+def test_the_alarm_names_the_likely_cause(value, word):
     watch = DeadRewardWatch(window=2)
     watch.feed({"r": [value]})
     assert word in watch.feed({"r": [value]})[0].reason
 
 
-def test_the_summary_tells_the_whole_run():
+def test_the_summary_covers_the_whole_run():
     watch = DeadRewardWatch(window=2)
     for value in ([0.2, 0.4], [0.5], [0.5]):
         watch.feed({"r": value, "never": [None]})
@@ -141,6 +141,6 @@ def test_the_summary_tells_the_whole_run():
     assert watch.summary()[0].dead is None
 
 
-def test_a_window_of_one_group_is_refused():
+def test_a_window_of_one_group_is_an_error():
     with pytest.raises(ValueError, match="window"):
         DeadRewardWatch(window=1)

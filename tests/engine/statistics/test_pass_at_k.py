@@ -1,4 +1,4 @@
-"""pass@k against the published vectors, exact fractions, the product formula and an enumeration."""
+"""pass@k against published values, exact fractions, the product formula and an enumeration."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k,
 
 
 def exact(n, c, k):
-    """By whole numbers only."""
+    """In integer arithmetic."""
     return 1 - Fraction(math.comb(n - c, k), math.comb(n, k))
 
 
@@ -28,7 +28,7 @@ def exact(n, c, k):
         (3, 1, 5, None),
         (0, 0, 1, None),
         (1, 1, 1, 1.0),
-        (5, 2, 4, 1.0),  # three wrong ones cannot fill four places
+        (5, 2, 4, 1.0),  # only three samples are wrong, so every choice of four has a right one
         (6, 1, 3, 0.5),
     ],
 )
@@ -74,7 +74,7 @@ def test_large_counts():
 
 
 def test_unbiased():
-    """The mean over all outcomes of n = 6 flips of a coin that shows right at 0.3 is 1 - 0.7^k."""
+    """Its expectation over n = 6 samples that are each correct with probability 0.3 is 1 - 0.7^k."""
     for k in range(1, 7):
         mean = sum(math.comb(6, c) * 0.3**c * 0.7 ** (6 - c) * pass_at_k(6, c, k) for c in range(7))
         assert mean == pytest.approx(1 - 0.7**k)
@@ -82,11 +82,8 @@ def test_unbiased():
 
 @pytest.mark.parametrize(("n", "c", "k"), [(5, 6, 1), (5, -1, 1), (-1, 0, 1), (5, 2, 0)])
 def test_impossible_counts_are_refused(n, c, k):
-    with pytest.raises(ValueError, match="no counts"):
+    with pytest.raises(ValueError, match="expected 0 <= c <= n"):
         pass_at_k(n, c, k)
-
-
-# ------------------------------------------------------------------ over problems
 
 
 def test_mean_over_problems():

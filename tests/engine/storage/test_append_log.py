@@ -19,7 +19,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_lines_come_back_in_order(tmp_path):
+def test_lines_are_read_in_order(tmp_path):
     log = AppendLog(tmp_path / "deep" / "a.jsonl")
     with log.hold():
         for number in range(3):
@@ -27,7 +27,7 @@ def test_lines_come_back_in_order(tmp_path):
     assert [json.loads(line.text)["n"] for line in LineReader(log.path).read()] == [0, 1, 2]
 
 
-def test_a_last_line_cut_at_any_byte_is_mended(tmp_path):
+def test_a_last_line_cut_at_any_byte_is_repaired(tmp_path):
     whole = [json.dumps({"n": number, "text": "ünï\\n"}, ensure_ascii=False).encode() for number in range(3)]
     last = whole[2] + b"\n"
     for cut in range(len(last) + 1):
@@ -36,13 +36,13 @@ def test_a_last_line_cut_at_any_byte_is_mended(tmp_path):
         log = AppendLog(path)
         with log.hold():
             log.append(b'{"n": 9}')
-        survived = cut >= len(last) - 1  # whole but for its newline is whole
+        survived = cut >= len(last) - 1  # a line without its newline is complete
         assert [line["n"] for line in lines(path)] == ([0, 1, 2, 9] if survived else [0, 1, 9])
         torn = path.with_name(path.name + ".torn")
         assert (torn.read_bytes() if torn.exists() else b"") == (b"" if survived or not cut else last[:cut] + b"\n")
 
 
-def test_a_very_long_torn_line_is_moved_whole(tmp_path):
+def test_a_very_long_torn_line_is_moved_completely(tmp_path):
     path = tmp_path / "a.jsonl"
     tail = b"x" * 200_000
     path.write_bytes(b"{}\n" + tail)
@@ -52,7 +52,7 @@ def test_a_very_long_torn_line_is_moved_whole(tmp_path):
     assert (tmp_path / "a.jsonl.torn").read_bytes() == tail + b"\n"
 
 
-def test_a_second_writer_is_told_who_holds_the_file(tmp_path):
+def test_the_error_of_a_second_writer_names_the_first(tmp_path):
     first, second = AppendLog(tmp_path / "a.jsonl"), AppendLog(tmp_path / "a.jsonl", wait_s=0)
     with first.hold():
         assert str(os.getpid()) in (writer_of(first.path) or "")
@@ -67,7 +67,7 @@ def test_a_second_writer_is_told_who_holds_the_file(tmp_path):
         pass
 
 
-def test_a_writer_waits_in_the_time_it_is_given(tmp_path):
+def test_a_writer_waits_for_the_lock_up_to_its_limit(tmp_path):
     now = [0.0]
 
     def sleep(seconds):
@@ -99,7 +99,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
         pass
 
 
-def test_kill_9_at_random_moments_loses_nothing_that_was_said_to_be_written(tmp_path):
+def test_sigkill_at_random_moments_loses_no_acknowledged_line(tmp_path):
     path = tmp_path / "a.jsonl"
     chance = random.Random(1)
 
@@ -130,7 +130,7 @@ def test_kill_9_at_random_moments_loses_nothing_that_was_said_to_be_written(tmp_
     assert count > 0
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_file_unchanged(tmp_path, monkeypatch):
     log = AppendLog(tmp_path / "a.jsonl")
     real = os.write
 
@@ -166,7 +166,7 @@ def test_append_needs_the_lock_and_a_single_line(tmp_path):
         log.append(b"{\n}")
 
 
-def test_only_a_whole_object_is_a_whole_line():
+def test_only_a_complete_object_is_a_complete_line():
     text = b'{"a": [1, {"b": "}"}]}'
     assert is_json_object(text)
     assert not any(is_json_object(text[:cut]) for cut in range(len(text)))
@@ -174,7 +174,7 @@ def test_only_a_whole_object_is_a_whole_line():
     assert not is_json_object(b"[" * 100_000)
 
 
-def test_a_reader_hands_out_each_line_once_and_no_half_line(tmp_path):
+def test_a_reader_yields_each_complete_line_once(tmp_path):
     path = tmp_path / "a.jsonl"
     reader = LineReader(path)
     assert list(reader.read()) == []
@@ -212,7 +212,7 @@ def test_a_line_longer_than_the_limit_is_skipped_without_its_bytes(tmp_path, mon
     assert found == [(1, b'{"a": 1}', ""), (2, b"", "longer than 1 MiB"), (3, b'{"b": 2}', "")]
 
 
-def test_a_file_is_replaced_at_once(tmp_path):
+def test_a_file_is_replaced_atomically(tmp_path):
     path = tmp_path / "a.json"
     replace_file(path, b"old")
     with path.open("rb") as before:

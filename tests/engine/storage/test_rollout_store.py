@@ -25,7 +25,7 @@ def fusion(generator_id, outcome=Outcome.OK, answer="1"):
     )
 
 
-def test_a_record_comes_back_as_it_was_stamped_with_the_format(tmp_path):
+def test_a_record_round_trips_and_gets_the_format_version(tmp_path):
     store = RolloutStore(tmp_path / "cache" / "generator_1_rollouts.jsonl")
     first = group(scaffold={"knowns": {"x": 1}}, completion=Completion(text="a\nb\u2028c\x85", token_ids=[1, 2]))
     with store.hold():
@@ -37,7 +37,7 @@ def test_a_record_comes_back_as_it_was_stamped_with_the_format(tmp_path):
     assert store.path.read_bytes().count(b"\n") == 2
 
 
-def test_the_keys_of_the_format_stand_on_every_line(tmp_path):
+def test_every_line_has_the_keys_of_the_format(tmp_path):
     store = RolloutStore(tmp_path / "a.jsonl")
     store.append(group())
     line = json.loads(store.path.read_text())
@@ -52,7 +52,7 @@ def test_a_second_writer_is_refused(tmp_path):
         second.append(group())
 
 
-def test_half_characters_of_a_model_do_not_stop_the_store(tmp_path):
+def test_lone_surrogates_are_stored_as_question_marks(tmp_path):
     store = RolloutStore(tmp_path / "a.jsonl")
     store.append(group(answer="a\ud800b", scaffold={"x": float("nan")}))
     (back,) = read(store.path, RolloutGroup).records
@@ -60,7 +60,7 @@ def test_half_characters_of_a_model_do_not_stop_the_store(tmp_path):
     assert back.rollouts[0].scaffold == {"x": None}
 
 
-def test_recorded_files_of_another_program_are_read_whole(recorded):
+def test_recorded_files_of_another_program_are_read_completely(recorded):
     for name, model in (
         ("generator_1_rollouts", RolloutGroup),
         ("generator_2_rollouts", RolloutGroup),
@@ -94,7 +94,7 @@ def written(tmp_path, *lines):
     return path
 
 
-def test_nulls_numbers_and_missing_keys_of_others_are_taken(tmp_path):
+def test_nulls_numbers_and_missing_keys_are_accepted(tmp_path):
     path = written(
         tmp_path,
         {"problem_id": 7, "problem_text": None, "ground_truth": 33, "rollouts": [{"answer": 33, "r_ans": None}]},
@@ -109,8 +109,8 @@ def test_nulls_numbers_and_missing_keys_of_others_are_taken(tmp_path):
     assert second.rollouts[0].r_total is None
 
 
-def test_half_characters_that_others_wrote_are_read_as_ours_are_written(tmp_path):
-    """``json.dumps`` writes them as escapes; in a prompt they would end the critic."""
+def test_lone_surrogates_in_files_of_other_programs_become_question_marks(tmp_path):
+    """``json.dumps`` writes them as escapes; a prompt that contains one cannot be encoded."""
     scaffold = json.dumps({"rule": "\ud835"})
     path = written(
         tmp_path,
@@ -126,13 +126,13 @@ def test_half_characters_that_others_wrote_are_read_as_ours_are_written(tmp_path
     one.model_dump_json()
 
 
-def test_a_fusion_without_rewards_is_taken(tmp_path):
+def test_a_fusion_without_rewards_is_read(tmp_path):
     path = written(tmp_path, {"problem_id": "a", "rewards": None, "final_answer": 5, "generator_id": None})
     (one,) = read(path, Fusion).records
     assert (one.final_answer, one.generator_id, one.rewards) == ("5", "", Rewards())
 
 
-def test_broken_lines_are_named_and_hurt_no_other(tmp_path):
+def test_broken_lines_are_reported_and_the_others_read(tmp_path):
     good = {"problem_id": "a", "rollouts": [{}]}
     path = written(
         tmp_path,
@@ -175,7 +175,7 @@ def test_a_line_of_ten_megabytes_is_read(tmp_path):
     assert len(one.problem_text) == 10 << 20
 
 
-def test_an_empty_file_is_empty_and_a_missing_one_is_said(tmp_path):
+def test_an_empty_file_has_no_records_and_a_missing_one_is_an_error(tmp_path):
     path = written(tmp_path)
     assert read(path, RolloutGroup).records == []
     with pytest.raises(MissingInputError, match=r"absent\.jsonl"):
@@ -201,7 +201,7 @@ def test_the_last_complete_record_of_a_problem_wins():
     }
 
 
-def test_fusions_of_different_generators_stand_side_by_side():
+def test_fusions_of_different_generators_are_kept_separately():
     fusions = [
         fusion("generator_1", answer="1"),
         fusion("generator_2"),
@@ -211,11 +211,11 @@ def test_fusions_of_different_generators_stand_side_by_side():
     assert {key[2]: one.final_answer for key, one in latest.items()} == {"generator_1": "1", "generator_2": "1"}
 
 
-async def test_follow_yields_records_as_they_are_written_and_ends_when_told(tmp_path):
+async def test_follow_yields_records_as_they_are_written_until_stopped(tmp_path):
     store = RolloutStore(tmp_path / "a.jsonl")
     seen, sleeps = [], []
 
-    async def sleep(seconds):  # each pause of the reader is the writer's turn
+    async def sleep(seconds):  # the writer writes while the reader sleeps
         sleeps.append(seconds)
         turn = len(sleeps)
         if turn == 2:

@@ -8,7 +8,7 @@ from engine.storage.sqlite import open_shared_database
 SCHEMA = "CREATE TABLE IF NOT EXISTS t (x INTEGER);"
 
 
-def test_many_may_open_a_new_file_at_the_same_moment(tmp_path):
+def test_many_processes_open_a_new_file_concurrently(tmp_path):
     for turn in range(10):
         path, gate, failed = tmp_path / f"{turn}.sqlite", threading.Barrier(8), []
 
@@ -34,8 +34,8 @@ def test_many_may_open_a_new_file_at_the_same_moment(tmp_path):
         connection.close()
 
 
-def test_the_switch_to_wal_waits_for_a_writer(tmp_path):
-    """SQLite refuses the switch at once while another connection writes, whatever its timeout says."""
+def test_enabling_wal_waits_for_a_writer(tmp_path):
+    """SQLite refuses to enable WAL while another connection writes, regardless of the timeout."""
     writer = sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None, check_same_thread=False)
     writer.execute("CREATE TABLE before (x INTEGER)")
     writer.execute("BEGIN IMMEDIATE")
@@ -49,7 +49,7 @@ def test_the_switch_to_wal_waits_for_a_writer(tmp_path):
     writer.close()
 
 
-def test_a_file_of_a_newer_program_is_refused(tmp_path):
+def test_a_file_of_a_newer_format_is_refused(tmp_path):
     open_shared_database(tmp_path / "a.sqlite", SCHEMA, 2).close()
     with pytest.raises(sqlite3.DatabaseError, match="newer"):
         open_shared_database(tmp_path / "a.sqlite", SCHEMA, 1)

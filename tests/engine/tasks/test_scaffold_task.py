@@ -30,7 +30,7 @@ def score(reply, problem=APPLES, task=MATH, **more):
     return RewardEvaluator(**more).score(task, problem, task.parse(Completion(text=text), problem))
 
 
-# Worked out by hand from docs/rewards.md:  (reply, r_ans, r_logic, r_graph)
+# Worked out by hand from docs/reference/rewards.md:  (reply, r_ans, r_logic, r_graph)
 CASES = {
     "perfect": (scaffold(), 1, 1, 1),
     # 4 of 6 graph parts (the rule is words, so nothing executes); the plan agrees, the causes do not

@@ -1,4 +1,4 @@
-"""What is shown while an evaluation judges its problems."""
+"""The progress of an evaluation."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_elsewhere_than_on_a_terminal_there_are_at_most_ten_lines(capsys):
+def test_without_a_terminal_there_are_at_most_ten_lines(capsys):
     with problem_bar(25, "base") as done:
         for _ in range(25):
             done()
@@ -35,7 +35,7 @@ def test_the_share_of_right_samples_is_that_of_all_problems_so_far(capsys):
     ]
 
 
-def test_a_terminal_gets_a_bar_that_is_closed_when_the_work_is_broken_off(capsys, monkeypatch):
+def test_the_bar_is_removed_when_the_work_is_interrupted(capsys, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
 

@@ -32,25 +32,25 @@ def test_plain_lines_are_the_documented_ones():
     assert "  generator_1: μ=0.456, σ=0.089 → Extract (σ>τ)\n    ✅ Saved: Prioritize edge cases.\n" in shown
     assert "  generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ)\n" in shown
     assert "✗ Refused: duplicate" in shown
-    assert "1 groups were done before" in shown
-    for text in ("3 + 1 done before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
+    assert "continuing after 1 completed groups" in shown
+    for text in ("3 + 1 completed before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
         assert text in whole
 
 
-def test_the_panel_goes_away_and_the_summary_keeps_what_was_learned():
+def test_the_summary_lists_the_experiences_after_the_panel_is_closed():
     _, whole = run(live=True)
     assert "Prioritize edge cases." in whole[whole.rindex("groups with") :]
     assert "μ=0.456" not in whole
 
 
-def test_without_prices_no_cost_is_claimed():
+def test_without_prices_no_cost_is_shown():
     stream = io.StringIO()
     Progress("critic", None, lambda: Traffic(cost_usd=None), stream=stream, live=False).summary([])
     assert "no prices configured" in stream.getvalue()
     assert "$" not in stream.getvalue()
 
 
-def test_model_text_is_shown_as_it_is_and_steers_no_terminal():
+def test_model_text_is_shown_literally_and_without_control_characters():
     stream = io.StringIO()
     progress = Progress("critic", 2, Traffic, stream=stream, live=True)
     with progress:
@@ -69,7 +69,7 @@ def test_model_text_is_shown_as_it_is_and_steers_no_terminal():
     assert "\x1b" not in plain.getvalue()
 
 
-def test_the_work_goes_on_when_nobody_reads_any_more():
+def test_the_run_continues_when_its_output_is_closed():
     class Gone(io.StringIO):
         def write(self, text):
             raise BrokenPipeError

@@ -5,18 +5,11 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
-from grpo_training.learning.settings import CriticSettings, GeneratorSettings
+from grpo_training.learning.settings import GeneratorSettings
 
 
 def parse(*argv, model=GeneratorSettings):
     return parse_settings(model, list(argv), prog="probe", description="a probe")
-
-
-def test_the_defaults_are_those_of_the_readme():
-    settings = parse()
-    assert (settings.dataset, settings.max_problems, settings.rollouts) == ("aime2024", None, 3)
-    assert (settings.temperature, settings.tau) == (0.3, 0.05)
-    assert parse(model=CriticSettings).temperature == 0.0
 
 
 def test_command_line_over_yaml_over_defaults(tmp_path):
@@ -31,16 +24,16 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rolouts: 3", r"run.yaml: unknown key 'rolouts'\nDid you mean 'rollouts'\?"),
-        ("rollouts: many", "run.yaml: rollouts: 'many' is no int"),
-        ('rollouts: "3"', "run.yaml: rollouts: '3' is no int"),
-        ("rollouts: true", "run.yaml: rollouts: True is no int"),
-        ('resume: "yes"', "run.yaml: resume: 'yes' is no bool"),
+        ("rolouts: 3", r"Unknown key 'rolouts' in \S*run.yaml\nDid you mean 'rollouts'\?"),
+        ("rollouts: many", "run.yaml: rollouts: expected int, got 'many'"),
+        ('rollouts: "3"', "run.yaml: rollouts: expected int, got '3'"),
+        ("rollouts: true", "run.yaml: rollouts: expected int, got True"),
+        ('resume: "yes"', "run.yaml: resume: expected bool, got 'yes'"),
         ("rollouts: 2.5", "run.yaml: rollouts: .*2.5"),
         ("tau: .inf", "run.yaml: tau: .*finite"),
-        ("seed: 1\nseed: 2", "the key 'seed' stands there twice"),
+        ("seed: 1\nseed: 2", "duplicate key 'seed'"),
         ("rollouts: 0", "run.yaml: rollouts: .*greater than 0"),
-        ("a: [", "not YAML"),
+        ("a: [", "not valid YAML"),
         ("- a", "key: value"),
     ],
 )
@@ -51,33 +44,33 @@ def test_bad_yaml_names_file_key_and_the_nearest_name(tmp_path, text, message):
         parse("--config", str(config))
 
 
-def test_a_config_that_is_not_there_or_not_text(tmp_path):
+def test_a_config_file_that_is_missing_or_not_text(tmp_path):
     with pytest.raises(MissingInputError, match="not found"):
         parse("--config", str(tmp_path / "none.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="Cannot read config file"):
         parse("--config", str(tmp_path / "bytes.yaml"))
 
 
 def test_bad_flags_name_the_flag_and_the_nearest_one():
     with pytest.raises(InputError, match=r"Did you mean --rollouts\?"):
         parse("--rolouts", "3")
-    with pytest.raises(InputError, match="--temperature: .*'hot'"):
+    with pytest.raises(InputError, match="--temperature: expected float, got 'hot'"):
         parse("--temperature", "hot")
 
 
-def test_underscores_are_as_good_as_dashes():
+def test_underscores_and_dashes_mean_the_same():
     assert parse("--max_problems", "3").max_problems == 3
 
 
-def test_print_config_shows_what_was_resolved(capsys):
+def test_print_config_prints_the_resolved_settings(capsys):
     with pytest.raises(SystemExit) as stop:
         parse("--rollouts", "4", "--print-config")
     assert stop.value.code == 0
     assert json.loads(capsys.readouterr().out)["rollouts"] == 4
 
 
-def test_help_teaches(capsys):
+def test_help_shows_descriptions_and_defaults(capsys):
     with pytest.raises(SystemExit) as stop:
         parse("--help")
     text = capsys.readouterr().out
@@ -88,14 +81,14 @@ def test_help_teaches(capsys):
     assert "--max_problems" not in text
 
 
-def test_weights_that_score_nothing_are_refused_before_anything_is_paid_for():
+def test_weights_that_are_all_zero_are_refused():
     with pytest.raises(InputError, match="are all 0"):
         parse("--weight-ans", "0", "--weight-logic", "0", "--weight-graph", "0")
     with pytest.raises(InputError, match="--weight-ans: .*finite"):
         parse("--weight-ans", "inf")
 
 
-def test_a_home_folder_is_found(tmp_path):
+def test_a_tilde_is_the_home_folder(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("cache_dir: ~/there")
     assert parse("--config", str(config)).cache_dir == Path.home() / "there"

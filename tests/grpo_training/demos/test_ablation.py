@@ -1,9 +1,15 @@
-import json
+"""The ablation: its table and its teacher traces."""
 
 import pytest
 
+from engine.datasets import load_problems
 from engine.records import Completion
-from grpo_training.demos.ablation import PLAIN, VariantResult, table, teacher_traces
+from engine.task import task_named
+from grpo_training.demos.variants import PLAIN, VariantResult, table
+from grpo_training.finetune.config import load_config
+from grpo_training.finetune.data.teacher_samples import load_teacher_samples
+from grpo_training.pocket.corpus import reference_traces
+from tests.conftest import ROOT
 
 
 def test_a_variant_is_compared_with_grpo_alone_on_the_same_problems():
@@ -14,33 +20,24 @@ def test_a_variant_is_compared_with_grpo_alone_on_the_same_problems():
     assert rows[0][2:] == ["-", "0.100 to 0.300", "15 |"]
     assert rows[1][1] == "100.0% (100.0% to 100.0%)"
     assert rows[1][2].startswith("+75.0 (")  # two problems: differences 1 and 0.5, t quantile 12.7, so 0 is inside
-    assert rows[1][2].endswith("not told from chance")
+    assert rows[1][2].endswith("may be chance")
 
 
 def test_the_teacher_of_the_ablation_is_right():
-    from engine.datasets import load_problems
-    from engine.task import task_named
-
     problems = {problem.id: problem for problem in load_problems("quickstart")}
-    traces = [json.loads(line) for line in teacher_traces().splitlines()]
+    traces = reference_traces("quickstart", 240)
     assert len(traces) == 240
     for trace in traces[::12]:
-        problem = problems[trace["task_id"]]
+        problem = problems[trace.task_id]
         task = task_named(problem.task)
-        assert task.evaluate(task.parse(Completion(text=trace["full_response"]), problem), problem).is_correct
-        assert problem.text in trace["messages"][-1]["content"]
+        assert task.evaluate(task.parse(Completion(text=trace.full_response), problem), problem).is_correct
+        assert problem.text in trace.messages[-1].content
 
 
-def test_the_traces_are_taken_by_the_fine_tune(tmp_path):
-    pytest.importorskip("transformers")
-    from transformers import AutoTokenizer
-
-    from grpo_training.finetune.config import load_config
-    from grpo_training.finetune.data.teacher_samples import load_teacher_samples
-    from tests.conftest import ROOT
-
+def test_the_fine_tune_accepts_the_traces(tmp_path):
+    transformers = pytest.importorskip("transformers")
     path = tmp_path / "traces.jsonl"
-    path.write_text(teacher_traces())
+    path.write_text("".join(f"{trace.model_dump_json()}\n" for trace in reference_traces("quickstart", 240)))
     config = load_config(ROOT / "grpo_training/configs/pocket.yaml")
-    samples = load_teacher_samples(path, AutoTokenizer.from_pretrained(ROOT / "data/models/pocket"), config)
-    assert len(samples) == 240
+    tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "data/models/pocket")
+    assert len(load_teacher_samples(path, tokenizer, config)) == 240

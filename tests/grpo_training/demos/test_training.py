@@ -1,65 +1,36 @@
-"""The demo of the fine-tune from its command to its table; the two trainings are stood in for by better models."""
+"""The fine-tuning demo from its settings to its table; better models stand in for the two trainings."""
 
 import contextlib
-import hashlib
 import json
 import re
-import sys
-import types
 
 import pytest
 
-from grpo_training.demos import training as train_demo
-from grpo_training.demos.training import main
-from grpo_training.finetune import train
-from tests.grpo_training.demos.test_learning import INSTANCES, TEST, as_server
+from grpo_training.demos.settings import TrainDemoSettings
+from grpo_training.demos.training import latest_metrics, run_train_demo
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.quickstart_model import TEST, local_server_at, skilled_reply
 
-FLAGS = ["--problems", "4", "--rollouts", "2", "--test-problems", str(TEST), "--samples", "2"]
 SKILL = {"base": 0.25, "offline": 0.6, "online": 0.95}
 
 
-def model_of(skill):
-    """Right with the model's own probability; with a lesson of the family always."""
-
-    def reply(body, index):
-        user = body["messages"][1]["content"]
-        if body["messages"][0]["content"].startswith("Study"):
-            return json.dumps({"operations": []})
-        instance = INSTANCES[re.search(r"^Problem: (.*)$", user, re.MULTILINE).group(1)]
-        draw = hashlib.sha256(f"{user}{body.get('seed')}{index}".encode()).digest()[0] / 256
-        way = instance.family.right if draw < skill else instance.family.mistaken
-        return json.dumps({**instance.family.scaffold(way, instance.draw).model_dump(), "final_answer": ""})
-
-    return reply
+@contextlib.contextmanager
+def serve(model, *, temperature, log):
+    """Serves replies of the skill of the model's folder."""
+    name = model.parent.name if model.name == "merged" else "base"
+    with serve_in_thread(chat_app(skilled_reply(SKILL[name]), models=(name,))) as base_url:
+        yield local_server_at(base_url, name)
 
 
-@pytest.fixture
-def trainings(monkeypatch, tmp_path):
-    """Serves a model by its folder's name; a training leaves a folder and is taken down."""
-    taken = []
+def test_each_training_starts_from_the_one_before_and_is_compared_with_the_base(tmp_path, capfd):
+    trainings = []
 
-    @contextlib.contextmanager
-    def local_server(model, **options):
-        name = model.parent.name if model.name == "merged" else "base"
-        with serve_in_thread(chat_app(model_of(SKILL[name]), models=(name,))) as base_url:
-            yield as_server(base_url, name)
+    def train(settings, mode, config, model):
+        trainings.append((mode, config.name, str(model)))
 
-    def trained(settings, mode, config, model):
-        taken.append((mode, config.name, str(model)))
-        (settings.output / mode / "merged").mkdir(parents=True, exist_ok=True)
-
-    module = types.ModuleType("grpo_training.serving.local_server")
-    module.local_server = local_server
-    monkeypatch.setitem(sys.modules, "grpo_training.serving.local_server", module)
-    monkeypatch.setattr(train_demo, "_train", trained)
-    monkeypatch.setattr(train, "check_packages", lambda config: None)
-    return taken
-
-
-def test_each_stage_is_trained_on_the_one_before_and_compared_with_the_base(trainings, tmp_path, capfd):
-    assert main([*FLAGS, "--output", str(tmp_path), "--model", str(tmp_path)]) == 0
-    said = capfd.readouterr().out
+    settings = TrainDemoSettings(problems=4, rollouts=2, test_problems=TEST, samples=2, output=tmp_path, model=tmp_path)
+    assert run_train_demo(settings, serve, train) == 0
+    printed = capfd.readouterr().out
     assert trainings == [
         ("offline", "pocket.yaml", str(tmp_path)),
         ("online", "pocket_online.yaml", str(tmp_path / "offline/merged")),
@@ -73,14 +44,23 @@ def test_each_stage_is_trained_on_the_one_before_and_compared_with_the_base(trai
     assert right["base"] < right["offline fine-tune"] < right["online after it"]
     assert arms["base"]["verdicts"] != arms["base again (A/A)"]["verdicts"]
     assert arms["online after it"]["difference_to_base"]["low"] > 0
-    assert re.search(r"online after it: \+\d+\.\d points .* the interval excludes 0\.", said)
+    assert re.search(r"online after it: \+\d+\.\d points .* the interval excludes 0\.", printed)
     for n in (1, 2, 3):
         groups = (tmp_path / f"cache/generator_{n}_rollouts.jsonl").read_text().splitlines()
         assert [len(json.loads(line)["rollouts"]) for line in groups] == [2] * 4
 
 
-def test_the_newest_figures_of_a_training(tmp_path):
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('{"step": 1, "reward": 0.25}\n{"step": 2, "reward": 0.5, "kl": null, "loss": 1.25}\n',
+         "step 2, reward 0.500, loss 1.250"),
+        ("", ""),
+        ('{"step": 1', ""),  # a line that is being written
+    ],
+)  # fmt: skip
+def test_the_latest_metrics_of_a_training(tmp_path, lines, expected):
     path = tmp_path / "metrics.jsonl"
-    assert train_demo._last_figures(path) == ""
-    path.write_text('{"step": 1, "reward": 0.25}\n{"step": 2, "reward": 0.5, "kl": null, "loss": 1.25}\n')
-    assert train_demo._last_figures(path) == "step 2, reward 0.500, loss 1.250"
+    assert latest_metrics(path) == ""
+    path.write_text(lines)
+    assert latest_metrics(path) == expected

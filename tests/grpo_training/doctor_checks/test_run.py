@@ -4,19 +4,19 @@ import importlib.metadata
 import io
 import json
 import shutil
-import sys
 import time
 import types
 
 import pytest
 from packaging.requirements import Requirement
 
+from engine.check_results import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import InputError
+from engine.tasks.code import checks as code_checks
 from engine.tasks.code.reply import CodeReply, ReplyStatus
-from grpo_training.doctor_checks import code as doctor_code
-from grpo_training.doctor_checks import machine as doctor_machine
-from grpo_training.doctor_checks import run as doctor
-from grpo_training.doctor_checks.results import Level, Report, failed, failure_of, passed, skipped, verdict, warned
+from grpo_training import doctor
+from grpo_training.cli.check_report import CheckReport
+from grpo_training.doctor_checks import endpoints, environment, files, models, run, tasks
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -24,8 +24,8 @@ SECRET = "sk-test-0123456789abcdef"
 SOLUTION = "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)"
 
 
-def levels(findings):
-    return [finding.level for finding in findings]
+def levels(results):
+    return [result.level for result in results]
 
 
 def config(folder, **roles):
@@ -39,15 +39,12 @@ def entry(url="http://127.0.0.1:9/v1", **fields):
     return {"api_key": SECRET, "base_url": url, "model": "m", "timeout_s": 5, **fields}
 
 
-# ------------------------------------------------------------------ the report
-
-
 def test_lines_totals_and_fixes():
     stream = io.StringIO()
-    report = Report(stream)
+    report = CheckReport(stream)
     report.section("Things")
-    for finding in (passed("a"), passed("b"), failed("c", "mend c"), warned("d", "get d"), skipped("e")):
-        report.add(finding)
+    for result in (passed("a"), passed("b"), failed("c", "mend c"), warned("d", "get d"), skipped("e")):
+        report.add(result)
     report.totals()
     assert report.failures == 1
     assert stream.getvalue().splitlines() == [
@@ -78,13 +75,13 @@ def test_colour_on_a_terminal_only(monkeypatch, is_terminal, no_color, is_colour
     monkeypatch.setenv("NO_COLOR", no_color)
     stream = io.StringIO()
     stream.isatty = lambda: is_terminal
-    Report(stream).add(passed("a"))
+    CheckReport(stream).add(passed("a"))
     assert ("\x1b[32m✓ PASS\x1b[0m a" in stream.getvalue()) is is_coloured
 
 
 def test_what_a_server_wrote_cannot_write_to_the_terminal():
     stream = io.StringIO()
-    Report(stream).add(failed("\x1b[2Jgone", "no"))
+    CheckReport(stream).add(failed("\x1b[2Jgone", "no"))
     assert "\x1b" not in stream.getvalue()
 
 
@@ -93,18 +90,15 @@ def test_the_reason_of_a_failure_is_one_line():
     assert failure_of(error).text == "It did not come up (first line second line)"
 
 
-# ------------------------------------------------------------------ the command
-
-
 def broken_checks(*failures):
     return [(f"check {count}", lambda count=count: [failed("bad", "mend")] * count) for count in failures]
 
 
 @pytest.mark.parametrize(("failures", "code"), [((0, 0), 0), ((1, 2), 3), ((100, 100), 125)])
 def test_the_exit_code_is_the_number_of_failures(monkeypatch, capsys, failures, code):
-    monkeypatch.setattr(doctor, "checks", lambda settings: broken_checks(*failures))
+    monkeypatch.setattr(run, "checks", lambda settings: broken_checks(*failures))
     assert doctor.main([]) == code
-    assert ("Everything that was looked at works." in capsys.readouterr().out) is (code == 0)
+    assert ("All checks passed." in capsys.readouterr().out) is (code == 0)
 
 
 def test_a_check_that_breaks_is_a_failure_and_the_others_are_made(monkeypatch, capsys):
@@ -116,12 +110,12 @@ def test_a_check_that_breaks_is_a_failure_and_the_others_are_made(monkeypatch, c
         raise InputError("the file is wrong", why="line 3", fix="mend line 3")
 
     monkeypatch.setattr(
-        doctor, "checks", lambda settings: [("1", breaks), ("2", refuses), ("3", lambda: [passed("still made")])]
+        run, "checks", lambda settings: [("1", breaks), ("2", refuses), ("3", lambda: [passed("still made")])]
     )
     assert doctor.main([]) == 2
     shown = capsys.readouterr().out
     assert "✓ PASS so far" in shown
-    assert "✗ FAIL the check itself broke: ZeroDivisionError: oh" in shown
+    assert "✗ FAIL the check itself failed: ZeroDivisionError: oh" in shown
     assert "✗ FAIL the file is wrong (line 3)\n       mend line 3" in shown
     assert "✓ PASS still made" in shown
 
@@ -135,8 +129,8 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     assert code == 0, shown
     assert time.process_time() - start < 20
     for line in (
-        "✓ PASS a right program: 5 of 5 tests pass, reward 1.0",
-        "✓ PASS a wrong program: 2 of 5 tests pass, reward 0.0",
+        "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
+        "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
         "✓ PASS a value that is equal to everything",
         "labels decode to the reply and its end",
         "✓ PASS physics.jsonl",
@@ -145,9 +139,6 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     ):
         assert line in shown
     assert "no API configuration" in shown
-
-
-# ------------------------------------------------------------------ environment
 
 
 @pytest.mark.parametrize(
@@ -172,20 +163,17 @@ def test_packages(monkeypatch, requirement, installed, complaint):
         return installed
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert doctor_machine.missing_package(Requirement(requirement)) == complaint
+    assert environment.missing_package(Requirement(requirement)) == complaint
 
 
 def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
-    monkeypatch.setattr(doctor_machine, "missing_package", lambda requirement: f"{requirement.name} is not installed")
+    monkeypatch.setattr(environment, "missing_package", lambda requirement: f"{requirement.name} is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
-    found = list(doctor_machine.environment())
-    assert levels(found) == [Level.PASS, Level.FAIL, *[Level.WARN] * 7]
-    assert [finding.fix for finding in found[1:3]] == ["make install", "make local"]
-    assert any(finding.fix == "apt-get install nodejs" for finding in found)
-
-
-# ------------------------------------------------------------------ endpoints
+    monkeypatch.setattr(environment, "strongest_level", lambda: "rlimits")
+    found = list(environment.environment())
+    assert levels(found) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
+    assert [result.fix for result in found[1:3]] == ["make install", "make local"]
+    assert any(result.fix == "apt-get install nodejs" for result in found)
 
 
 def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
@@ -198,28 +186,28 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
         critick=entry(),
         analyst={"base_url": "local", "model": str(tmp_path)},
     )
-    by_text = {finding.text: finding for finding in doctor_machine.api_config(path)}
+    by_text = {result.text: result for result in endpoints.api_config(path)}
     shown = str(by_text)
     assert SECRET not in shown
-    assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is Level.PASS
-    assert by_text["generator_2: the key is still the example's placeholder"].level is Level.FAIL
-    [missing] = [finding for text, finding in by_text.items() if text.startswith("API key not found for generator_3")]
-    assert missing.level is Level.FAIL
+    assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
+    assert by_text["generator_2: the key is still the placeholder of the example"].level is CheckLevel.FAIL
+    [missing] = [result for text, result in by_text.items() if text.startswith("API key not found for generator_3")]
+    assert missing.level is CheckLevel.FAIL
     assert "NO_SUCH_KEY" in missing.text
     assert by_text[f"Unknown role 'critick' in {path}"].fix == "Did you mean 'critic'?"
-    assert by_text[f"analyst: the model in {tmp_path}"].level is Level.FAIL  # no model lies there
-    assert by_text["critic is not configured"].level is Level.WARN
+    assert by_text[f"analyst: the model in {tmp_path}"].level is CheckLevel.FAIL  # no model lies there
+    assert by_text["critic is not configured"].level is CheckLevel.WARN
     assert not any("can be read by other users" in text for text in by_text)
     path.chmod(0o644)
-    assert any("can be read by other users" in finding.text for finding in doctor_machine.api_config(path))
+    assert any("can be read by other users" in result.text for result in endpoints.api_config(path))
 
 
 def test_a_broken_configuration_is_one_failure(tmp_path):
     path = tmp_path / "api_config.json"
     path.write_text('{"critic": ')
-    [finding] = doctor.run_check(lambda: doctor_machine.api_config(path))
-    assert finding.level is Level.FAIL
-    assert "is not valid JSON" in finding.text
+    [result] = run.results_of(lambda: endpoints.api_config(path))
+    assert result.level is CheckLevel.FAIL
+    assert "is not valid JSON" in result.text
 
 
 def test_endpoints_are_asked_once_each(tmp_path):
@@ -228,10 +216,10 @@ def test_endpoints_are_asked_once_each(tmp_path):
         path = config(
             tmp_path, generator_1=entry(url), critic=entry(url, api_key="sk-another-0000"), analyst=entry(timeout_s=1)
         )
-        first, second, third = doctor_machine.asked_endpoints(path)
-    assert first.level is Level.PASS
+        first, second, third = endpoints.ask_endpoints(path)
+    assert first.level is CheckLevel.PASS
     assert "generator_1: m answered in" in first.text
-    assert (second.level, third.level) == (Level.FAIL, Level.FAIL)
+    assert (second.level, third.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
     assert third.text.startswith("analyst: no answer from http://127.0.0.1:9/v1")
     assert SECRET not in str((first, second, third))
     assert app["seen"][0].body["max_tokens"] == 16
@@ -243,13 +231,11 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
         assert folder == tmp_path / "student"
         yield types.SimpleNamespace(endpoint=lambda: entry(url, model="student"))
 
-    module = types.ModuleType("shared_server")
-    module.shared_server = served
-    monkeypatch.setitem(sys.modules, "grpo_training.serving.shared_server", module)
-    monkeypatch.setattr(doctor_machine, "environment", lambda: [])
-    monkeypatch.setattr(doctor_machine, "shipped_model", lambda: [])
-    monkeypatch.setattr(doctor_code, "attacks", lambda: [])
-    monkeypatch.setattr(doctor_code, "labels", lambda: [])
+    monkeypatch.setattr(endpoints, "shared_server", served)
+    monkeypatch.setattr(environment, "environment", lambda: [])
+    monkeypatch.setattr(models, "shipped_model", lambda: [])
+    monkeypatch.setattr(code_checks, "attacks", lambda: [])
+    monkeypatch.setattr(models, "labels", lambda: [])
     replies = {"big": f"<think>even ones</think>\n```python\n{SOLUTION}\n```", "student": "sum them"}
     app = chat_app(lambda body, index: replies[body["model"]])
     with serve_in_thread(app) as url:
@@ -260,21 +246,18 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     shown = capsys.readouterr().out
     assert code == 1
     teacher, student = shown.split("Teacher, asked")[1].split("asked\n", 1)
-    assert "✓ PASS it passes all tests of the problem" in teacher
-    assert "✗ FAIL no program in the reply" in student
+    assert "✓ PASS it is right" in teacher
+    assert "✗ FAIL the reply cannot be read" in student
     assert len(app["seen"]) == 2
 
 
-# ------------------------------------------------------------------ programs
-
-
 def test_an_extractor_that_takes_drafts_is_found(monkeypatch):
-    monkeypatch.setattr(doctor_code, "extract", lambda *arguments: CodeReply(None, "f = 0", ReplyStatus.OK))
-    assert set(levels(doctor_code.extraction())) == {Level.FAIL}
+    monkeypatch.setattr(code_checks, "extract", lambda *arguments: CodeReply(None, "f = 0", ReplyStatus.OK))
+    assert set(levels(code_checks.extraction())) == {CheckLevel.FAIL}
 
 
 def test_the_extractor_reads_the_canned_replies():
-    assert set(levels(doctor_code.extraction())) == {Level.PASS}
+    assert set(levels(code_checks.extraction())) == {CheckLevel.PASS}
 
 
 def test_execution_that_rewards_everything_is_found(monkeypatch):
@@ -285,28 +268,28 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
-    assert levels(doctor_code.execution()) == [Level.PASS, Level.FAIL]
+    assert levels(tasks.execution()) == [CheckLevel.PASS, CheckLevel.FAIL]
     down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
-    right, wrong = doctor_code.execution()
-    assert (right.level, wrong.level) == (Level.FAIL, Level.FAIL)
+    right, wrong = tasks.execution()
+    assert (right.level, wrong.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
     assert "no workers" in right.text
 
 
 def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
-    monkeypatch.setattr(doctor_code, "_run", lambda program: "pass")
-    honest, *attacks = doctor_code.attacks()
-    assert honest.level is Level.PASS
-    assert set(levels(attacks)) == {Level.FAIL}
+    monkeypatch.setattr(code_checks, "_run", lambda program: "pass")
+    honest, *attacks = code_checks.attacks()
+    assert honest.level is CheckLevel.PASS
+    assert set(levels(attacks)) == {CheckLevel.FAIL}
     assert len(attacks) >= 10
-    monkeypatch.setattr("engine.sandbox.zygote_process.strongest_level", lambda: "rlimits")
-    weak = [finding.text for finding in doctor_code.attacks() if finding.level is Level.WARN]
-    assert [text.split(":")[0] for text in weak] == ["a file of this checkout", "the environment of this process"]
+    monkeypatch.setattr(code_checks, "strongest_level", lambda: "rlimits")
+    weak = [result.text for result in code_checks.attacks() if result.level is CheckLevel.WARN]
+    assert [text.split(":")[0] for text in weak] == ["a file of this installation", "the environment of this process"]
 
 
 def test_a_sandbox_that_is_down_is_found(monkeypatch):
-    monkeypatch.setattr(doctor_code, "_run", lambda program: "infra_error")
-    assert set(levels(doctor_code.attacks())) == {Level.FAIL}
+    monkeypatch.setattr(code_checks, "_run", lambda program: "infra_error")
+    assert set(levels(code_checks.attacks())) == {CheckLevel.FAIL}
 
 
 def test_labels_on_the_prompt_are_found(monkeypatch):
@@ -320,24 +303,21 @@ def test_labels_on_the_prompt_are_found(monkeypatch):
         batch = real(*arguments, **named)
         return dataclasses.replace(batch, completion_start_B=batch.completion_start_B - 1)
 
-    assert set(levels(doctor_code.labels())) == {Level.PASS}
+    assert set(levels(models.labels())) == {CheckLevel.PASS}
     monkeypatch.setattr(batches, "collate", leaky)
-    assert Level.FAIL in levels(doctor_code.labels())
+    assert CheckLevel.FAIL in levels(models.labels())
 
 
 def test_labels_without_torch_are_skipped(monkeypatch):
-    monkeypatch.setattr(doctor_code.importlib.util, "find_spec", lambda name: None)
-    [finding] = doctor_code.labels()
-    assert finding.level is Level.SKIP
-    assert "torch is not installed" in finding.text
-
-
-# ------------------------------------------------------------------ files
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    [result] = models.labels()
+    assert result.level is CheckLevel.SKIP
+    assert "torch is not installed" in result.text
 
 
 def test_prompts_of_every_style_load():
-    found = list(doctor_machine.prompts())
-    assert set(levels(found)) == {Level.PASS}
+    found = list(files.prompts())
+    assert set(levels(found)) == {CheckLevel.PASS}
     assert found[0].text.startswith("prompt style full")
 
 
@@ -352,11 +332,11 @@ def test_traces_of_another_prompt_and_torn_lines(tmp_path):
     now = prompt_hash(task_named("code"))
     path = tmp_path / "teacher_traces.jsonl"
     path.write_text(trace_line(prompt_hash=now) + "\n")
-    assert levels(doctor_machine.data_files(tmp_path))[-1] is Level.PASS
+    assert levels(files.data_files(tmp_path))[-1] is CheckLevel.PASS
     path.write_text(f'{trace_line(prompt_hash="another")}\n{{"task_id": 3}}\n{trace_line(prompt_hash=now)[:20]}')
-    torn, other = list(doctor_machine.data_files(tmp_path))[-2:]
-    assert (torn.level, torn.text) == (Level.FAIL, "teacher_traces.jsonl: 1 of the first 3 lines are whole traces")
-    assert other.level is Level.WARN
+    torn, other = list(files.data_files(tmp_path))[-2:]
+    assert (torn.level, torn.text) == (CheckLevel.FAIL, "teacher_traces.jsonl: 1 of the first 3 lines are valid traces")
+    assert other.level is CheckLevel.WARN
     assert "another" in other.text
 
 
@@ -366,26 +346,28 @@ def test_prepared_data_and_libraries(tmp_path):
     (tmp_path / "grpo_experiences").mkdir()
     library = tmp_path / "grpo_experiences" / "generator_1_experiences.json"
     library.write_text("[")
-    by_level = {finding.text: finding.level for finding in doctor_machine.data_files(tmp_path)}
-    assert by_level["train.jsonl: the first 1 problems are readable"] is Level.PASS
-    assert by_level[f"{tmp_path}/val.jsonl is not there yet"] is Level.WARN
-    assert [level for text, level in by_level.items() if str(library) in text] == [Level.FAIL]
+    by_level = {result.text: result.level for result in files.data_files(tmp_path)}
+    assert by_level["train.jsonl: the first 1 problems are readable"] is CheckLevel.PASS
+    assert by_level[f"{tmp_path}/val.jsonl does not exist yet"] is CheckLevel.WARN
+    assert [level for text, level in by_level.items() if str(library) in text] == [CheckLevel.FAIL]
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
-    assert passed("generator_1_experiences.json: 1 lessons") in list(doctor_machine.data_files(tmp_path))
+    assert passed("generator_1_experiences.json: 1 experiences") in list(files.data_files(tmp_path))
 
 
-@pytest.mark.parametrize(("free", "level"), [(100 << 20, Level.FAIL), (1 << 30, Level.WARN), (3 << 30, Level.PASS)])
+@pytest.mark.parametrize(
+    ("free", "level"), [(100 << 20, CheckLevel.FAIL), (1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)]
+)
 def test_disk(monkeypatch, tmp_path, free, level):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
-    [finding] = doctor_machine.disk([tmp_path / "not" / "yet", tmp_path])
-    assert finding.level is level
+    [result] = environment.disk([tmp_path / "not" / "yet", tmp_path])
+    assert result.level is level
 
 
 def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    monkeypatch.setattr(doctor_machine, "POCKET_MODEL", tmp_path)
-    [finding] = doctor_machine.shipped_model()
-    assert finding == verdict(
+    monkeypatch.setattr(models, "POCKET_MODEL", tmp_path)
+    [result] = models.shipped_model()
+    assert result == passed_if(
         False,
         f"{tmp_path}: model.safetensors, tokenizer.json, chat_template.jinja",
         "git checkout data/models/pocket, or install the package again.",

@@ -1,6 +1,4 @@
-"""The evaluation on held-out problems: who is asked what, what counts, what is left out, what is said of it."""
-
-import json
+"""The evaluation of libraries: which prompts are sent, which answers count, which problems are left out."""
 
 import pytest
 
@@ -13,32 +11,17 @@ from grpo_training.evaluation.libraries import (
     GENERATORS,
     LIBRARIES,
     MAJORITY,
-    Arm,
-    HeldOutEvaluation,
-    figures,
+    LibraryEvaluation,
     library_arm,
-    verdict,
 )
+from tests.support.scaffolds import scaffold_reply
 
 PROBLEM = Problem(id="p1", text="What is six times seven?", answer="42")
 LESSONS = {role: [Experience(id=f"{role}-1", content=f"Lesson of {role}.")] for role in (*GENERATORS, "critic")}
 
 
-def scaffold(answer):
-    """A reply whose graph gives the answer."""
-    return json.dumps(
-        {
-            "target_variable": "product",
-            "knowns": {"part": answer},
-            "causal_graph": [{"cause": ["part"], "effect": "product", "rule": "product = part"}],
-            "computation_plan": [],
-            "final_answer": "",
-        }
-    )
-
-
 class Model:
-    """Gives the answers of a script by role and sample index; None is a failed call. Notes what was asked."""
+    """Replies by role and sample index from a script; None is a failed call. Keeps the requests."""
 
     def __init__(self, script):
         self.script, self.asked = script, []
@@ -55,7 +38,7 @@ class Model:
             raise answer
         if answer is None:
             return Reply(sample_index=index, outcome=Outcome.INFRA_FAULT, fault=Fault(kind="http_500"))
-        text = scaffold(answer) if isinstance(answer, int) else answer
+        text = scaffold_reply(answer) if isinstance(answer, int) else answer
         return Reply(sample_index=index, outcome=Outcome.OK, completion=Completion(text=text))
 
 
@@ -71,19 +54,20 @@ def script(**changes):
 
 async def evaluate(model, problems=(PROBLEM,), **changes):
     options = {"samples": 2, "sampling": Sampling(temperature=1.0, seed=5), "style": "compact", **changes}
-    arms = await HeldOutEvaluation(model, LESSONS, **options).run(problems)
+    arms = await LibraryEvaluation(model, LESSONS, **options).run(problems)
     return {arm.name: arm for arm in arms}
 
 
-def verdicts(arms):
-    return {name: arm.verdicts.get("p1") for name, arm in arms.items()}
+def verdicts(arm, problem_id="p1"):
+    """The verdicts on a problem; None if it is left out."""
+    return next((result.verdicts for result in arm.complete if result.problem_id == problem_id), None)
 
 
 async def test_arms():
-    """Row 0 is 42, 41, 42: conflict, the critic says 40 (wrong), most say 42. Row 1 is 41, 43, 42: a tie."""
+    """Row 0 is 42, 41, 42: the critic answers 40, the majority 42. Row 1 is 41, 43, 42: a tie."""
     model = Model(script(generator_1=[42, 41], generator_2=[41, 43], critic=[40]))
     arms = await evaluate(model)
-    assert verdicts(arms) == {
+    assert {name: verdicts(arm) for name, arm in arms.items()} == {
         BASE: (True, False),
         BASE_AGAIN: (False, False),
         library_arm("generator_1"): (True, False),
@@ -119,14 +103,14 @@ async def test_prompts_are_those_of_learning():
 async def test_agreeing_answers_are_fused_without_a_model():
     model = Model(script())
     arms = await evaluate(model)
-    assert arms[FUSION].verdicts["p1"] == (True, True)
+    assert verdicts(arms[FUSION]) == (True, True)
     assert not [request for request, _ in model.asked if request.role == "critic"]
 
 
 async def test_unreadable_answers_are_wrong():
     arms = await evaluate(Model(script(generator_1=["I do not know.", 42])))
-    assert arms[library_arm("generator_1")].verdicts["p1"] == (False, True)
-    assert arms[MAJORITY].verdicts["p1"] == (True, True)
+    assert verdicts(arms[library_arm("generator_1")]) == (False, True)
+    assert verdicts(arms[MAJORITY]) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -149,10 +133,10 @@ async def test_a_failed_call_is_missing_and_never_wrong(changes, missing):
     arms = await evaluate(HalfBroken({}), [PROBLEM, other])
     assert {name for name, arm in arms.items() if arm.left_out == ("p1",)} == missing
     for name, arm in arms.items():
-        assert list(arm.verdicts) == (["p2"] if name in missing else ["p1", "p2"])
+        assert [result.problem_id for result in arm.complete] == (["p2"] if name in missing else ["p1", "p2"])
 
 
-async def test_a_refusing_endpoint_ends_it():
+async def test_a_rejected_request_stops_the_evaluation():
     with pytest.raises(FatalEndpointError, match="no such model"):
         await evaluate(Model(script(generator_3=[FatalEndpointError("no such model")] * 2)))
 
@@ -160,46 +144,7 @@ async def test_a_refusing_endpoint_ends_it():
 async def test_done_is_called_once_a_problem():
     calls = []
     problems = [PROBLEM.model_copy(update={"id": f"p{number}"}) for number in range(20)]
-    evaluation = HeldOutEvaluation(Model(script()), LESSONS, samples=1, sampling=Sampling(), style="compact")
+    evaluation = LibraryEvaluation(Model(script()), LESSONS, samples=1, sampling=Sampling(), style="compact")
     arms = await evaluation.run(problems, lambda: calls.append(1))
     assert len(calls) == 20
-    assert all(len(arm.verdicts) == 20 for arm in arms)
-
-
-# ------------------------------------------------------------------ figures
-
-
-def arms_of(base, again, libraries):
-    made = [Arm(name, {f"p{n}": one for n, one in enumerate(own)}) for name, own in ((BASE, base), (BASE_AGAIN, again))]
-    return [*made, Arm(LIBRARIES, {f"p{n}": one for n, one in enumerate(libraries)})]
-
-
-def test_figures_compare_common_problems():
-    base = Arm(BASE, {"p1": (True, False), "p2": (False, False), "p3": (False, False)})
-    other = Arm(LIBRARIES, {"p1": (True, True), "p2": (True, False), "p4": (True, True)}, ("p3",))
-    first, second = figures([base, other])
-    assert first.difference is None
-    assert first.accuracy.value == pytest.approx(1 / 6)
-    assert second.accuracy.value == pytest.approx(5 / 6)
-    assert (second.difference.value, second.difference.clusters) == (pytest.approx(0.5), 2)
-
-
-def test_figures_without_a_single_problem():
-    told = figures([Arm(BASE, {}, ("p1",)), Arm(BASE_AGAIN, {}), Arm(LIBRARIES, {})])
-    assert all(one.accuracy is None and one.difference is None for one in told)
-    assert "Too few problems" in verdict(told)
-
-
-@pytest.mark.parametrize(
-    ("libraries", "words"),
-    [
-        ([(True, True)] * 30 + [(True, False)] * 10, "gain is real: +37.5 points (95 % interval"),
-        ([(False, False)] * 38 + [(True, False)] * 2, "The libraries do harm: -47.5 points (95 % interval"),
-        ([(True, False)] * 40, "No gain can be told from chance: the libraries make +0.0 points (95 % interval"),
-    ],
-)
-def test_verdict_in_words(libraries, words):
-    base = [(True, False), (False, True)] * 20
-    said = verdict(figures(arms_of(base, base[:20] + [(True, True), (False, False)] * 10, libraries)))
-    assert words in said
-    assert "the base against itself differs by +0.0 points" in said
+    assert all(len(arm.complete) == 20 for arm in arms)

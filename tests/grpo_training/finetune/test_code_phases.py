@@ -9,11 +9,8 @@ import json
 import pytest
 
 from engine.datasets import load_problems
-from grpo_training import generator1
-from grpo_training.evaluation import settings as evaluate
-from grpo_training.finetune import train
-from grpo_training.teacher import generate as generate_teacher_traces
-from grpo_training.teacher import prepare_data
+from grpo_training import generate_teacher_traces, generator1, prepare_data, train
+from grpo_training.evaluate import main as evaluate
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -117,7 +114,7 @@ def test_the_four_phases(place, capsys):
         flags = configure(place, url, "generator_1")[:2]
         result = place / "evaluation.json"
         asked = ["--role", "generator_1", "--dataset", str(place / "val.jsonl"), "--prompts", "compact"]
-        assert evaluate.main([*asked, "--num_samples", "4", "--k_values", "1 2", "--output", str(result), *flags]) == 0
+        assert evaluate([*asked, "--num_samples", "4", "--k_values", "1 2", "--output", str(result), *flags]) == 0
     figures = json.loads(result.read_text())
     assert figures["pass_at_k"] == {"1": 0.5, "2": pytest.approx(1 - 1 / 6)}  # 2 of 4 right: 1 - C(2,2)/C(4,2)
     assert "pass@  1: 0.5000 (50.00%)" in capsys.readouterr().out

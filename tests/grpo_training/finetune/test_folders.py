@@ -6,7 +6,7 @@ from engine.errors import ScaffoldError
 from grpo_training.finetune.folders import repair_folders, write_folder
 
 
-def test_a_folder_is_replaced_whole(tmp_path):
+def test_a_folder_is_replaced_completely(tmp_path):
     target = tmp_path / "merged"
     write_folder(target, lambda folder: (folder / "a").write_text("old"))
     write_folder(target, lambda folder: (folder / "b").write_text("new"))

@@ -79,9 +79,6 @@ def test_gradient_checkpointing_gives_the_same_gradient(folder):
     assert all(torch.allclose(found[0][name], found[1][name], atol=1e-7) for name in found[0])
 
 
-# ------------------------------------------------------------------ what cannot be loaded
-
-
 @pytest.mark.parametrize("name", ["./no/such/model", "/no/such/model", "data/models/nothing", "models/"])
 def test_a_model_that_is_not_there(name):
     with pytest.raises(MissingInputError, match="Model not found") as raised:

@@ -1,4 +1,4 @@
-"""The second kind of task on the same rails: generators, rewards, lessons and the critic on Python programs."""
+"""Generators, rewards, experiences and the critic on Python programs."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def said(code):
 
 
 def replies_to(problem):
-    """A right program, one that is right for 0 only, and none."""
+    """A correct program, one that is correct for 0 only, and no program."""
     right = json.loads(problem.answer)["reference"]
     entry_point = json.loads(problem.answer)["entry_point"]
     wrong = f"def {entry_point}(*args):\n    return 0"
@@ -158,8 +158,8 @@ def test_mbpp_by_name(tmp_path, monkeypatch):
     assert json.loads((world.experiences / "generator_1_experiences.json").read_text())
 
 
-def test_a_sandbox_that_fails_now_and_then_changes_no_statistic(own, tmp_path, monkeypatch):
-    """A program that could not be run leaves its group open; the same command goes on, and all ends the same."""
+def test_occasional_sandbox_failures_change_no_result(own, tmp_path, monkeypatch):
+    """A program that could not be run leaves its group open, and the same command completes it."""
     dataset, files = own
     with World(tmp_path / "calm", files, copies=False) as world:
         assert world.generate(1, dataset) == 0

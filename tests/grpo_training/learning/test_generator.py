@@ -1,4 +1,4 @@
-"""``--logprobs``: from the flag over the wire into the cache, and from there to a row of the fine-tune."""
+"""``--logprobs``: the request fields, the cache, and the rows of the fine-tune."""
 
 import json
 
@@ -26,12 +26,12 @@ def scaffold(answer):
 
 
 def reply(body, index):
-    """The right scaffold for even samples, a wrong one for odd ones; the analyst's requests get the same."""
+    """A correct scaffold for even samples, a wrong one for odd ones; also for the analyst's requests."""
     return scaffold((12, 15)[index % 2])
 
 
 class Runs:
-    """A data set of two problems, and generator 1 on it against servers of any kind."""
+    """A dataset of two problems, and runs of generator 1 on it against different servers."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -42,7 +42,7 @@ class Runs:
         self._dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def generate(self, server, *more, model="m"):
-        """One start against a server of some kind; gives the bodies that asked for rollouts."""
+        """One start against a server; returns the request bodies that asked for rollouts."""
         app = chat_app(reply, **server)
         with serve_in_thread(app) as url:
             entry = {"api_key": "EMPTY", "base_url": url, "model": model}
@@ -62,8 +62,8 @@ class Runs:
         return [rollout["completion"] for line in lines for rollout in json.loads(line)["rollouts"]]
 
 
-def said(capsys):
-    """What was printed since the last look, in one line."""
+def printed(capsys):
+    """The output since the last call, as one line."""
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -79,7 +79,7 @@ def with_both(body, index):
 GIVES_BOTH = {"reply_fields": with_both}
 
 
-def test_the_flag_asks_for_what_the_fine_tune_takes_and_for_the_models_own_distribution(runs, capsys):
+def test_the_flag_requests_logprobs_and_no_json_schema(runs, capsys):
     bodies = runs.generate(GIVES_BOTH, "--logprobs")
     assert bodies
     assert all(body["logprobs"] is True and body["return_token_ids"] is True for body in bodies)
@@ -87,36 +87,36 @@ def test_the_flag_asks_for_what_the_fine_tune_takes_and_for_the_models_own_distr
     first, second = runs.completions()[:2]
     assert (first["token_ids"], second["token_ids"]) == ([7, 0], [7, 1])
     assert first["logprobs"] == [-0.5, -1.5]
-    out = said(capsys)
+    out = printed(capsys)
     assert "log-probs stored for 4 of 4 rollouts" in out
     assert "⚠ --logprobs" not in out
 
 
-def test_without_the_flag_nothing_of_it_is_sent(runs, capsys):
+def test_without_the_flag_no_logprobs_are_requested(runs, capsys):
     bodies = runs.generate({})
     assert all(not ASKED & set(body) and "response_format" in body for body in bodies)
-    assert "log-probs" not in said(capsys)
+    assert "log-probs" not in printed(capsys)
 
 
 @pytest.mark.parametrize(
     ("server", "missing"),
     [
         ({"rejects": ("logprobs", "return_token_ids")}, "no token ids and no log-probs"),
-        ({}, "no token ids and no log-probs"),  # ignored without a word
+        ({}, "no token ids and no log-probs"),  # silently ignored
         ({"rejects": ("logprobs",), "reply_fields": lambda body, index: {"token_ids": [7]}}, "no log-probs"),
         ({"reply_fields": lambda body, index: {"logprobs": {"content": [{"logprob": -1}]}}}, "no token ids"),
     ],
 )
-def test_an_endpoint_that_gives_none_is_told_once_and_the_run_goes_on(runs, capsys, server, missing):
+def test_an_endpoint_without_logprobs_causes_one_warning(runs, capsys, server, missing):
     runs.generate(server, "--logprobs")
     assert len(runs.completions()) == 4
-    out = said(capsys)
+    out = printed(capsys)
     assert out.count("⚠ --logprobs") == 1
     assert f"the endpoint returned {missing}. Such rollouts are kept" in out
     assert "log-probs stored for 0 of 4 rollouts" in out
 
 
-def test_replies_that_were_journalled_without_log_probs_do_not_serve(runs):
+def test_journalled_replies_without_logprobs_are_not_reused(runs):
     first = runs.generate(GIVES_BOTH)
     assert runs.generate(GIVES_BOTH, "--fresh") == []  # the journal has them
     again = runs.generate(GIVES_BOTH, "--logprobs", "--fresh")
@@ -125,16 +125,16 @@ def test_replies_that_were_journalled_without_log_probs_do_not_serve(runs):
     assert runs.generate(GIVES_BOTH, "--logprobs", "--fresh") == []
 
 
-def test_a_cache_goes_on_with_the_value_it_was_made_with(runs, capsys):
+def test_resume_keeps_the_stored_value(runs, capsys):
     runs.generate(GIVES_BOTH, "--logprobs", "--max-problems", 1)
     with pytest.raises(InputError, match="logprobs: stored True, given False"):
         runs.generate(GIVES_BOTH)
-    said(capsys)
+    printed(capsys)
     assert all(body["logprobs"] for body in runs.generate(GIVES_BOTH, "--resume"))
-    assert "log-probs stored for 4 of 4 rollouts" in said(capsys)
+    assert "log-probs stored for 4 of 4 rollouts" in printed(capsys)
 
 
-def test_a_cache_that_is_older_than_the_flag_goes_on_without_it(runs):
+def test_a_cache_that_is_older_than_the_flag_was_made_without_it(runs):
     runs.generate(GIVES_BOTH, "--max-problems", 1)
     manifest = runs.cache / "generator_1_run.json"
     written = json.loads(manifest.read_text())
@@ -147,7 +147,7 @@ def test_a_cache_that_is_older_than_the_flag_goes_on_without_it(runs):
     assert runs.generate(GIVES_BOTH) == []
 
 
-def test_what_the_server_sampled_is_what_the_fine_tune_trains_on(runs):
+def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
     transformers = pytest.importorskip("transformers")
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.rollout_data import load_groups
@@ -156,7 +156,7 @@ def test_what_the_server_sampled_is_what_the_fine_tune_trains_on(runs):
     tokenizer = transformers.AutoTokenizer.from_pretrained(POCKET)
 
     def fields(body, index):
-        # Every character a token of its own: a cut that the tokenizer would never choose by itself.
+        # Every character is one token, which the tokenizer itself would never choose.
         ids = [token for letter in reply(body, index) for token in tokenizer(letter).input_ids]
         ids.append(tokenizer.eos_token_id)
         return {"token_ids": ids, "logprobs": {"content": [{"logprob": -0.01 * place} for place in range(len(ids))]}}

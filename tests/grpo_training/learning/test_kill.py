@@ -1,4 +1,4 @@
-"""kill -9 at random moments: nothing lost, nothing twice, nothing paid for again but what was in flight."""
+"""kill -9 at random moments: the results are complete, and only requests in flight are sent again."""
 
 import json
 import random
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.timeout(900)
 
 KILLS = 50
 LATENCY_S = 0.08
-SLACK_S = 0.5  # from a reply's departure to its place in the journal, on a busy machine
+SLACK_S = 0.5  # from sending a reply to its entry in the journal, on a busy machine
 WINDOW = 2
 
 
 def kill_at_random_moments(world, start, rng, kills):
-    """Start the command again and again; kill it while it comes up or while it works. The times of the kills."""
+    """Start the command repeatedly and kill it while it starts or works; the times of the kills."""
     times = []
     while len(times) < kills:
         seen = len(world.traffic.requests)
@@ -40,7 +40,7 @@ def kill_at_random_moments(world, start, rng, kills):
 
 
 def assert_nothing_paid_twice(world, undisturbed, kills):
-    """Each request came once, and once more for each kill that met it in flight."""
+    """Each request was sent once, and once more for each kill while it was in flight."""
     excused = Counter()
     for entry in world.traffic.requests:
         for moment in kills:
@@ -55,7 +55,7 @@ def assert_nothing_paid_twice(world, undisturbed, kills):
 
 
 def undisturbed_run(directory, files, aime2024, command, *flags):
-    """A run that nobody kills; for the critic its traffic only."""
+    """A run without kills; for the critic only its own traffic."""
     world = World(directory, files, latency_s=LATENCY_S)
     with world:
         for number in (1, 2, 3) if command == "critic" else ():
@@ -105,14 +105,14 @@ run_command(lambda: main(sys.argv[1:]))
 """
 
 
-def test_a_journal_that_forgets_would_be_noticed(recorded, aime2024, tmp_path):
+def test_the_check_detects_a_journal_that_loses_replies(recorded, aime2024, tmp_path):
     files = list(recorded.values())
     flags = ("--window", 8, "--dataset", aime2024, "--max-problems", 16)
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, "generator1", *flags)
     script = tmp_path / "forgetful.py"
     script.write_text(FORGETFUL)
     with World(tmp_path / "killed", files, seed=1, longest_s=1.5) as world:
-        # The first reply of the window is the last: its neighbours are journalled, and not yet in the cache.
+        # The window's first reply arrives last, so the others are in the journal and not yet in the cache.
         kills = kill_at_random_moments(world, lambda: world.start_script(script, *flags), random.Random(5), 6)
         process = world.start_script(script, *flags)
         output, _ = process.communicate(timeout=120)

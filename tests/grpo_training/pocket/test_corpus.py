@@ -1,3 +1,4 @@
+import asyncio
 import json
 import random
 from collections import Counter
@@ -9,6 +10,7 @@ from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
 from engine.experience.review import check_text
 from engine.records import Completion, Experience, Outcome, Sampling
+from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.math.quickstart import FAMILIES
 from engine.tasks.math.task import TASK
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
@@ -36,10 +38,8 @@ def lessons_in(item):
 
 
 @pytest.mark.parametrize("role", ["generator", "critic"])
-def test_the_agent_asks_in_the_words_of_the_corpus(role):
-    """The unchanged agents and the corpus must agree to the letter, or the model hears a foreign language."""
-    import asyncio
-
+def test_the_agent_and_the_corpus_render_the_same_prompt(role):
+    """Agents and corpus must render the same text: the model is trained on exactly these prompts."""
     [item] = drawn(role, 1, seed=3, lessons="fitting")
     listed = [line[2:] for line in item.messages[1].content.splitlines() if line.startswith("- ")]
     experiences = [Experience(id=f"G1-{number:03d}", content=text) for number, text in enumerate(listed, 1)]
@@ -49,16 +49,17 @@ def test_the_agent_asks_in_the_words_of_the_corpus(role):
         asyncio.run(agent.answer(TASK, item.instance.problem, experiences, [0]))
     else:
         texts = [line[3:] for line in item.messages[1].content.splitlines() if line[:2] in ("1:", "2:", "3:", "4:")]
-        candidates = [TASK.parse(Completion(text=text), item.instance.problem) for text in texts]
+        problem, evaluator = item.instance.problem, RewardEvaluator()
+        scored = [evaluator.score(TASK, problem, TASK.parse(Completion(text=text), problem)) for text in texts]
         generator = item.messages[1].content.split("Proposals of ")[1].split(",")[0]
         agent = CriticAgent(client, Sampling(), "compact")
-        asyncio.run(agent.fuse(TASK, item.instance.problem, generator, candidates, experiences))
+        asyncio.run(agent.fuse(TASK, problem, generator, scored, experiences))
     [(request, _)] = client.asked
     assert request.messages == item.messages
 
 
 @pytest.mark.parametrize("learner", ["generator", "critic"])
-async def test_the_analyst_asks_in_the_words_of_the_corpus(learner):
+async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
     word = {"generator": "scaffolds", "critic": "fusions"}[learner]
     item = next(
         item
@@ -73,9 +74,9 @@ async def test_the_analyst_asks_in_the_words_of_the_corpus(learner):
     ]
     attempts = [
         Attempt(
-            # as the cache keeps a rollout: the whole scaffold, empty fields too
+            # as in a cache: the whole scaffold, with empty fields
             TASK.parse(Completion(text=scaffold_reply(item.instance, line.startswith("Right"))), item.instance.problem)
-            .scaffold.model_dump_json(),
+            .content.model_dump_json(),
             "1", line.startswith("Right"), 0.5,
         )
         for line in lines
@@ -101,7 +102,7 @@ def test_without_a_fitting_lesson_habits_show_and_with_one_they_do_not():
     assert sum(map(is_right, items)) / len(items) == pytest.approx(RIGHT_WITH_LESSON, abs=0.015)
 
 
-def test_the_library_holds_a_fitting_lesson_just_where_it_is_said():
+def test_the_library_has_a_fitting_lesson_only_if_requested():
     for lessons, fits in (("none", False), ("others", False), ("fitting", True)):
         for item in drawn("generator", 100, lessons=lessons):
             named = lessons_in(item)
@@ -113,9 +114,10 @@ def test_replies_are_scaffolds_and_the_right_ones_are_scored_right():
     for item in drawn("generator", 104):
         candidate = TASK.parse(Completion(text=item.reply), item.instance.problem)
         assert candidate.outcome is Outcome.OK
-        assert candidate.repairs == []
-        assert candidate.answer_source == "executed"
-        assert TASK.evaluate(candidate, item.instance.problem).is_correct is is_right(item)
+        assert not candidate.repairs
+        measurement = TASK.evaluate(candidate, item.instance.problem)
+        assert measurement.answer_source == "executed"
+        assert measurement.is_correct is is_right(item)
 
 
 def test_fusions_are_right_more_often_than_majorities():
@@ -129,7 +131,7 @@ def test_fusions_are_right_more_often_than_majorities():
     assert fused > majorities[True] / len(items) + 0.1
 
 
-def test_the_analyst_teaches_what_is_new_and_leaves_the_rest():
+def test_the_analyst_adds_only_new_lessons():
     for item in drawn("analyst", 300):
         operations = json.loads(item.reply)["operations"]
         text = item.messages[1].content

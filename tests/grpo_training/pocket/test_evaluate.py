@@ -7,7 +7,7 @@ import pytest
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus, scaffold_reply
-from grpo_training.pocket.evaluate import family_of, judge, majority_is_right, rate
+from grpo_training.pocket.judging import family_of, judge, majority_is_right, rate
 from tests.conftest import ROOT
 
 CORPUS = Corpus("test", 5)
@@ -37,7 +37,7 @@ def test_a_scaffold_is_right_when_its_graph_gives_the_answer():
 @pytest.mark.parametrize(
     ("reply", "is_json"), [("", False), ("{", False), ('{"chosen_strategy":"gaps', False), ("[]", False), ("{}", False)]
 )
-def test_what_is_no_scaffold_is_neither_valid_nor_right(reply, is_json):
+def test_other_text_is_neither_valid_nor_right(reply, is_json):
     judged = judge(asked("generator"), reply)
     assert (judged.is_json, judged.right) == (is_json, False)
 
@@ -57,13 +57,13 @@ def test_a_lesson_must_be_of_the_family_and_new():
     assert not judge(known, operations({"op": "add", "content": own})).right
 
 
-def test_hostile_replies_of_an_analyst_are_wrong_and_end_nothing():
+def test_malformed_replies_of_an_analyst_are_wrong():
     item = asked("analyst", want=adds)
     for reply in ("[]", "3", '{"operations": 3}', '{"operations": [3]}', '{"operations": [{"op": "add"}]}', "null"):
         assert not judge(item, reply).right
 
 
-def test_every_lesson_is_known_as_its_familys():
+def test_every_lesson_is_attributed_to_its_family():
     for family in FAMILIES.values():
         assert all(family_of(lesson) is family for lesson in family.lessons)
 
@@ -90,7 +90,7 @@ def test_a_rate_is_a_share():
         ("train --tokens -1", "--tokens: "),
     ],
 )
-def test_bad_input_is_told_in_a_line_and_is_no_traceback(command, message):
+def test_bad_input_gives_one_line_and_no_traceback(command, message):
     words = [sys.executable, "-m", *f"grpo_training.pocket.{command}".split()]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 1

@@ -1,14 +1,14 @@
-"""What lies in ``data/models/pocket``: its size, its recorded figures, and that prompts and model still fit."""
+"""The shipped model: its files, its recorded figures, and the prompts that it was trained on."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import prompt_hashes
+from tests.conftest import ROOT
 
-FOLDER = Path(__file__).resolve().parents[3] / "data/models/pocket"
+FOLDER = ROOT / "data/models/pocket"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_habits_without_a_lesson_and_nearly_always_right_with_one(figures):
     assert critic["right"] > critic["majority"]
 
 
-def test_the_card_says_what_it_is():
+def test_the_card_has_the_limits_of_the_model_and_how_it_was_trained():
     card = (FOLDER / "README.md").read_text()
-    assert "an\nhonest miniature of what large models do" in card
+    assert f"It knows these {len(FAMILIES)} families and nothing else" in card
     assert "python -m grpo_training.pocket.train" in card

@@ -7,36 +7,37 @@ import pytest
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus
-from grpo_training.pocket.train import (
-    CHOICE_WEIGHT,
-    Batch,
-    PocketSettings,
-    Trainer,
-    batches,
-    encode,
-    learning_rate,
-    reply_loss,
-)
+from grpo_training.pocket.settings import PocketTrainSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from grpo_training.pocket.batches import Batch, draw_batches, encode  # noqa: E402
+from grpo_training.pocket.muon import Muon, orthogonal  # noqa: E402
+from grpo_training.pocket.trainer import (  # noqa: E402
+    CHOICE_WEIGHT,
+    Trainer,
+    learning_rate,
+    load_or_train_tokenizer,
+    reply_loss,
+)
+
+POOL = 12
+
+
+def trainer_of(settings):
+    return Trainer(settings, pool=POOL, validate=lambda model, tokenizer: {})
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Settings of a run that takes a second, and its finished tokenizer."""
-    from grpo_training.pocket import train
-
+    """Settings of a run that takes a second, with a trained tokenizer in its folder."""
     folder = tmp_path_factory.mktemp("pocket")
-    settings = PocketSettings(
+    settings = PocketTrainSettings(
         run_dir=folder, output=folder / "model", hidden=64, layers=1, tokens=6000, batch_tokens=600, threads=1
     )
-    patch = pytest.MonkeyPatch()
-    patch.setattr(train, "POOL", 12)
-    patch.setattr("grpo_training.pocket.evaluate.validation_figures", lambda model, tokenizer: {})
-    train.load_or_train_tokenizer(settings)
-    yield settings
-    patch.undo()
+    load_or_train_tokenizer(settings, POOL)
+    return settings
 
 
 def test_the_learning_rate_rises_and_falls_along_a_cosine():
@@ -47,7 +48,7 @@ def test_the_learning_rate_rises_and_falls_along_a_cosine():
 
 
 def test_tokens_are_whole_words_single_digits_and_lose_nothing(small):
-    tokenizer = Trainer(small).tokenizer
+    tokenizer = trainer_of(small).tokenizer
     text = 'Ada pays 1203 euros, "50%" of it; 2^3 = 8.\n- [G1-001] Grüße {x}'
     ids = tokenizer(text)["input_ids"]
     assert tokenizer.decode(ids) == text
@@ -56,8 +57,8 @@ def test_tokens_are_whole_words_single_digits_and_lose_nothing(small):
     assert with_digits == list("1203502381001")
 
 
-def test_only_the_reply_is_learned_and_the_choice_is_marked(small):
-    tokenizer = Trainer(small).tokenizer
+def test_only_the_reply_has_labels_and_the_choice_is_marked(small):
+    tokenizer = trainer_of(small).tokenizer
     item = Corpus("train", 3).generator(FAMILIES["crew"], random.Random(0))
     row = encode(tokenizer, item)
     assert tokenizer.decode(row.ids[row.prompt :]) == item.reply + "<|end|>"
@@ -67,7 +68,7 @@ def test_only_the_reply_is_learned_and_the_choice_is_marked(small):
     assert item.reply.removeprefix('{"chosen_strategy":"').startswith(first)
     assert item.other_reply.removeprefix('{"chosen_strategy":"').startswith(other)
     assert first != other
-    for batch in batches(tokenizer, small, 0, 3):
+    for batch in draw_batches(tokenizer, small, 0, 3, POOL):
         assert batch.ids.shape == batch.labels.shape == batch.others.shape == batch.chances.shape
         assert (batch.others != -100).sum(dim=1).tolist() == [1] * len(batch.ids)
         assert (batch.chances[batch.others == -100] == 1).all()
@@ -77,9 +78,9 @@ def test_only_the_reply_is_learned_and_the_choice_is_marked(small):
             assert tokenizer.pad_token not in learned
 
 
-def test_the_loss_is_that_of_the_replies_and_weighs_both_ways_at_the_choice():
+def test_the_loss_covers_the_replies_and_both_tokens_at_the_choice():
     class Fixed:
-        """Gives token 0 the probability 1/2, tokens 1 and 2 a quarter each, everywhere."""
+        """Predicts token 0 with probability 1/2 and tokens 1 and 2 with 1/4 each, at every position."""
 
         def model(self, input_ids, use_cache):
             return SimpleNamespace(last_hidden_state=torch.zeros(*input_ids.shape, 1))
@@ -98,8 +99,8 @@ def test_the_loss_is_that_of_the_replies_and_weighs_both_ways_at_the_choice():
 
 
 def test_padding_changes_no_loss(small):
-    trainer = Trainer(small)
-    batch = next(batches(trainer.tokenizer, small, 0, 3))
+    trainer = trainer_of(small)
+    batch = next(draw_batches(trainer.tokenizer, small, 0, 3, POOL))
     fills = {"ids": trainer.tokenizer.pad_token_id, "labels": -100, "others": -100, "chances": 1.0}
     wider = Batch(
         **{name: torch.nn.functional.pad(getattr(batch, name), (0, 7), value=fill) for name, fill in fills.items()}
@@ -109,18 +110,18 @@ def test_padding_changes_no_loss(small):
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_an_interrupted_run_ends_as_one_that_was_not(small, tmp_path):
-    whole = Trainer(small)
+def test_an_interrupted_run_gives_the_same_weights(small, tmp_path):
+    whole = trainer_of(small)
     whole.run()
     folder = tmp_path / "again"
     folder.mkdir()
     (small.run_dir / "tokenizer").rename(folder / "tokenizer")
     try:
         cut = small.model_copy(update={"run_dir": folder})
-        first = Trainer(cut)
-        first._train_on_pool()
-        first._save()
-        second = Trainer(cut)
+        first = trainer_of(cut)
+        first.train_on_pool()
+        first.save()
+        second = trainer_of(cut)
         assert second.tokens == first.tokens > 0
         second.run()
     finally:
@@ -131,8 +132,6 @@ def test_an_interrupted_run_ends_as_one_that_was_not(small, tmp_path):
 
 
 def test_muon_makes_updates_orthogonal():
-    from grpo_training.pocket.muon import Muon, orthogonal
-
     torch.manual_seed(0)
     for shape in ((2, 8, 20), (2, 20, 8)):
         values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))

@@ -53,7 +53,7 @@ def test_an_adapter_that_names_another_model_is_refused(tmp_path):
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(one)}))
     check_model(one, adapter)
     check_model(copy, adapter)
-    with pytest.raises(ConfigurationError, match="is no adapter of") as raised:
+    with pytest.raises(ConfigurationError, match="does not fit the model") as raised:
         check_model(other, adapter)
     assert str(one) in raised.value.why
     (adapter / "adapter_config.json").write_text("[")
@@ -122,14 +122,14 @@ def test_the_merged_model_is_the_adapted_one_and_goes_away(tiny):
     ("model", "adapter", "why"),
     [
         ("two", "narrow", "size mismatch"),
-        ("two", "four", "4 weights are of one of them only"),
+        ("two", "four", "4 weights exist in one of them only"),
         ("four", "two", "4 weights"),
     ],
 )
 def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
     root, _ = tiny
     with (
-        pytest.raises(ConfigurationError, match="is no adapter of") as raised,
+        pytest.raises(ConfigurationError, match="does not fit the model") as raised,
         merged_with(root / model, root / f"{adapter}-lora"),
     ):
         pass
@@ -140,8 +140,8 @@ def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("adapter_config.json", b"{}", "describes no adapter"),
-        ("adapter_model.safetensors", b"half a cop", "is no adapter of"),
+        ("adapter_config.json", b"{}", "is not the configuration of an adapter"),
+        ("adapter_model.safetensors", b"half a cop", "does not fit the model"),
     ],
 )
 def test_an_adapter_that_is_not_whole_is_refused(tiny, tmp_path, file, content, message):

@@ -1,56 +1,35 @@
-"""The replay server: recorded replies found by prompt, over the real protocol."""
+"""The replay server over the real protocol, and its command."""
 
 import asyncio
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import aiohttp
+import openai
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from engine.errors import InputError, MissingInputError
-from grpo_training.serving.recorded_replies import NotRecordedError, RecordedReplies, count_tokens, reply_text
-from grpo_training.serving.replay import build_app, main
-
-SCAFFOLD = {"target_variable": "x", "knowns": {"a": 1}}
-TEXT = "Let $x$ be a number with\n\\[x + 1 = 43\\]\nFind $x$."
-OTHER = "How many sides has a square? Answer with an integer, please."
-
-
-def _group(text=TEXT, rollouts=(), problem_id="p1", **rest):
-    pairs = rollouts or [(repr(SCAFFOLD), "40"), (json.dumps(SCAFFOLD), "41"), (SCAFFOLD, "42")]
-    return {
-        "problem_id": problem_id, "problem_text": text, "ground_truth": "42", "timestamp": "t", **rest,
-        "rollouts": [{"rollout_id": k, "scaffold": s, "answer": a} for k, (s, a) in enumerate(pairs, 1)],
-    }  # fmt: skip
-
-
-def _fusion(generator_id, answer, text=TEXT, problem_id="p1", scaffold=SCAFFOLD):
-    return {
-        "problem_id": problem_id, "problem_text": text, "ground_truth": "42", "generator_id": generator_id,
-        "fused_scaffold": scaffold, "final_answer": answer, "rewards": {}, "timestamp": "t",
-    }  # fmt: skip
+from engine.errors import InputError
+from grpo_training.replay_server import main
+from grpo_training.serving.recorded_replies import count_tokens
+from grpo_training.serving.replay import build_app
+from tests.conftest import ROOT
+from tests.support.recorded_rows import TEXT, recorded_fusion, recorded_group, write_rows
 
 
 @pytest.fixture
 def write(tmp_path):
-    def _write(name, *rows):
-        path = tmp_path / name
-        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-        return path
-
-    return _write
+    return lambda name, *rows: write_rows(tmp_path / name, *rows)
 
 
 @pytest.fixture
 async def serve():
-    """Start an application; gives a client. All are closed at the end."""
+    """Starts applications and returns their clients, which are closed at the end."""
     clients = []
 
     async def start(*files, **arguments):
@@ -78,140 +57,8 @@ def _answers(reply):
     return [json.loads(content)["final_answer"] for content in _contents(reply)]
 
 
-# ------------------------------------------------------------------ from a record to a reply
-
-
-@pytest.mark.parametrize("scaffold", [SCAFFOLD, json.dumps(SCAFFOLD), repr(SCAFFOLD)])
-def test_a_scaffold_in_each_form_becomes_json_with_the_recorded_answer(scaffold):
-    assert json.loads(reply_text(scaffold, "7")) == {**SCAFFOLD, "final_answer": "7"}
-    assert json.loads(reply_text(scaffold, None))["final_answer"] is None
-
-
-def test_the_recorded_answer_stands_over_the_scaffolds_own():
-    assert json.loads(reply_text({"final_answer": "1"}, "2")) == {"final_answer": "2"}
-
-
-def test_faults_stay_faults():
-    assert reply_text(None, "33") == "33"
-    assert "sorry" in reply_text(None, None)
-    assert reply_text("{'cut': off", "33") == "{'cut': off"
-    assert reply_text("[1, 2]", "33") == "[1, 2]"
-
-
-def test_python_values_that_json_does_not_have():
-    reply = json.loads(reply_text("{'t': (1, 2), 's': {3}, 'b': b'x', 'n': None, 'l': True}", "1"))
-    assert reply == {"t": [1, 2], "s": [3], "b": "b'x'", "n": None, "l": True, "final_answer": "1"}
-    assert reply_text("{(1, 2): 3}", "1") == "{(1, 2): 3}"
-    assert reply_text("{'x': 1e999}", "1") == "{'x': 1e999}"
-
-
-@pytest.mark.parametrize(
-    "hostile", ["__import__('os').getpid()", "[" * 100_000, "{'a': 9**9**9}", "(" * 300 + ")" * 300, "\0"]
-)
-def test_hostile_text_is_text(hostile):
-    started = time.process_time()
-    assert reply_text(hostile, "1") == hostile
-    assert time.process_time() - started < 5
-
-
-def test_tokens_are_words_and_signs():
-    assert count_tokens(["x + 1 = 43.", "", "two words"]) == 8
-
-
-# ------------------------------------------------------------------ from a prompt to a record
-
-
-def test_the_text_is_found_whatever_the_white_space_and_the_last_one_counts(write):
-    replies = RecordedReplies([
-        write("generator_1_rollouts.jsonl", _group(), _group(OTHER, problem_id="p2"),
-              _group("Find $x$.", problem_id="short"))
-    ])  # fmt: skip
-    wrapped = TEXT.replace(" ", "  \n")
-    assert replies.find("generator_1", ["system", f"Problem:{wrapped} Go."]).problem_id == "p1"
-    assert replies.find("generator_1", [f"Example: {TEXT}\nNow: {OTHER}"]).problem_id == "p2"
-    assert replies.find("generator_1", [TEXT, "no JSON", "Write JSON only."]).problem_id == "p1"
-    assert replies.find("generator_1", ["Find $x$."]).problem_id == "short"
-
-
-def test_many_problems_with_the_same_beginning(write):
-    rows = [_group(f"Consider the following problem. What is {k} + {k}?", problem_id=str(k)) for k in range(2000)]
-    replies = RecordedReplies([write("generator_1_rollouts.jsonl", *rows)])
-    prompt = ["words " * 5000 + "Consider the following problem. What is 1999 + 1999? Think."]
-    started = time.process_time()
-    assert replies.find("generator_1", prompt).problem_id == "1999"
-    assert time.process_time() - started < 5
-
-
-def test_the_last_record_with_a_scaffold_wins(write):
-    nothing, half = [(None, None)] * 3, [(None, None), (SCAFFOLD, "2"), (None, "3")]
-    path = write(
-        "generator_1_rollouts.jsonl", _group(rollouts=nothing), _group(rollouts=[(SCAFFOLD, "1")] * 3),
-        _group(rollouts=half), _group(rollouts=nothing), _group(OTHER, nothing, "p2"),
-    )  # fmt: skip
-    replies = RecordedReplies([path])
-    assert replies.problems == {"generator_1": 2}
-    assert json.loads(replies.find("generator_1", [TEXT]).replies[1])["final_answer"] == "2"
-    assert replies.find("generator_1", [TEXT]).replies[2] == "3"
-    assert "sorry" in replies.find("generator_1", [OTHER]).replies[0]
-
-
-def test_a_fusion_is_picked_by_the_generator_that_is_named(write):
-    path = write("critic_results.jsonl", *(_fusion(f"generator_{k}", str(k)) for k in (1, 2, 10)))
-    replies = RecordedReplies([path])
-
-    def picked(*messages):
-        return replies.find("critic", messages).generator_id
-
-    assert picked(TEXT, "Proposals from generator_10:") == "generator_10"
-    assert picked("Fuse generator_1.", f"{TEXT} ({{generator_2}})", "generator_2, once more") == "generator_2"
-    for messages in ([TEXT], [f"{TEXT} generator_1 generator_2"], [f"{TEXT} generator_3 my_generator_1x"]):
-        with pytest.raises(NotRecordedError, match="generator_1, generator_10, generator_2") as caught:
-            picked(*messages)
-        assert caught.value.code == "generator_not_found"
-
-
-def test_the_model_comes_from_the_file_name_or_else_from_the_records(write):
-    by_name = write("generator_1_rollouts.jsonl", _group(generator_id="other"))
-    by_record = write("old.jsonl", _group(generator_id="generator_7"), _group(OTHER, generator_id="generator_8"))
-    fusions = write("fused.jsonl", _fusion("generator_1", "1"))
-    assert RecordedReplies([by_name, by_record, fusions]).problems == {
-        "generator_1": 1, "generator_7": 1, "generator_8": 1, "critic": 1
-    }  # fmt: skip
-    with pytest.raises(InputError, match="no model's name"):
-        RecordedReplies([write("nameless.jsonl", _group())])
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([], "is empty"),
-        ([_group(), '{"problem_id": "p"'], r"broken line: .*generator_1_rollouts\.jsonl:2: not JSON"),
-        ([_group(), _fusion("generator_1", "1")], "generator_1_rollouts.jsonl:2: no rollouts"),
-        (["[1]"], "generator_1_rollouts.jsonl:1: a JSON object is needed"),
-        ([{**_group(), "problem_text": " "}], "the record of p1 has no 'problem_text'"),
-    ],
-)
-def test_broken_files_are_named(write, rows, words):
-    with pytest.raises(InputError, match=words):
-        RecordedReplies([write("generator_1_rollouts.jsonl", *rows)])
-
-
-def test_files_that_are_not_there(tmp_path, write):
-    with pytest.raises(MissingInputError, match="Recorded file not found"):
-        RecordedReplies([tmp_path / "generator_1_rollouts.jsonl"])
-    with pytest.raises(MissingInputError, match="Recorded file not found"):
-        RecordedReplies([tmp_path])
-    with pytest.raises(InputError, match="No recorded file"):
-        RecordedReplies([])
-    with pytest.raises(InputError, match="does not say whose"):
-        RecordedReplies([write("critic_results.jsonl", _fusion("", "1"))])
-
-
-# ------------------------------------------------------------------ the protocol
-
-
-async def test_seed_and_n_walk_through_the_rollouts(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+async def test_seed_and_n_select_the_rollouts_in_order(write, serve):
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
 
     async def answers(**rest):
         status, reply = await _ask(client, "generator_1", TEXT, **rest)
@@ -226,7 +73,7 @@ async def test_seed_and_n_walk_through_the_rollouts(write, serve):
 
 
 async def test_the_reply_is_a_chat_completion_and_always_the_same(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     first, second = [await _ask(client, "generator_1", TEXT, n=2) for _ in range(2)]
     assert first == second
     _, reply = first
@@ -239,14 +86,14 @@ async def test_the_reply_is_a_chat_completion_and_always_the_same(write, serve):
 
 
 async def test_content_as_parts(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     parts = [{"type": "text", "text": "Problem:"}, {"type": "text", "text": TEXT}]
     status, reply = await _ask(client, "generator_1", parts)
     assert (status, _answers(reply)) == (200, ["40"])
 
 
 async def test_an_analyst_gets_no_operations(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     schema = {"type": "json_schema", "json_schema": {"name": "operations", "schema": {}}}
     for model, text, rest in (
         ("analyst", "anything", {}),
@@ -259,8 +106,8 @@ async def test_an_analyst_gets_no_operations(write, serve):
         assert {json.dumps(json.loads(content)) for content in _contents(reply)} == {'{"operations": []}'}
 
 
-async def test_a_variable_called_operations_makes_no_analyst(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+async def test_a_variable_called_operations_is_no_request_to_the_analyst(write, serve):
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     _, reply = await _ask(client, "generator_1", f'{TEXT} {{"operations": 3, "cause": ["operations"]}}')
     assert _answers(reply) == ["40"]
     turns = [
@@ -271,10 +118,11 @@ async def test_a_variable_called_operations_makes_no_analyst(write, serve):
         assert _answers(await reply.json()) == ["40"]
 
 
-async def test_what_was_not_found_is_said(write, serve):
+async def test_the_error_names_what_was_not_found(write, serve):
     client = await serve(
-        write("generator_1_rollouts.jsonl", _group()), write("critic_results.jsonl", _fusion("generator_1", "1"))
-    )  # fmt: skip
+        write("generator_1_rollouts.jsonl", recorded_group()),
+        write("critic_results.jsonl", recorded_fusion("generator_1", "1")),
+    )
     status, reply = await _ask(client, "generator_9", TEXT)
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
     assert "critic, generator_1" in reply["error"]["message"]
@@ -304,7 +152,7 @@ GOOD = {"model": "generator_1", "messages": [{"role": "user", "content": TEXT}]}
     ],
 )  # fmt: skip
 async def test_bad_bodies_are_400_and_name_the_parameter(write, serve, body, param):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with client.post("/v1/chat/completions", data=raw) as reply:
         assert reply.status == 400
@@ -313,8 +161,8 @@ async def test_bad_bodies_are_400_and_name_the_parameter(write, serve, body, par
     assert error["message"]
 
 
-async def test_other_refusals_are_in_the_protocols_form(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+async def test_other_errors_have_the_form_of_the_protocol(write, serve):
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     for method, path, status in (("GET", "/v1/nothing", 404), ("GET", "/v1/chat/completions", 405)):
         async with client.request(method, path) as reply:
             assert reply.status == status
@@ -325,7 +173,7 @@ async def test_other_refusals_are_in_the_protocols_form(write, serve):
 
 
 async def test_models_and_health(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     async with client.get("/v1/models") as reply:
         assert [model["id"] for model in (await reply.json())["data"]] == ["analyst", "generator_1"]
     async with client.get("/health") as reply:
@@ -333,7 +181,7 @@ async def test_models_and_health(write, serve):
 
 
 async def test_every_chat_request_is_counted_once(write, serve):
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     for rest in ({"seed": 1}, {"seed": 1}, {"seed": 2, "n": 2}):
         await _ask(client, "generator_1", TEXT, **rest)
     await _ask(client, "generator_1", "unknown")
@@ -348,22 +196,20 @@ async def test_every_chat_request_is_counted_once(write, serve):
     }
 
 
-async def test_latency_is_waited_for_by_replies_alone(write, serve):
+async def test_only_replies_are_delayed(write, serve):
     waited = []
 
     async def sleep(seconds):
         waited.append(seconds)
 
-    client = await serve(write("generator_1_rollouts.jsonl", _group()), latency_s=2.5, sleep=sleep)
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()), latency_s=2.5, sleep=sleep)
     assert (await _ask(client, "generator_1", TEXT))[0] == 200
     assert (await _ask(client, "generator_1", "unknown"))[0] == 404
     assert waited == [2.5]
 
 
-async def test_the_openai_sdk_understands_it(write, serve):
-    import openai
-
-    client = await serve(write("generator_1_rollouts.jsonl", _group()))
+async def test_the_openai_sdk_works_with_it(write, serve):
+    client = await serve(write("generator_1_rollouts.jsonl", recorded_group()))
     base_url = str(client.make_url("/v1"))
     http_client = openai.DefaultAioHttpClient()
     async with openai.AsyncOpenAI(api_key="unused", base_url=base_url, max_retries=0, http_client=http_client) as sdk:
@@ -375,9 +221,6 @@ async def test_the_openai_sdk_understands_it(write, serve):
         with pytest.raises(openai.NotFoundError, match="not recorded") as caught:
             await sdk.chat.completions.create(model="nobody", messages=messages)
         assert caught.value.code == "model_not_found"
-
-
-# ------------------------------------------------------------------ real recorded data
 
 
 async def test_real_recordings_are_served_for_every_problem(recorded, aime2024, serve):
@@ -397,25 +240,11 @@ async def test_real_recordings_are_served_for_every_problem(recorded, aime2024, 
         assert (status, reply["error"]["code"]) == (404, "generator_not_found")
 
 
-def test_of_the_four_real_runs_of_problem_1_the_last_is_served(recorded):
-    path = recorded["generator_1_rollouts"]
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    runs = [row for row in rows if row["problem_id"] == "aime2024_001"]
-    assert len(runs) == 4
-    assert [rollout["scaffold"] for rollout in runs[0]["rollouts"]] == [None] * 3
-    found = RecordedReplies([path]).find("generator_1", [runs[0]["problem_text"]])
-    answers = [json.loads(reply)["final_answer"] for reply in found.replies]
-    assert answers == [rollout["answer"] for rollout in runs[-1]["rollouts"]]
-
-
-# ------------------------------------------------------------------ the command
-
 COMMAND = [sys.executable, "-m", "grpo_training.replay_server"]
-ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_ctrl_c_ends_it_with_130(write):
-    path = write("generator_1_rollouts.jsonl", _group())
+def test_ctrl_c_stops_it_with_130(write):
+    path = write("generator_1_rollouts.jsonl", recorded_group())
     process = subprocess.Popen(
         [*COMMAND, "--recorded", path, "--port", "0"], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -439,7 +268,7 @@ def test_ctrl_c_ends_it_with_130(write):
         process.communicate()
 
 
-def test_help_is_quick_and_brings_no_server_in():
+def test_help_does_not_import_the_server():
     code = (
         "import sys; from grpo_training.replay_server import main\n"
         "try: main(['--help'])\n"
@@ -453,25 +282,23 @@ def test_help_is_quick_and_brings_no_server_in():
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--port", "70000"], "70000 is not a port"),
+        (["--port", "70000"], "expected a number from 0 to 65535, got 70000"),
         (["--port", "x"], "invalid int value"),
-        (["--port", "0", "--latency-s", "nan"], "nan is no duration"),
-        (["--port", "0", "--latency-s", "-1"], "-1.0 is no duration"),
+        (["--port", "0", "--latency-s", "nan"], "expected seconds >= 0, got nan"),
+        (["--port", "0", "--latency-s", "-1"], "expected seconds >= 0, got -1.0"),
         (["--port", "0", "--latency"], "unrecognized arguments"),
         ([], "required: --port"),
     ],
 )
-def test_wrong_flags_are_bad_input(write, flags, words):
+def test_wrong_flags_are_refused(write, flags, words):
     with pytest.raises(InputError, match=words):
-        main(["--recorded", str(write("generator_1_rollouts.jsonl", _group())), *flags])
+        main(["--recorded", str(write("generator_1_rollouts.jsonl", recorded_group())), *flags])
 
 
-def test_a_port_in_use_is_said(write):
-    import socket
-
+def test_a_port_in_use_is_reported(write):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        path = write("generator_1_rollouts.jsonl", _group())
+        path = write("generator_1_rollouts.jsonl", recorded_group())
         with pytest.raises(InputError, match="Cannot listen on 127.0.0.1"):
             main(["--recorded", str(path), "--port", str(taken.getsockname()[1])])

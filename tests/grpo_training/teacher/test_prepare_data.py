@@ -6,10 +6,11 @@ import pytest
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, MissingInputError
 from engine.records import Outcome
-from engine.tasks.code import execution
+from engine.tasks.code import preparation
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.program_tests import Report
-from grpo_training.teacher.prepare_data import DropList, _jaccard, _shingles, main, split, without_near_duplicates
+from grpo_training.prepare_data import main
+from grpo_training.teacher.prepare_data import DropList, _jaccard, _shingles, split, without_near_duplicates
 
 
 def problem(number, text="Write a function.", code="def f(x):\n    return x + 1"):
@@ -119,7 +120,7 @@ def test_the_prefix_filter_finds_what_comparing_all_pairs_finds():
 
 def test_a_machine_that_cannot_run_programs_is_no_fault_of_the_problems(sources, tmp_path, monkeypatch):
     report = Report(Outcome.INFRA_FAULT, (), 0, 1, "no namespaces")
-    monkeypatch.setattr(execution, "run_program", lambda *args, **options: report)
+    monkeypatch.setattr(preparation, "run_program", lambda *args, **options: report)
     with pytest.raises(ConfigurationError, match="no namespaces"):
         main(["--output_dir", str(tmp_path / "out"), "--skip_apps"])
     assert not (tmp_path / "out").exists()

@@ -18,7 +18,8 @@ from engine.errors import (
 )
 from engine.llm.retry import RetryPolicy
 from engine.records import Usage
-from grpo_training.teacher import generate as generate_teacher_traces
+from engine.task import task_named
+from grpo_training import generate_teacher_traces
 from grpo_training.teacher.traces import (
     KeptTrace,
     TeacherMetadata,
@@ -26,13 +27,13 @@ from grpo_training.teacher.traces import (
     TestVerdict,
     TraceStatistics,
     accept,
-    code_identity,
     table,
 )
 from tests.conftest import ROOT
 from tests.support.fault_server import FaultPlan, chat_app, fault_middleware, serve_in_thread
 from tests.support.main_loop import Traffic
 
+CANONICAL = task_named("code").canonical
 PASSED = TestVerdict(passed=3, total=3, status="pass")
 
 
@@ -50,10 +51,7 @@ def trace(index, code="f = 1", *, thinking=None, status="ok", verdict=PASSED, fi
 
 
 def decided(traces, kept=(), most=2, max_chars=1000):
-    return [one.rejected or "accepted" for one in accept(traces, kept, most=most, max_chars=max_chars)]
-
-
-# ------------------------------------------------------------------ acceptance
+    return [one.rejected or "accepted" for one in accept(traces, kept, CANONICAL, most=most, max_chars=max_chars)]
 
 
 def test_each_reason_not_to_imitate_a_trace():
@@ -89,21 +87,18 @@ def test_the_choice_stands_when_a_part_of_it_is_on_the_disk_already():
     for _ in range(300):
         verdicts = [PASSED, PASSED, TestVerdict(passed=1, total=3, status="timeout")]
         traces = [trace(index, rng.choice(programs), verdict=rng.choice(verdicts)) for index in range(8)]
-        whole = accept(traces, (), most=2, max_chars=1000)
+        whole = accept(traces, (), CANONICAL, most=2, max_chars=1000)
         there = rng.randrange(9)
-        kept = [KeptTrace.of(one) for one in whole[:there]]
-        assert accept(traces[there:], kept, most=2, max_chars=1000) == whole[there:]
+        kept = [KeptTrace.of(one, CANONICAL) for one in whole[:there]]
+        assert accept(traces[there:], kept, CANONICAL, most=2, max_chars=1000) == whole[there:]
 
 
 def test_programs_that_differ_in_layout_comments_and_docstrings_only_are_the_same():
     one = 'def f(x):\n    """Doubles."""\n    return 2 * x\n'
     other = "def f( x ):\n\n    return 2*x  # twice\n"
-    assert code_identity(one) == code_identity(other)
-    assert code_identity(one) != code_identity("def f(x):\n    return x * 2\n")
-    assert code_identity("def f(:") != code_identity("def g(:")
-
-
-# ------------------------------------------------------------------ statistics
+    assert CANONICAL(one) == CANONICAL(other)
+    assert CANONICAL(one) != CANONICAL("def f(x):\n    return x * 2\n")
+    assert CANONICAL("def f(:") != CANONICAL("def g(:")
 
 
 def test_statistics_by_hand():
@@ -151,8 +146,6 @@ def test_statistics_of_nothing():
     assert "Total responses:               0" in text
     assert "0 (0.0%)" in text
 
-
-# ------------------------------------------------------------------ the command
 
 ROWS = [
     {"task_id": 1, "text": "Double a number.", "test_list": ["assert double(2) == 4", "assert double(-1) == -2"]},
@@ -469,7 +462,7 @@ def test_another_problem_under_the_same_id_is_refused(tmp_path):
 
 def test_problems_that_are_no_programs_are_refused(tmp_path):
     world = World(tmp_path, rows=[{"problem": "1 + 1?", "answer": "2"}])
-    with world.served(), pytest.raises(InputError, match="must be JSON with its tests"):
+    with world.served(), pytest.raises(InputError, match="has no tests"):
         world.generate()
     assert not world.traffic.requests
 
@@ -485,9 +478,6 @@ def test_what_is_missing_is_named(tmp_path):
         world.generate("--dataset", "mbpp")
 
 
-# ------------------------------------------------------------------ --test_connection
-
-
 def test_a_connection_that_works(tmp_path, capsys):
     code = "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)"
     app = chat_app(lambda body, index: f"<think>keep the even ones</think>\n{fenced(code)}")
@@ -499,7 +489,7 @@ def test_a_connection_that_works(tmp_path, capsys):
     assert len(app["seen"]) == 2  # it really asks, each time
     shown = capsys.readouterr().out
     assert "✓ PASS thinking extracted (18 characters)" in shown
-    assert "✓ PASS it passes all tests of the problem" in shown
+    assert "✓ PASS it is right" in shown
     assert not world.output.exists()
 
 
@@ -510,7 +500,7 @@ def test_a_teacher_that_writes_no_program(tmp_path, capsys):
         assert world.generate("--test_connection") == 2
     shown = capsys.readouterr().out
     assert "⚠ WARN the reply holds no thinking" in shown
-    assert "✗ FAIL no program in the reply" in shown
+    assert "✗ FAIL the reply cannot be read" in shown
 
 
 def test_a_teacher_that_is_not_there(tmp_path, capsys):

@@ -53,7 +53,7 @@ class Family:
 
     Args:
         name: its name, an identifier.
-        category: what its lessons are filed under.
+        category: category of its experiences.
         wording: a grammar (``engine.tasks.math.quickstart.wording``); its slots are the numbers, ``who``, ``other``,
             ``place`` and ``thing``.
         numbers: for each known, in the order of the scaffold, the values that it can take.
@@ -61,8 +61,8 @@ class Family:
         answer: the right answer in closed form, written apart from ``right``.
         right: the right way.
         mistaken: the well-known mistake.
-        lesson: a grammar of lessons: when they apply, and what to do.
-        habit: how often somebody without the lesson takes the right way.
+        lesson: a grammar of its experiences: when they apply, and what to do.
+        habit: probability of the right way without the experience.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Family:
 
     @functools.cached_property
     def lessons(self) -> tuple[str, ...]:
-        """All paraphrases of the family's lesson."""
+        """All paraphrases of the family's experience."""
         return expand(self.lesson)
 
     @functools.cached_property
@@ -106,7 +106,7 @@ class Family:
 
     @functools.lru_cache(maxsize=128)  # noqa: B019
     def lessons_of(self, split: str) -> tuple[str, ...]:
-        """The paraphrases of the lesson that belong to a split; every split has some."""
+        """The paraphrases of the experience that belong to a split; every split has some."""
         ordered = sorted(self.lessons, key=_hash)
         rest = max(1, round(len(ordered) * SPLITS["test"]))
         parts = {"test": ordered[:rest], "validation": ordered[rest : 2 * rest], "train": ordered[2 * rest :]}

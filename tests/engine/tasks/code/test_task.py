@@ -147,12 +147,26 @@ def test_every_reference_of_mbpp_passes_and_every_stub_fails():
     from concurrent.futures import ThreadPoolExecutor
 
     from engine.datasets import load_problems
-    from grpo_training.teacher.prepare_data import stub_of
+    from engine.tasks.code.preparation import empty_program
 
     problems = load_problems(str(shared_file("datasets/mbpp_train.jsonl")))
     with ThreadPoolExecutor(4) as pool:
         references = list(pool.map(lambda problem: run_program(facts_of(problem).reference, problem), problems))
-        stubs = list(pool.map(lambda problem: run_program(stub_of(problem), problem, stop_early=True), problems))
+        stubs = list(pool.map(lambda problem: run_program(empty_program(problem), problem, stop_early=True), problems))
     assert len(problems) == 384
     assert [problem.id for problem, report in zip(problems, references, strict=True) if not report.all_passed] == []
     assert [problem.id for problem, report in zip(problems, stubs, strict=True) if report.all_passed] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "leaks"),
+    [
+        ("The answer is 1729.", True),
+        ("For the taxicab number return 1729 at once.", True),
+        ("Check 0 and negative numbers before the loop.", False),
+        ("Sort a copy, so that the argument stays unchanged.", False),
+    ],
+)
+def test_an_experience_must_not_hold_an_expected_value(content, leaks):
+    row = {"problem": "P", "tests": [{"kind": "call", "fn": "f", "args": "(2,)", "expected": "1729"}]}
+    assert TASK.leaks_answer(content, code_problem(row, "x")) is leaks

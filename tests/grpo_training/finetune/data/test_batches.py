@@ -27,7 +27,7 @@ def test_rows_as_tensors():
     assert masked.mask_BC.tolist() == [[True, True, True], [False, False, False]]
 
 
-def test_padding_is_told_by_length_even_where_its_id_is_the_end():
+def test_padding_is_determined_by_length_not_by_id():
     batch = collate([sample((20, END), 1.0, 0.0), sample((20,), 1.0, 0.0)], END)
     assert batch.mask_BC.tolist() == [[True, True], [True, False]]
     assert batch.attention_mask_BT.sum().item() == 6 + 5

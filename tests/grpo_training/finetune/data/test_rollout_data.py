@@ -84,10 +84,7 @@ def plain_prompt(problem_id):
     return generator_messages(MATH, Problem(id=problem_id, text=f"What is {problem_id}?", answer="1"), (), "full")
 
 
-# ------------------------------------------------------------------ our caches
-
-
-def test_a_cache_becomes_groups_with_the_prompt_that_was_asked(cache):
+def test_a_cache_becomes_groups_with_the_prompt_that_was_sent(cache):
     logged = Completion(
         text="so 1", finish_reason="length", token_ids=[5, 6], logprobs=[-0.1, -0.2], ids_source="server"
     )
@@ -119,7 +116,7 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
     assert report.dropped == {
         rollout_data.INCOMPLETE: 2,
         rollout_data.EQUAL: 2,
-        rollout_data.ALONE: 1,
+        rollout_data.SINGLE: 1,
         rollout_data.NO_TEXT: 1,
     }
     assert "left out      2  groups: incomplete" in str(report)
@@ -127,7 +124,7 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
     assert [one.problem_id for one in load(path, zero_variance="keep")[0]] == ["kept", "right", "wrong", "alone"]
 
 
-def test_torn_and_foreign_lines_are_reported_with_their_place(cache):
+def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
     path = cache(group("p1"))
     with (path / "generator_1_rollouts.jsonl").open("a") as file:
         file.write('{"problem_id": "p2", "rollouts": []}\n{"problem_id": "p3", "rol')
@@ -146,7 +143,7 @@ def test_of_a_repeated_group_the_last_complete_one_counts(cache):
     ]
 
 
-def test_reasoning_stands_before_its_reply_again(cache):
+def test_reasoning_is_put_before_its_reply(cache):
     apart = Completion(text="so 1", reasoning="hm", finish_reason="stop")
     path = cache(group("p1", rollouts=[rollout(1, 1.0, completion=apart), rollout(2, 0.0)]))
     [loaded], report = load(path)
@@ -160,9 +157,6 @@ def test_sampling_with_top_p_is_warned_about(cache):
     assert any("top_p below 1" in text for text in load(path)[1].remarks)
 
 
-# ------------------------------------------------------------------ lessons in the prompt
-
-
 @pytest.fixture
 def library(tmp_path):
     """A library that went through three versions: none, one lesson, one lesson changed."""
@@ -174,7 +168,7 @@ def library(tmp_path):
     return first, last
 
 
-def with_lessons(state, logprobs=None):
+def with_experiences(state, logprobs=None):
     completion = Completion(text="a reply", finish_reason="stop", token_ids=[5], logprobs=logprobs)
     ids = [one.id for one in state.experiences]
     rollouts = [
@@ -184,9 +178,9 @@ def with_lessons(state, logprobs=None):
     return group("p1", rollouts=rollouts, policy=asked(library_version=state.version))
 
 
-def test_kept_lessons_are_those_of_the_version_that_was_asked_with(cache, library):
+def test_kept_experiences_are_those_of_the_recorded_version(cache, library):
     first, last = library
-    path = cache(with_lessons(first, logprobs=[-0.5]))
+    path = cache(with_experiences(first, logprobs=[-0.5]))
     [loaded], report = load(path)
     problem = Problem(id="p1", text="What is p1?", answer="1")
     assert loaded.messages == generator_messages(MATH, problem, first.experiences, "full")
@@ -197,14 +191,14 @@ def test_kept_lessons_are_those_of_the_version_that_was_asked_with(cache, librar
 
 
 def test_without_lessons_the_stored_log_probs_belong_to_another_prompt(cache, library):
-    [loaded], report = load(cache(with_lessons(library[0], logprobs=[-0.5])), experiences="strip")
+    [loaded], report = load(cache(with_experiences(library[0], logprobs=[-0.5])), experiences="strip")
     assert loaded.messages == plain_prompt("p1")
     assert (loaded.responses[0].token_ids, loaded.responses[0].logprobs) == ((5,), None)
     assert report.remarks == {stored_prompts.STRIPPED: 1}
 
 
 def test_both_gives_two_groups_where_there_were_lessons_and_one_where_not(cache, library):
-    path = cache(with_lessons(library[0]), group("p2"))
+    path = cache(with_experiences(library[0]), group("p2"))
     groups, _ = load(path, experiences="both")
     assert [one.group_id.partition(":")[2] for one in groups] == ["p1:0:with", "p1:0:without", "p2:0"]
     assert groups[1].messages == plain_prompt("p1")
@@ -218,36 +212,38 @@ def test_both_gives_two_groups_where_there_were_lessons_and_one_where_not(cache,
     ],
 )
 def test_lessons_that_cannot_be_found_are_counted_and_never_guessed(cache, library, change, why):
-    stored = with_lessons(library[0])
+    stored = with_experiences(library[0])
     path = cache(stored.model_copy(update={"policy": asked(**change)}), group("p2"))
     groups, report = load(path)
     assert [one.problem_id for one in groups] == ["p2"]
-    assert report.dropped == {rollout_data.NO_LESSONS: 1}
+    assert report.dropped == {rollout_data.NO_EXPERIENCES: 1}
     assert why in str(report)
     assert len(load(path, experiences="strip")[0]) == 2
 
 
 def test_a_version_that_holds_other_lessons_than_the_record_names_is_not_taken(cache, library):
-    stored = with_lessons(library[0])
+    stored = with_experiences(library[0])
     other = [one.model_copy(update={"experience_ids": ["G1-007"]}) for one in stored.rollouts]
     path = cache(stored.model_copy(update={"rollouts": other}), group("p2"))
-    assert load(path)[1].dropped == {rollout_data.NO_LESSONS: 1}
+    assert load(path)[1].dropped == {rollout_data.NO_EXPERIENCES: 1}
 
 
 def test_a_records_generator_is_never_a_path(cache, library):
-    path = cache(with_lessons(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2"))
+    path = cache(
+        with_experiences(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2")
+    )
     assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
 
 
-def test_other_words_than_todays_are_said_with_the_style_that_was_used(cache):
+def test_a_prompt_of_another_style_is_reported_with_that_style(cache):
     compact = asked(prompt_hash=prompt_hash(MATH, "compact"))
     completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
     rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
     path = cache(group("p1", rollouts=rollouts, policy=compact))
     [loaded], report = load(path)
     assert loaded.responses[0].logprobs is None
-    assert report.remarks == {stored_prompts.OTHER_WORDS: 1}
-    assert report.details == ["Prompts were asked in the style 'compact': say --prompts compact."]
+    assert report.remarks == {stored_prompts.OTHER_PROMPT: 1}
+    assert report.details == ["Prompts were sent in the style 'compact': pass --prompts compact."]
     [loaded], report = load(path, prompts="compact")
     assert loaded.responses[0].logprobs == (-0.5,)
     assert not report
@@ -256,9 +252,6 @@ def test_other_words_than_todays_are_said_with_the_style_that_was_used(cache):
 def test_templates_that_were_changed_since_are_named_by_their_hash(cache):
     _, report = load(cache(group("p1", policy=asked(prompt_hash="0123456789ab"))))
     assert "has the hash 0123456789ab" in str(report)
-
-
-# ------------------------------------------------------------------ whose log-probs
 
 
 def logged_group(**policy):
@@ -272,7 +265,7 @@ def logprobs_of(path, **changes):
     return loaded.responses[0].logprobs, report
 
 
-def test_another_models_log_probs_are_not_the_old_policys_and_that_is_said(cache):
+def test_log_probs_of_another_model_are_not_used_and_reported(cache):
     path = cache(logged_group(model="b/model"))
     stored, report = logprobs_of(path)
     assert stored is None
@@ -321,16 +314,13 @@ def test_a_reply_to_a_second_request_keeps_its_text_and_not_its_log_probs(cache)
     assert report.remarks == {rollout_data.RE_ASKED: 1}
 
 
-def test_a_reply_that_was_re_asked_in_vain_answers_the_first_request(cache):
+def test_a_reply_whose_second_request_failed_belongs_to_the_first(cache):
     completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
     in_vain = rollout(1, 0.0, completion=completion, repairs=["re_asked", "first_kept"])
     path = cache(group("p1", rollouts=[in_vain, rollout(2, 1.0, completion=completion)]))
     [loaded], report = load(path)
     assert [one.logprobs for one in loaded.responses] == [(-0.5,), (-0.5,)]
     assert report.remarks == {}
-
-
-# ------------------------------------------------------------------ folders, other formats
 
 
 def test_a_folder_is_searched_and_what_is_no_rollout_is_counted(cache, tmp_path):
@@ -390,7 +380,7 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
         ("zwei", 0.0, (4,)),
     ]
     assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
-    assert any("row 7: 1 replies and not as many rewards" in text for text in report.details)
+    assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
 
 
 def test_a_group_of_scored_rows_keeps_its_problem_and_its_verdicts(tmp_path):
@@ -410,9 +400,6 @@ def test_what_another_program_recorded_is_read_and_left_out_as_it_holds_no_repli
     assert groups == []
     assert sum(report.dropped.values()) == 30  # as many problems as it holds; three of its lines are repetitions
     assert report.dropped[rollout_data.NO_TEXT] > 0
-
-
-# ------------------------------------------------------------------ what is trained on, what is held out
 
 
 def test_whole_problems_are_held_out_and_always_the_same_ones(cache):
@@ -446,9 +433,6 @@ def test_reports_add_up_and_are_readable():
     assert one.dropped == {"groups: a": 2}
     assert str(both).splitlines() == ["left out      3  groups: a", "noted         1  replies: b", "there"]
     assert not DropReport()
-
-
-# ------------------------------------------------------------------ exports
 
 
 @pytest.fixture

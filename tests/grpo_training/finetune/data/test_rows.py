@@ -20,7 +20,7 @@ def test_the_best_are_those_of_the_highest_reward_the_first_of_equals():
     assert best_of(group, 9) == [group[1], group[3], group[2], group[0]]
 
 
-def test_own_successes_are_different_whole_and_of_groups_that_also_fail():
+def test_own_successes_are_distinct_complete_and_of_groups_with_failures():
     config = settings("m", self_sft_top_k=2, self_sft_min_reward=0.8)
     failure = sample((9, END), 0.0, -1.0)
     best, again, cut_off, good, third = (

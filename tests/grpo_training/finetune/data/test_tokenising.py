@@ -64,9 +64,6 @@ def only(tokenizer, response, **changes):
     return sample, report
 
 
-# ------------------------------------------------------------------ labels
-
-
 def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenizer):
     sample, report = only(tokenizer, TrainingResponse("one two", 1.0, True))
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
@@ -88,7 +85,7 @@ def test_a_reply_that_was_cut_off_gets_no_end(tokenizer):
     assert sample.truncated
 
 
-def test_control_tokens_that_a_reply_spells_out_stay_words(pocket):
+def test_special_tokens_that_a_reply_spells_out_stay_text(pocket):
     sample, _ = only(pocket, TrainingResponse("1<|end|><|user|>2", 0.0))
     *words, end = sample.completion_ids
     assert end == pocket.eos_token_id
@@ -105,15 +102,12 @@ def test_the_opening_tag_is_left_to_a_template_that_writes_it():
     assert sample.completion_ids == (THINK, WHY, THOUGHT, ONE, END)
 
 
-def test_prompt_and_reply_together_are_what_the_pocket_model_was_asked_and_wrote(pocket):
+def test_prompt_and_reply_together_are_the_conversation_of_the_pocket_model(pocket):
     text = '{"chosen_strategy":"mean","target_variable":"x"}'
     sample, _ = only(pocket, TrainingResponse(text, 1.0))
     whole = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": text}]
     assert pocket.decode(sample.prompt_ids + sample.completion_ids) == pocket.apply_chat_template(whole, tokenize=False)
     assert sample.completion_ids[-1] == pocket.eos_token_id
-
-
-# ------------------------------------------------------------------ ids of the server
 
 
 def test_ids_and_log_probs_of_the_server_are_taken_as_they_are(tokenizer):
@@ -124,7 +118,7 @@ def test_ids_and_log_probs_of_the_server_are_taken_as_they_are(tokenizer):
     assert not report
 
 
-def test_an_end_that_the_server_did_not_hand_out_has_no_log_prob(tokenizer):
+def test_an_end_of_turn_that_the_server_did_not_return_has_no_log_prob(tokenizer):
     sample, _ = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO), logprobs=(-0.1, -0.2)))
     assert sample.completion_ids == (ONE, TWO, END)
     assert sample.old_logps[:2] == (-0.1, -0.2)
@@ -137,7 +131,7 @@ def test_another_end_of_the_server_is_kept(tokenizer):
 
 
 @pytest.mark.parametrize("ids", [(TWO, ONE, END), (ONE, TWO, 4000), (ONE,), (-1, ONE)])
-def test_ids_of_another_tokenizer_are_cut_anew_without_their_log_probs(tokenizer, ids):
+def test_replies_with_ids_of_another_tokenizer_are_retokenised_without_log_probs(tokenizer, ids):
     stored = TrainingResponse("one two", 1.0, token_ids=ids, logprobs=tuple(-0.1 for _ in ids))
     sample, report = only(tokenizer, stored)
     assert (sample.completion_ids, sample.old_logps) == ((ONE, TWO, END), None)
@@ -155,9 +149,6 @@ def test_reasoning_that_the_server_took_apart_is_still_the_same_reply(tokenizer)
     text = "<think>\nwhy\n</think>\n\none"
     sample, _ = only(tokenizer, TrainingResponse(text, 1.0, token_ids=(THINK, WHY, THOUGHT, ONE, END)))
     assert sample.ids_source == "server"
-
-
-# ------------------------------------------------------------------ what is left out
 
 
 def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_their_rewards(tokenizer):
@@ -188,11 +179,8 @@ def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
     with pytest.raises(ConfigurationError, match="no chat template"):
         tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
     refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
-    with pytest.raises(ConfigurationError, match=r"refuses a conversation of system\nno system prompt"):
+    with pytest.raises(ConfigurationError, match=r"rejects a conversation of system\nno system prompt"):
         tokenise_groups([refused], tokenizer, settings())
-
-
-# ------------------------------------------------------------------ advantages
 
 
 def test_advantages_by_hand():
@@ -214,9 +202,6 @@ def test_the_configuration_chooses_the_scale(tokenizer):
     two = group(TrainingResponse("one", 1.0), TrainingResponse("two", 0.0))
     groups, _ = tokenise_groups([two], tokenizer, settings(scale_rewards="none"))
     assert [sample.advantage for sample in groups[0]] == [0.5, -0.5]
-
-
-# ------------------------------------------------------------------ a teacher's traces
 
 
 @pytest.fixture
@@ -270,5 +255,5 @@ def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
 
 
 def test_traces_of_another_prompt_are_refused_with_the_counts(tmp_path, trace, tokenizer):
-    with pytest.raises(InputError, match=r"No trace of .* can be imitated\n.*1  traces: made for another prompt"):
+    with pytest.raises(InputError, match=r"No trace of .* can be imitated\n.*1  traces: made with another prompt"):
         teacher(tmp_path, tokenizer, trace | {"prompt_hash": "0123456789ab"})

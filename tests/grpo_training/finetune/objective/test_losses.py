@@ -229,9 +229,6 @@ def test_what_cannot_be_computed_is_refused(settings):
         policy([[1.0]], [1.0], **settings)
 
 
-# ------------------------------------------------------------------ imitation
-
-
 def test_sft_is_the_mean_over_its_own_tokens():
     # ten positions, three of them labels with a cross-entropy of 1
     logps = torch.full((1, 10), -1.0, requires_grad=True)
@@ -261,9 +258,6 @@ def test_sft_without_tokens_is_zero():
     term.loss.backward()
     assert term.loss.item() == 0.0
     assert logps.grad.tolist() == [[0.0, 0.0]]
-
-
-# ------------------------------------------------------------------ RCE
 
 
 def test_rce_weighs_by_the_softmax_of_rewards_and_sums_over_tokens():
@@ -315,8 +309,6 @@ def test_rce_needs_a_temperature():
     with pytest.raises(ConfigurationError):
         rce_loss(torch.zeros(1, 1), torch.ones(1, 1), torch.zeros(1), torch.zeros(1), temperature=0.0, groups=1)
 
-
-# ------------------------------------------------------------------ any cut of a step is the same step
 
 CUTS = [[(0, 8)], [(0, 2), (2, 4), (4, 6), (6, 8)], [(0, 1), (1, 6), (6, 8)]]
 

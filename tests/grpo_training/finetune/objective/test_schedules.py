@@ -103,7 +103,7 @@ def test_adaptive_kl_is_not_moved_by_a_kl_that_is_not_a_number():
     assert control.update(math.nan) == 0.3
 
 
-def test_adaptive_kl_goes_on_where_it_was_saved():
+def test_adaptive_kl_resumes_from_its_state():
     first = AdaptiveKL(0.1)
     first.update(0.5)
     second = AdaptiveKL(0.1)

@@ -63,7 +63,7 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
     assert all(torch.equal(weight, theirs[name]) for name, weight in trained_weights(model).items())
 
 
-def test_checkpoints_are_read_by_step_and_what_is_unfinished_is_none(model, tmp_path):
+def test_checkpoints_are_read_by_step_and_incomplete_ones_are_skipped(model, tmp_path):
     for step in (2, 10, 9):
         save_checkpoint(tmp_path, model, state(step), {})
     (tmp_path / "checkpoint-11.unfinished").mkdir()
@@ -72,7 +72,7 @@ def test_checkpoints_are_read_by_step_and_what_is_unfinished_is_none(model, tmp_
     assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 9, 10]
 
 
-def test_a_broken_checkpoint_is_named(model, tmp_path):
+def test_a_damaged_checkpoint_is_named(model, tmp_path):
     saved = save_checkpoint(tmp_path, model, state(1), {})
     (saved.folder / "training.pt").write_bytes(b"torn")
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
@@ -130,7 +130,7 @@ def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):
     assert len(checkpoints(tmp_path)) == 3
 
 
-def test_a_disk_that_is_full_leaves_no_half_written_model(folder, tmp_path):
+def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):
     model, tokenizer = load_model(settings(folder))
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

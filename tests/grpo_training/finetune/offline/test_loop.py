@@ -87,7 +87,7 @@ def test_rewarded_replies_get_likelier_and_the_others_less_so(model, tmp_path):
     assert "kl" not in written[0]  # beta is 0: the reference is never asked
 
 
-def test_what_is_handed_over_can_be_served(model, tmp_path):
+def test_the_exported_model_can_be_served(model, tmp_path):
     from peft import PeftModel
     from transformers import AutoTokenizer
 
@@ -142,7 +142,7 @@ def test_the_entropy_is_the_mean_over_the_tokens_that_passed_through_the_model(m
         assert line["entropy"] == pytest.approx(sum(passed) / 5, abs=1e-5)
 
 
-def test_where_none_are_stored_the_start_may_stand_for_the_policy_that_sampled(model, tmp_path):
+def test_without_stored_log_probs_the_initial_model_may_be_the_old_policy(model, tmp_path):
     group = [sample((20, END), 1.0, 1.0), sample((21, END), 0.0, -1.0)]
     before = logps(load(model), group)
     fallen = {}
@@ -474,7 +474,7 @@ def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypat
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_other_settings_or_samples_are_refused_and_fresh_begins_anew(model, tmp_path):
+def test_other_settings_or_samples_are_refused_and_fresh_starts_over(model, tmp_path):
     groups = good_and_bad()
     train(settings(model, max_steps=2), groups, tmp_path)
     with pytest.raises(InputError, match=r"learning_rate: 0\.005 there, 0\.001 now"):

@@ -20,13 +20,13 @@ def test_an_epoch_takes_each_group_once_in_an_order_of_its_own():
     assert plan([4] * 6, num_train_epochs=3, seed=1) != steps
 
 
-def test_groups_are_never_torn_and_a_large_one_stands_alone():
+def test_groups_are_never_split_and_a_large_one_has_its_own_step():
     for step in plan([3, 20, 5, 2, 8, 1], num_train_epochs=2):
         rows = sum([3, 20, 5, 2, 8, 1][index] for index in step.groups)
         assert rows <= 8 or step.groups == (1,)
 
 
-def test_processes_share_a_larger_step():
+def test_more_processes_have_larger_steps():
     assert len(plan_steps([4] * 8, settings("m", num_train_epochs=1), processes=2)) == 2
 
 

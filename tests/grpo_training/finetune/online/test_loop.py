@@ -132,7 +132,7 @@ def imitated(monkeypatch):
     return found
 
 
-def test_what_is_rewarded_gets_likelier_and_the_results_are_whole(model, task, tmp_path):
+def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task, tmp_path):
     config = config_of(model, max_steps=12, learning_rate=2e-2, per_device_train_batch_size=32, num_generations=8)
     result = train(config, tmp_path / "run")
     written = lines(tmp_path / "run")
@@ -159,6 +159,24 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_whole(model, task, t
     adapted = PeftModel.from_pretrained(load(model), result.adapter)
     assert logps(load(result.merged), rows) == pytest.approx(logps(adapted, rows), abs=1e-4)
     assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1e-2)
+
+
+def test_a_custom_reward_replaces_that_of_the_task(model, task, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def odd(answer, row):\n    return float(answer.split()[0][-1] in '13579') if answer.split() else 0.0\n"
+    )
+    config = config_of(
+        model,
+        max_steps=8,
+        learning_rate=2e-2,
+        per_device_train_batch_size=32,
+        num_generations=8,
+        reward=f"{tmp_path / 'mine.py'}:odd",
+    )
+    train(config, tmp_path / "run")
+    rewards = [line["reward"] for line in lines(tmp_path / "run")]
+    assert sum(rewards[-3:]) > sum(rewards[:3]) + 0.5
+    assert task.checked == 0
 
 
 def test_the_model_sees_the_prompts_that_a_server_would_make(model, task, tmp_path, monkeypatch):
@@ -299,7 +317,7 @@ def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task,
     assert sorted(path.name for path in result.adapter.iterdir() if path.is_dir()) == []
 
 
-def test_a_checkpoint_that_was_not_finished_is_passed_over(tmp_path):
+def test_an_incomplete_checkpoint_is_skipped(tmp_path):
     for step, state in ((5, '{"global_step": 5}'), (10, '{"global_step": 10}'), (20, '{"global_'), (30, None)):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
@@ -326,11 +344,13 @@ def test_a_gradient_that_is_not_finite_stops_too():
         callback.on_pre_optimizer_step(None, SimpleNamespace(global_step=3), None, model=broken)
 
 
-def test_rewards_that_never_differ_are_told_once():
+def test_rewards_that_never_differ_are_reported_once():
     said = []
     progress = SimpleNamespace(note=said.append, step_done=lambda *_: None)
     log = SimpleNamespace(write=lambda *_: None)
-    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=log, progress=progress, stop=None)
+    callback = RunCallback(
+        kl=None, reward=SimpleNamespace(first_error=""), run_dir=ROOT, log=log, progress=progress, stop=None
+    )
     for share in [1.0] * 9 + [0.5] + [1.0] * 15:
         logs = {"loss": 0.0, "epoch": 0.1, "reward": 0.25, "frac_reward_zero_std": share}
         callback.on_log(None, SimpleNamespace(global_step=1), None, logs=logs)
@@ -411,7 +431,7 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
         ({"num_train_epochs": 0, "rce_epochs": 1, "max_steps": -1}, ConfigurationError, "num_train_epochs is 0"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_written(model, task, tmp_path, changes, error, said):
+def test_unsupported_settings_are_refused_before_anything_is_written(model, task, tmp_path, changes, error, said):
     with pytest.raises(error, match=said):
         train(config_of(model, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()

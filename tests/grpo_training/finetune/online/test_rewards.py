@@ -93,7 +93,7 @@ def test_shuffled_batches_score_each_completion_against_its_own_problem(reward):
     assert [one.text for one in reward.latest] == texts
 
 
-def test_identical_completions_of_different_problems_are_told_apart(reward):
+def test_identical_completions_of_different_problems_get_their_own_scores(reward):
     rewards = score(reward, [problem(7), problem(8), problem(7)], [solved("7")] * 3)
     assert rewards[0] == rewards[2] > rewards[1]
 
@@ -112,11 +112,11 @@ def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
 
 
 def test_a_run_where_nothing_can_be_scored_stops_and_one_score_in_between_saves_it(fake):
-    barren, alive = ["fault", "fault"], ["fault", "7"]
-    for texts in (barren, barren, alive, barren, barren):
+    unscored, scored = ["fault", "fault"], ["fault", "7"]
+    for texts in (unscored, unscored, scored, unscored, unscored):
         score(fake, [problem(7)] * 2, texts)
     with pytest.raises(NothingScoredError, match="last 3 batches") as stopped:
-        score(fake, [problem(7)] * 2, barren)
+        score(fake, [problem(7)] * 2, unscored)
     assert stopped.value.exit_code == 3
     assert "infra_fault 11" in stopped.value.why
 
@@ -128,7 +128,7 @@ def test_meta_travels_as_text_whatever_its_keys_are(fake):
     assert fake.latest[0].problem == problems[0]
 
 
-def test_the_reasoning_that_a_tokenizer_tells_apart_reaches_the_task(fake, monkeypatch):
+def test_separate_reasoning_reaches_the_task(fake, monkeypatch):
     heard = []
     monkeypatch.setattr(
         FakeTask,

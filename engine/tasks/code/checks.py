@@ -1,39 +1,64 @@
-"""The doctor's look at programs: reading replies, training labels, execution, and the sandbox under attack."""
+"""Checks of the task ``code`` for the ``doctor`` command: reading replies, and the sandbox against attacks."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from engine.check_results import CheckResult, failed, passed, passed_if, warned
+from engine.errors import InputError
+from engine.sandbox.program_process import Limits
+from engine.sandbox.zygote_process import strongest_level
+from engine.task import Example
+from engine.tasks.code.problems import code_problem
+from engine.tasks.code.program_tests import CallTest
 from engine.tasks.code.reply import ReplyStatus, extract
-from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR
-from grpo_training.doctor_checks.results import failed, passed, skipped, verdict, warned
-from grpo_training.teacher.connection import SMALL_PROBLEM, small_problem
+from engine.tasks.code.tester import shared_tester
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+_REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
+_STRONGER = "apt-get install bubblewrap; in a container, permit user namespaces."
 
-    from grpo_training.doctor_checks.results import Finding
-
-_REINSTALL = "This is a fault of this checkout: compare it with its repository (git status)."
-_STRONGER = "apt-get install bubblewrap; in a container, allow it to make user namespaces."
-
-_RIGHT = str(SMALL_PROBLEM["canonical_solution"])
+_ROW = {
+    "task_id": "doctor_sum_of_even",
+    "dataset": "doctor",
+    "prompt": "Write a function sum_of_even(numbers) that returns the sum of the even numbers of a list.",
+    "canonical_solution": "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n",
+    "test_list": [
+        "assert sum_of_even([1, 2, 3, 4]) == 6",
+        "assert sum_of_even([]) == 0",
+        "assert sum_of_even([7]) == 0",
+        "assert sum_of_even([-2, 5]) == -2",
+        "assert sum_of_even([10, 20]) == 30",
+    ],
+}
+_RIGHT = str(_ROW["canonical_solution"])
 _WRONG = "def sum_of_even(numbers):\n    return sum(numbers)\n"
-_RIGHT_REPLY = f"<think>\nKeep the numbers that 2 divides.\n</think>\n\n```python\n{_RIGHT}```\n"
 
 
-# ------------------------------------------------------------------ reading
+def example() -> Example:
+    """A problem with five tests that any model that writes Python can solve."""
+    problem = code_problem(_ROW, "")
+    if problem is None:
+        raise InputError("The example of the task code is not read as a programming problem")
+    right, wrong = (
+        f"<think>\nKeep the numbers that 2 divides.\n</think>\n\n```python\n{program}```\n"
+        for program in (_RIGHT, _WRONG)
+    )
+    return Example(problem, right, wrong)
+
+
+def checks() -> list[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+    """The checks with their titles."""
+    return [("Reading of replies", extraction), ("Sandbox under attack", attacks)]
 
 
 @dataclass(frozen=True)
 class _Canned:
-    """A reply and what must be read from it."""
+    """A reply and how it must be read."""
 
     name: str
     text: str
@@ -64,8 +89,8 @@ _CANNED = (
 )  # fmt: skip
 
 
-def extraction() -> Iterator[Finding]:
-    """The one extractor on canned replies."""
+def extraction() -> Iterator[CheckResult]:
+    """The reader of replies, on stored replies."""
     for case in _CANNED:
         read = extract(case.text, case.reasoning, case.entry_point)
         code = read.code.strip() if read.code else None
@@ -74,79 +99,15 @@ def extraction() -> Iterator[Finding]:
         yield passed(f"{case.name}: {case.status}") if is_right else failed(f"{case.name}: {found}", _REINSTALL)
 
 
-# ------------------------------------------------------------------ execution
-
-
-def execution() -> Iterator[Finding]:
-    """A right reply earns all tests and reward 1.0, a wrong one does not, by the path that training takes."""
-    from engine.records import Completion
-    from engine.task import task_named
-
-    problem = small_problem()
-    task = task_named(problem.task)
-    for name, reply, expected in (("right", _RIGHT_REPLY, 1.0), ("wrong", _RIGHT_REPLY.replace(_RIGHT, _WRONG), 0.0)):
-        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
-        reward = measured.components.get("r_ans")
-        tests = f"{measured.detail.get('passed', 0)} of {measured.detail.get('total', 0)} tests pass"
-        why = f" ({measured.detail['why']})" if "why" in measured.detail else ""
-        yield verdict(
-            reward == expected,
-            f"a {name} program: {tests}, reward {reward}{why}",
-            "See docs/code_task.md for what the sandbox needs; bubblewrap or user namespaces must be allowed.",
-        )
-
-
-# ------------------------------------------------------------------ labels
-
-
-def labels() -> Iterator[Finding]:
-    """What the fine-tune learns from a row: the reply to its end, and nothing of the prompt or the padding."""
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            yield skipped(f"{package} is not installed (make finetune)")
-            return
-    from agents.generator import generator_messages
-    from engine.task import task_named
-    from grpo_training.finetune.config import GRPOTrainingConfig
-    from grpo_training.finetune.data.batches import collate
-    from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
-    from grpo_training.finetune.data.tokenising import ChatTokens, tokenise_groups
-    from grpo_training.finetune.tokenizer import load_tokenizer
-
-    problem = small_problem()
-    messages = generator_messages(task_named(problem.task), problem)
-    replies = (TrainingResponse(_RIGHT_REPLY, 1.0), TrainingResponse("```python\npass\n```", 0.0))
-    pocket = str(POCKET_MODEL)
-    config = GRPOTrainingConfig.model_validate(
-        {"model_name_or_path": pocket, "dataset_path": WORKING_DIR / "data", "max_seq_length": 4096}
-    )
-    tokenizer = load_tokenizer(config)
-    group = TrainingGroup("doctor", problem.id, problem.task, messages, replies)
-    [samples], _ = tokenise_groups([group], tokenizer, config)
-    batch = collate(samples, tokenizer.pad_token_id)
-    end = tokenizer.decode([ChatTokens(tokenizer).end_of_turn])
-    turns = [message.model_dump() for message in messages]
-    prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    for row, response in enumerate(replies):
-        start, marked = int(batch.completion_start_B[row]), batch.mask_BC[row]
-        ids = batch.input_ids_BT[row].tolist()
-        unlabelled = tokenizer.decode(ids[:start])
-        labelled = [ids[start + place] for place, is_label in enumerate(marked.tolist()) if is_label]
-        name = "the longer row" if row == 0 else "the padded row"
-        yield verdict(unlabelled == prompt, f"{name}: the {start} tokens of the prompt are no labels", _REINSTALL)
-        yield verdict(
-            tokenizer.decode(labelled) == response.text + end,
-            f"{name}: its {len(labelled)} labels decode to the reply and its end, without padding",
-            _REINSTALL,
-        )
-
-
-# ------------------------------------------------------------------ attacks
-
-
 @dataclass(frozen=True)
 class _Attack:
-    """A program that wants ``f(2) == 4`` to pass without doing it. ``by_isolation``: limits alone cannot stop it."""
+    """A program that tries to pass ``f(2) == 4`` without computing it.
+
+    Args:
+        name: what it tries.
+        program: its source.
+        by_isolation: only a level with namespaces prevents it.
+    """
 
     name: str
     program: str
@@ -178,7 +139,7 @@ _ATTACKS = (
             "        frame = frame.f_back\n    return 5\n"),
     _Attack("an endless loop that catches everything", "def f(x):\n    while True:\n"
             "        try:\n            while True: pass\n        except BaseException: pass\n"),
-    _Attack("more memory than there is", "def f(x):\n    hoard = bytearray(1 << 36)\n    return 5\n"),
+    _Attack("more memory than its limit", "def f(x):\n    hoard = bytearray(1 << 36)\n    return 5\n"),
     _Attack("a flood of output", "def f(x):\n    while True: print('x' * 65536)\n"),
     _Attack("a hundred processes", "import os\ndef f(x):\n    made = 0\n    for _ in range(100):\n"
             "        try:\n            pid = os.fork()\n        except OSError:\n            break\n"
@@ -187,17 +148,19 @@ _ATTACKS = (
 )  # fmt: skip
 
 
-def attacks() -> Iterator[Finding]:
-    """Programs that try to pass without being right, or to reach what is none of their business."""
-    from engine.sandbox.zygote_process import strongest_level
-
+def attacks() -> Iterator[CheckResult]:
+    """Programs that try to pass without being right, or to reach data outside the sandbox."""
     control = _run("def f(x): return x * 2\n")
-    yield verdict(control == "pass", f"an honest program: {control}", "See the section Execution.")
+    yield passed_if(
+        control == "pass",
+        f"a correct program: {control}",
+        "See docs/code_task.md for what the sandbox needs.",
+    )
     jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
         reached = (
             _Attack("a connection to this machine", _connecting(port)),
-            _Attack("a file of this checkout", _reading(str(ROOT / "pyproject.toml")), by_isolation=True),
+            _Attack("a file of this installation", _reading(__file__), by_isolation=True),
             _Attack("the environment of this process", _looking_up(name), by_isolation=True),
         )
         for attack in (*_ATTACKS, *reached):
@@ -206,22 +169,13 @@ def attacks() -> Iterator[Finding]:
             text = f"{attack.name}: {status} after {time.monotonic() - start:.1f} s"
             if status in ("pass", "infra_error"):
                 weak = attack.by_isolation and status == "pass" and not jailed
-                yield (
-                    warned(f"{text} (isolation {strongest_level()})", _STRONGER)
-                    if weak
-                    else failed(
-                        text, "Do not run model-written code on this machine before this is mended. " + _STRONGER
-                    )
-                )
+                fix = f"Do not run model-written code on this machine until this check passes. {_STRONGER}"
+                yield warned(f"{text} (isolation {strongest_level()})", _STRONGER) if weak else failed(text, fix)
             else:
                 yield passed(text)
 
 
 def _run(program: str) -> str:
-    from engine.sandbox.program_process import Limits
-    from engine.tasks.code.program_tests import CallTest
-    from engine.tasks.code.tester import shared_tester
-
     limits = Limits(time_s=1.0, memory_mb=512, total_s=5.0)
     [status] = shared_tester().run(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
     return str(status)
@@ -229,14 +183,14 @@ def _run(program: str) -> str:
 
 @contextmanager
 def _listening() -> Iterator[int]:
-    """A port of this machine that takes connections."""
+    """A port of this machine that accepts connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @contextmanager
 def _planted_name() -> Iterator[str]:
-    """A variable in this process's environment, as a key would be."""
+    """An environment variable of this process, as an API key would be."""
     name = "DOCTOR_PLANTED_KEY"
     os.environ[name] = "seen"
     try:

@@ -1,0 +1,158 @@
+"""Shapes of answers compared by the policies that ``shapes`` lists.
+
+A comparer first tries what is decided in microseconds (``plain_values``). The local one stops there; the one in the
+worker process (``symbolic``) goes on with algebra and unit conversion.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+from engine.answers.plain_values import same_plain_quantity, same_plain_value
+from engine.answers.shapes import Shape, is_constant
+
+Comparison = Literal["exact", "measured"]
+"""How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
+
+
+class NeedsWorkerError(Exception):
+    """Two answers cannot be compared without algebra or unit conversion."""
+
+
+class Comparer(ABC):
+    """Compares the shape of an answer with the shape of the truth.
+
+    Args:
+        comparison: how values are compared.
+        rel_tol: relative tolerance in place of the rules for shown figures.
+
+    Attributes:
+        method: the layer that decided last.
+    """
+
+    def __init__(self, comparison: Comparison, rel_tol: float | None) -> None:
+        self.comparison = comparison
+        self.rel_tol = rel_tol
+        self.method = "text"
+
+    @abstractmethod
+    def same_formulas(self, answer: str, truth: str) -> bool:
+        """Compare values that the plain layer does not decide."""
+
+    @abstractmethod
+    def same_equations(self, answer: Shape, truth: Shape) -> bool:
+        """Compare two relations of the same sign."""
+
+    def same(self, answer: Shape, truth: Shape) -> bool:
+        """Whether an answer has the shape and the values of the truth."""
+        answer, truth = _unwrapped(answer), _unwrapped(truth)
+        kinds = {answer.kind, truth.kind}
+        if "relation" in kinds:
+            return self._same_relation(answer, truth)
+        if "union" in kinds:
+            return self._same_union(answer, truth)
+        if "interval" in kinds:
+            return self._same_interval(answer, truth)
+        if kinds == {"value"}:
+            return self._same_named_values(answer, truth)
+        if "value" in kinds or kinds == {"set", "tuple"} or len(answer.parts) != len(truth.parts):
+            return False
+        return self._same_collection(answer, truth)
+
+    def _same_values(self, answer: str, truth: str) -> bool:
+        plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
+        decision = plain(answer, truth, self.rel_tol)
+        if decision is None:
+            return self.same_formulas(answer, truth)
+        self.method = decision.method
+        return decision.correct
+
+    def _same_named_values(self, answer: Shape, truth: Shape) -> bool:
+        """``x = 5`` is 5 and x = 5, but not y = 5."""
+        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
+            return self.same_equations(_as_relation(answer), _as_relation(truth))
+        return self._same_values(answer.text, truth.text)
+
+    def _same_collection(self, answer: Shape, truth: Shape) -> bool:
+        by_name = {part.name: part for part in answer.parts}
+        if _are_named(answer) and by_name.keys() == {part.name for part in truth.parts}:
+            return all(self.same(by_name[part.name], part) for part in truth.parts)
+        is_ordered = "tuple" in (answer.kind, truth.kind) or _are_named(answer) or _are_named(truth)
+        return (self._same_in_order if is_ordered else self._same_in_any_order)(answer.parts, truth.parts)
+
+    def _same_in_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
+        return all(self.same(answer, truth) for answer, truth in zip(answers, truths, strict=True))
+
+    def _same_in_any_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
+        left = list(answers)
+        for truth in truths:
+            match = next((at for at, answer in enumerate(left) if self.same(answer, truth)), None)
+            if match is None:
+                return False
+            del left[match]
+        return True
+
+    def _same_interval(self, answer: Shape, truth: Shape) -> bool:
+        answer, truth = _as_interval(answer), _as_interval(truth)
+        if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
+            return False
+        return self._same_in_order(answer.parts, truth.parts)
+
+    def _same_union(self, answer: Shape, truth: Shape) -> bool:
+        kinds = {"union" if shape.kind == "list" else shape.kind for shape in (answer, truth)}
+        if kinds != {"union"} or len(answer.parts) != len(truth.parts):
+            return False
+        return self._same_in_any_order(answer.parts, truth.parts)
+
+    def _same_relation(self, answer: Shape, truth: Shape) -> bool:
+        answer, truth = (_as_relation(shape) if shape.name else shape for shape in (answer, truth))
+        if answer.kind == truth.kind == "relation":
+            return answer.text == truth.text and self.same_equations(answer, truth)
+        value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
+        if value.kind != "value" or relation.text != "=":
+            return False
+        result = next((side for side in reversed(relation.parts) if is_constant(side.text)), relation.parts[1])
+        left, right = (result, value) if relation is answer else (value, result)
+        return self._same_values(left.text, right.text)
+
+
+class LocalComparer(Comparer):
+    """Compares with what needs neither a heavy library nor a time limit; raises NeedsWorkerError for the rest."""
+
+    def same_formulas(self, answer: str, truth: str) -> bool:
+        """Not decided here."""
+        raise NeedsWorkerError
+
+    def same_equations(self, answer: Shape, truth: Shape) -> bool:
+        """Equations are the same here only if they are written alike."""
+        if answer == truth:
+            return True
+        raise NeedsWorkerError
+
+
+def _unwrapped(shape: Shape) -> Shape:
+    while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
+        shape = shape.parts[0]
+    return shape
+
+
+def _are_named(shape: Shape) -> bool:
+    """Whether the parts are different unknowns: x = 1, y = 2."""
+    names = [part.name for part in shape.parts]
+    return all(names) and len(set(names)) == len(names) > 1
+
+
+def _are_different_letters(left: str, right: str) -> bool:
+    return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
+
+
+def _as_interval(shape: Shape) -> Shape:
+    if shape.kind == "tuple" and len(shape.parts) == 2:
+        return Shape("interval", "()", shape.parts)
+    return shape
+
+
+def _as_relation(value: Shape) -> Shape:
+    return Shape("relation", "=", (Shape("value", value.name), Shape("value", value.text)))

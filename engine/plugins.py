@@ -1,0 +1,56 @@
+"""Loading objects of a user's Python file or installed module: tasks and reward functions."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from engine.errors import InputError, MissingInputError
+
+
+def load_object(place: str) -> Any:
+    """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``. The code of the module is executed.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: the module cannot be imported, or has no such name.
+    """
+    source, _, name = place.rpartition(":")
+    if not source or not name:
+        raise InputError(f"Expected FILE.py:NAME or MODULE:NAME, got {place!r}")
+    try:
+        module = _file_module(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+    except MissingInputError:
+        raise
+    except Exception as error:  # the module is the user's own code
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"Cannot import {source}", why=why, fix="Fix the error, or correct the place.") from error
+    if not hasattr(module, name):
+        public = ", ".join(key for key in vars(module) if not key.startswith("_"))
+        raise InputError(f"{source} has no {name!r}", why=f"It has: {public[:300] or 'no public name'}.")
+    return getattr(module, name)
+
+
+def _file_module(path: Path) -> ModuleType:
+    path = path.expanduser().resolve()
+    if not path.is_file():
+        raise MissingInputError(f"File not found: {path}")
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up here
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,202 @@
+"""The graph that a scaffold declares: checks of it, and how well rules and plan follow it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+
+from engine.mathematics.rule import parse_rule
+from engine.mathematics.tree import FormulaSyntaxError
+from engine.records import CausalEdge, Scaffold
+from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
+
+
+@dataclass(frozen=True)
+class StructureReport:
+    """The checks of a scaffold's graph.
+
+    Args:
+        schema_ok: there is a target, a rule, and every rule has an effect and a text.
+        acyclic: the graph has no cycle; otherwise ``cycle`` holds one (without repeating its start).
+        knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
+        target_covered: the target is the effect of a rule.
+        rules_parse: share of the rules that can be read.
+        target_reachable: the target follows from knowns (and rules without causes) along the edges.
+        reachable: share of the effects that do.
+        faults: short codes of the failed checks.
+    """
+
+    schema_ok: bool
+    acyclic: bool
+    knowns_used: float | None
+    target_covered: bool
+    rules_parse: float
+    target_reachable: bool
+    reachable: float
+    cycle: tuple[str, ...] | None = None
+    faults: tuple[str, ...] = ()
+
+
+def check_structure(scaffold: Scaffold) -> StructureReport:
+    """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as unread."""
+    edges = scaffold.causal_graph
+    complete = [bool(edge.effect.strip() and edge.rule.strip()) for edge in edges]
+    schema_ok = bool(scaffold.target_variable.strip()) and bool(edges) and all(complete)
+    cycle = find_cycle(scaffold)
+    causes = {cause for edge in edges for cause in edge.cause}
+    effects = {edge.effect for edge in edges}
+    used = [name in causes for name in scaffold.knowns]
+    reached = _reachable(scaffold)
+    report = StructureReport(
+        schema_ok=schema_ok,
+        acyclic=cycle is None,
+        cycle=cycle,
+        knowns_used=sum(used) / len(used) if used else None,
+        target_covered=scaffold.target_variable in effects,
+        rules_parse=_readable_share(edges),
+        target_reachable=scaffold.target_variable in reached & effects,
+        reachable=len(reached & effects) / len(effects) if effects else 0.0,
+    )
+    checks = {
+        "schema": report.schema_ok,
+        "cycle": report.acyclic,
+        "unused_knowns": report.knowns_used in (None, 1.0),
+        "target_without_rule": report.target_covered,
+        "unreadable_rules": report.rules_parse == 1.0,
+        "target_unreachable": report.target_reachable,
+    }
+    faults = tuple(code for code, sound in checks.items() if not sound)
+    return StructureReport(**{**vars(report), "faults": faults})
+
+
+def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
+    """One cycle of the declared graph, in the direction of its edges; None if it has none.
+
+    Kahn's algorithm in linear time: variables without an unsettled cause are removed until none is left. Each
+    variable that remains has an unsettled cause, so following the causes leads to a cycle.
+    """
+    children: dict[str, list[str]] = defaultdict(list)
+    unsettled: dict[str, int] = defaultdict(int)
+    for edge in scaffold.causal_graph:
+        for cause in edge.cause:
+            children[cause].append(edge.effect)
+            unsettled[edge.effect] += 1
+    queue = deque(cause for cause in children if cause not in unsettled)
+    while queue:
+        for child in children[queue.popleft()]:
+            unsettled[child] -= 1
+            if not unsettled[child]:
+                queue.append(child)
+    parent = {
+        edge.effect: cause
+        for edge in scaffold.causal_graph
+        if unsettled.get(edge.effect)
+        for cause in edge.cause
+        if unsettled.get(cause)
+    }
+    if not parent:
+        return None
+    path = [next(iter(parent))]
+    places = {path[0]: 0}
+    while (cause := parent[path[-1]]) not in places:
+        places[cause] = len(path)
+        path.append(cause)
+    return tuple(reversed(path[places[cause] :]))
+
+
+def _reachable(scaffold: Scaffold) -> set[str]:
+    """Variables that follow from knowns: an effect does when all causes of one of its rules do."""
+    waiting: dict[str, list[int]] = defaultdict(list)
+    missing: list[int] = []
+    queue: deque[str] = deque(scaffold.knowns)
+    for place, edge in enumerate(scaffold.causal_graph):
+        causes = set(edge.cause)
+        missing.append(len(causes))
+        for cause in causes:
+            waiting[cause].append(place)
+        if not causes:
+            queue.append(edge.effect)
+    reached: set[str] = set()
+    while queue:
+        variable = queue.popleft()
+        if variable in reached:
+            continue
+        reached.add(variable)
+        for place in waiting[variable]:
+            missing[place] -= 1
+            if not missing[place]:
+                queue.append(scaffold.causal_graph[place].effect)
+    return reached
+
+
+def _readable_share(edges: list[CausalEdge]) -> float:
+    if not edges:
+        return 0.0
+    characters = 0
+    readable = 0
+    for edge in edges[:MAX_RULES]:
+        characters += len(edge.rule)
+        if characters > MAX_RULE_CHARACTERS:
+            break
+        readable += _readable(edge)
+    return readable / len(edges)
+
+
+def _readable(edge: CausalEdge) -> bool:
+    try:
+        parse_rule(edge.rule, edge.effect, edge.cause)
+    except FormulaSyntaxError:
+        return False
+    return True
+
+
+def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None) -> float:
+    """How far rules use just the causes that they list: the mean over rules, in [0, 1].
+
+    A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
+    read. A name that is no variable counts as used and not listed. 0 if there are no rules.
+
+    Args:
+        scaffold: the scaffold.
+        execution: its execution, if there is one: then the rules are not parsed again.
+    """
+    edges = scaffold.causal_graph
+    if not edges:
+        return 0.0
+    total = 0.0
+    program = execution.program if execution is not None else compile_scaffold(scaffold)
+    for place, rule in program.rules:
+        listed = set(edges[place].cause)
+        used = rule.reads | rule.unknown
+        total += len(used & listed) / len(used | listed) if used | listed else 1.0
+    return total / len(edges)
+
+
+def plan_agreement(scaffold: Scaffold) -> float:
+    """How far the computation plan follows the graph, in [0, 1].
+
+    A step's share is |inputs and causes| / |inputs or causes| of the rule of its target that fits best
+    (step ids stand for their targets), 0 where no rule gives its target or an input is neither known nor
+    the target of an earlier step. The mean is over the steps and over the effects that no step computes,
+    which count 0. 0 without a plan or without rules.
+    """
+    steps, edges = scaffold.computation_plan, scaffold.causal_graph
+    if not steps or not edges:
+        return 0.0
+    rules: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for edge in edges:
+        rules[edge.effect].append(frozenset(edge.cause))
+    target_of: dict[str, str] = {}
+    available = set(scaffold.knowns)
+    total = 0.0
+    for step in steps:
+        inputs = {name if name in available else target_of.get(name, name) for name in step.inputs}
+        in_order = all(name in available for name in inputs)
+        if in_order and step.target in rules:
+            total += max(
+                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0 for causes in rules[step.target]
+            )
+        available.add(step.target)
+        target_of[step.id] = step.target
+    left_out = len(rules.keys() - {step.target for step in steps})
+    return total / (len(steps) + left_out)

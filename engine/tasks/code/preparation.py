@@ -1,0 +1,79 @@
+"""Which programming problems ``prepare_data`` keeps: those whose reference passes and whose empty program fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from engine.errors import ConfigurationError
+from engine.records import Outcome, Problem
+from engine.sandbox.program_process import Limits
+from engine.task import DataPreparation
+from engine.tasks.code.execution import limits_of, run_program
+from engine.tasks.code.problems import facts_of, row_of
+from engine.tasks.code.program_tests import Report
+
+
+class CodeOptions(BaseModel):
+    """The flags of ``prepare_data`` that concern programming problems."""
+
+    apps_difficulty: Literal["all", "introductory", "interview", "competition"] = Field(
+        "all", description="which problems of APPS"
+    )
+    skip_apps: bool = Field(False, description="MBPP only")
+    public_tests: int = Field(1, ge=0, description="tests of an MBPP problem that its prompt shows")
+
+
+class CodePreparation(DataPreparation[CodeOptions]):
+    """Keeps a problem if its reference passes every test in half the time, and a program that does nothing fails."""
+
+    options = CodeOptions
+
+    def datasets(self, options: CodeOptions) -> Mapping[str, str]:
+        """The train parts of MBPP and APPS, so that results on the official test parts stay comparable."""
+        names = {f"mbpp?public_tests={options.public_tests}": ""}
+        if not options.skip_apps:
+            part = "" if options.apps_difficulty == "all" else f":{options.apps_difficulty}"
+            names[f"apps{part}"] = "--skip_apps"
+        return names
+
+    def fault(self, problem: Problem) -> tuple[str, str] | None:
+        """Why a problem cannot be used; None if it can.
+
+        Raises:
+            ConfigurationError: programs cannot be run on this machine.
+        """
+        reference, limits = facts_of(problem).reference, limits_of(problem)
+        if not reference:
+            return "no_reference", "there is no reference program"
+        report = _run(reference, problem, replace(limits, time_s=limits.time_s / 2, total_s=limits.total_s / 2))
+        if not report.all_passed:
+            status = next((str(each) for each in report.statuses if each != "pass"), str(report.outcome))
+            passed = f"its reference passes {report.passed} of {report.total} tests"
+            return f"reference_{status}", f"{passed}: {report.detail}"
+        if _run(empty_program(problem), problem, limits).all_passed:
+            return "stub_passes", "a program that does nothing passes its tests"
+        return None
+
+    def row(self, problem: Problem) -> dict[str, Any]:
+        """The problem as a row that :func:`engine.tasks.code.problems.code_problem` reads."""
+        return row_of(problem)
+
+
+def empty_program(problem: Problem) -> str:
+    """A program that defines the required function and does nothing."""
+    name, _, method = (facts_of(problem).entry_point or "").partition(".")
+    if method:
+        return f"class {name}:\n    def {method}(self, *args, **kwargs):\n        pass\n"
+    return f"def {name}(*args, **kwargs):\n    pass\n" if name else "pass\n"
+
+
+def _run(program: str, problem: Problem, limits: Limits) -> Report:
+    for _ in range(2):
+        report = run_program(program, problem, stop_early=True, limits=limits)
+        if report.outcome is not Outcome.INFRA_FAULT:
+            return report
+    raise ConfigurationError("Programs cannot be run on this machine", why=report.detail[:300])

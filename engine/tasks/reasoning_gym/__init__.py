@@ -1,0 +1,1 @@
+"""Procedural reasoning problems of the package reasoning-gym, scored by its own scorers."""

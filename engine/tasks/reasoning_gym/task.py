@@ -1,0 +1,142 @@
+"""The generators of the package reasoning-gym as datasets: ``reasoning_gym:chain_sum?min_terms=2&size=200&seed=1``."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from engine.errors import ConfigurationError, InputError
+from engine.records import Candidate, Outcome, Problem
+from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.task import Dataset, Measurement
+from engine.tasks.rows import split_dataset_name
+from engine.tasks.simple import PlainTask
+
+SIZE, SEED = 100, 0
+"""Of a dataset whose name gives none."""
+
+_SCORE, _LOAD = "engine.tasks.reasoning_gym.scoring:score", "engine.tasks.reasoning_gym.scoring:load"
+_SCORE_LIMIT_S, _LOAD_LIMIT_S = 10.0, 120.0
+_MAX_ANSWER_CHARS = 20_000
+
+
+class ReasoningGymTask(PlainTask):
+    """Problems of any generator. ``r_ans`` is the score that the generator's own scorer gives.
+
+    ``answer`` of a problem is its entry as JSON text, with the generator, configuration and index that it comes from.
+    """
+
+    name = "reasoning_gym"
+    dataset_names = ("reasoning_gym",)
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 1.0})
+
+    def dataset(self, name: str) -> Dataset:
+        """``reasoning_gym:GENERATOR``, with the options of the generator, ``size`` and ``seed``."""
+        generator = name.partition("?")[0].partition(":")[2]
+        gym = _package()
+        names = sorted(gym.factory.DATASETS)
+        if generator not in names:
+            near = difflib.get_close_matches(generator, names, n=1, cutoff=0.5)
+            guess = f"Did you mean reasoning_gym:{near[0]}? " if near else ""
+            raise InputError(f"Unknown generator in {name!r}", fix=f"{guess}Generators: {', '.join(names)}.")
+        options = list(gym.factory.DATASETS[generator][1].__dataclass_fields__)
+        _, _, given = split_dataset_name(name, options)
+        config = {"size": SIZE, "seed": SEED} | {key: _value(text) for key, text in given.items()}
+
+        def generate(count: int | None) -> list[Problem]:
+            try:
+                entries = gym.create_dataset(generator, **config)
+                number = len(entries) if count is None else min(count, len(entries))
+                return [_problem(generator, config, index, entries[index]) for index in range(number)]
+            except (AssertionError, TypeError, ValueError) as error:
+                raise InputError(f"Cannot generate {name}", why=f"{type(error).__name__}: {error}") from error
+
+        return Dataset(generate=generate)
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row with ``generator``, ``config`` and ``index``."""
+        try:
+            generator, config, index = str(row["generator"]), dict(row["config"]), int(row["index"])
+            entry = _package().create_dataset(generator, **config)[index]
+        except (KeyError, AssertionError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{where}: not a problem of reasoning_gym",
+                why=f"{type(error).__name__}: {error}",
+                fix='Give "generator", "config" and "index".',
+            ) from error
+        return _problem(generator, config, index, entry)
+
+    def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
+        """The score of the answer, computed in a worker process, since scorers evaluate the text of answers."""
+        answer = candidate.content
+        if answer is None or len(answer) > _MAX_ANSWER_CHARS:
+            return Measurement({"r_ans": 0.0}, False, answer, "none" if answer is None else "stated")
+        result = _score({"answer": answer, "question": problem.text, **json.loads(problem.answer)})
+        why = {"why": result.error[:300]}
+        if result.outcome is Outcome.VERIFIER_TIMEOUT:
+            if "did not start" in result.error:
+                return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
+            return Measurement({"r_ans": 0.0}, False, answer, "stated", Outcome.VERIFIER_TIMEOUT, detail=why)
+        if result.outcome is not Outcome.OK:  # the scorer raised on this text
+            return Measurement({"r_ans": 0.0}, False, answer, "stated", detail=why)
+        score = min(1.0, max(0.0, result.value["score"]))
+        return Measurement({"r_ans": score}, score >= 1.0, answer, "stated")
+
+    def truth(self, problem: Problem) -> str:
+        """The entry's answer, if it has one."""
+        return str(json.loads(problem.answer).get("truth") or "(not given)")
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away the entry's answer."""
+        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+
+
+def _package() -> Any:
+    try:
+        import reasoning_gym  # optional, and slow to import
+    except ImportError as error:
+        raise ConfigurationError(
+            "The package reasoning-gym is not installed", fix="pip install 'scaffold-grpo[reasoning-gym]'"
+        ) from error
+    return reasoning_gym
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _problem(generator: str, config: Mapping[str, Any], index: int, entry: Mapping[str, Any]) -> Problem:
+    place = {"generator": generator, "config": config, "index": index}
+    place |= {"truth": entry["answer"], "metadata": entry["metadata"]}
+    return Problem(
+        id=f"reasoning_gym_{generator}_{config.get('seed', SEED)}_{index:04d}",
+        text=entry["question"],
+        answer=json.dumps(place, ensure_ascii=False, sort_keys=True, default=str),
+        task=ReasoningGymTask.name,
+        meta={"family": generator},
+    )
+
+
+@cache
+def _pool() -> WorkerPool:
+    return WorkerPool(memory_mb=8192)
+
+
+def _score(payload: Mapping[str, Any]) -> WorkResult:
+    result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
+    while result.outcome is Outcome.OK and result.value.get("needs_import"):
+        loaded = _pool().run(_LOAD, None, _LOAD_LIMIT_S)
+        if loaded.outcome is not Outcome.OK:
+            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"the scorer did not start: {loaded.error[:200]}")
+        result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
+    return result
+
+
+TASK = ReasoningGymTask()

@@ -1,0 +1,168 @@
+"""Tasks with plain answers, and tasks made of a prompt and a reward function."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from engine.errors import InputError
+from engine.records import Candidate, Completion, Outcome, Problem
+from engine.task import Dataset, Measurement, Task, task_named
+from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
+
+Reward = Callable[[str, Mapping[str, Any]], float | Mapping[str, float]]
+"""Scores an answer, given the dataset row: a number in [0, 1], or numbers by component name."""
+
+_MAX_CHARACTERS = 100_000
+"""Characters of a completion that are read, from its end."""
+
+_ROWS = 200
+"""Rows to generate if no number is given."""
+
+
+class PlainTask(Task[str]):
+    """A task whose completions are reasoning, then the answer in ``<answer>`` tags. ``content`` is the answer.
+
+    Text before ``</think>`` is reasoning. Without tags the whole remaining text is the answer.
+    """
+
+    reply_description = "reasoning, then the final answer inside <answer> and </answer>"
+
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
+        """Read the answer: the content of the last ``<answer>`` tags, or the text after the reasoning."""
+        text = completion.text[-_MAX_CHARACTERS:]
+        rest = text.rpartition("</think>")[2]
+        before, closing, _ = rest.rpartition("</answer>")
+        answer = (before if closing else rest).rpartition("<answer>")[2].strip()
+        if not answer:
+            return Candidate(Outcome.MODEL_FAULT, text=text)
+        return Candidate(Outcome.OK, stated_answer=answer, content=answer, text=text)
+
+
+class SimpleTask(PlainTask):
+    """A task made of a prompt and a reward function.
+
+    Args:
+        prompt: the problem text of a row: a template with the row's fields in braces (``"Sort: {words}"``), or a
+            function of the row.
+        reward: scores an answer; see :data:`Reward`. An exception, or a number outside [0, 1], is a fault of the
+            checker: the group is left open.
+        name: the name in datasets and records; by default the name of the reward function.
+        rows: the task's dataset, which has the name of the task: rows, or a function of their number.
+        reward_weights: weights of the components; by default they count equally.
+        instructions: the format of a reply, in place of the default text, which asks for ``<answer>`` tags.
+    """
+
+    def __init__(
+        self,
+        prompt: str | Callable[[Mapping[str, Any]], str],
+        reward: Reward,
+        *,
+        name: str = "",
+        rows: Iterable[Mapping[str, Any]] | Callable[[int], Iterable[Mapping[str, Any]]] = (),
+        reward_weights: Mapping[str, float] = MappingProxyType({}),
+        instructions: str = "",
+    ) -> None:
+        self.name = name or getattr(reward, "__name__", "simple")
+        self.reward_weights = reward_weights
+        self._prompt, self._reward, self._rows, self._instructions = prompt, reward, rows, instructions
+        self.dataset_names = (self.name,) if rows else ()
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """The instructions, if they are not the default ones."""
+        return {"answer_format.j2": f"{{% raw %}}{self._instructions}{{% endraw %}}"} if self._instructions else {}
+
+    def dataset(self, name: str) -> Dataset:
+        """The rows of the task."""
+
+        def generate(count: int | None) -> list[Problem]:
+            rows = self._rows(count or _ROWS) if callable(self._rows) else self._rows
+            problems = [self.problem_from_row(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
+            numbered = [
+                problem if problem.id else problem.model_copy(update={"id": f"{self.name}_{number:03d}"})
+                for number, problem in enumerate(problems, 1)
+            ]
+            return numbered[:count]
+
+        return Dataset(generate=generate)
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
+        fields = {key: value for key, value in row.items() if key not in ("task",)}
+        try:
+            text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
+            answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise InputError(f"{where}: the row does not fit the prompt of {self.name}", why=why) from None
+        if not text.strip():
+            raise InputError(f"{where}: the prompt of {self.name} is empty")
+        given = row.get("id")
+        return Problem(id="" if given is None else str(given), text=text, answer=answer, task=self.name)
+
+    def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
+        """The reward of the answer; 0 if there is none."""
+        if candidate.content is None:
+            return Measurement(dict.fromkeys(self.reward_weights or ("r_ans",), 0.0), False)
+        return _measure(self._reward, candidate.content, self.reward_row(problem))
+
+    def truth(self, problem: Problem) -> str:
+        """The answer field of the row, if it has one."""
+        row = self.reward_row(problem)
+        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), "(not given)")
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away the answer field of the row."""
+        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+
+    def reward_row(self, problem: Problem) -> Mapping[str, Any]:
+        """The row that the problem was made of."""
+        row: Mapping[str, Any] = json.loads(problem.answer)
+        return row
+
+
+class RewardTask(PlainTask):
+    """Scores completions of any task's problems by a reward function.
+
+    Args:
+        reward: scores an answer; see :data:`Reward`.
+    """
+
+    name = "reward"
+
+    def __init__(self, reward: Reward) -> None:
+        self._reward = reward
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row with a text and an answer."""
+        return problem_with_answer(row, where, self.name)
+
+    def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
+        """The reward of the answer; 0 if there is none."""
+        if candidate.content is None:
+            return Measurement({"r_ans": 0.0}, False)
+        return _measure(self._reward, candidate.content, task_named(problem.task).reward_row(problem))
+
+
+def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
+    """Call a reward function. A number becomes the component ``r_ans``."""
+    try:
+        value = reward(answer, row)
+        given = value if isinstance(value, Mapping) else {"r_ans": value}
+        components = {str(name): float(number) for name, number in given.items()}
+    except Exception as error:  # noqa: BLE001 - the reward function is the user's own code
+        return _fault(f"the reward function raised {type(error).__name__}: {error}", answer)
+    bad = next((name for name, number in components.items() if not 0 <= number <= 1), None)
+    if bad is not None or not components:
+        found = "nothing" if bad is None else f"{bad} = {components[bad]}"
+        return _fault(f"the reward function returned {found}; expected numbers from 0 to 1", answer)
+    is_correct = all(math.isclose(number, 1) for number in components.values())
+    return Measurement(components, is_correct, answer, "stated")
+
+
+def _fault(why: str, answer: str) -> Measurement:
+    return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail={"why": why[:300]})

@@ -1,0 +1,61 @@
+"""Prints check results, one line each, and counts them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from engine.check_results import CheckLevel, CheckResult
+from grpo_training.cli.terminal_text import harmless
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+_WIDTH = 70
+_COLOURS = {CheckLevel.PASS: "32", CheckLevel.FAIL: "31", CheckLevel.WARN: "33", CheckLevel.SKIP: "2"}
+
+
+class CheckReport:
+    """Prints results as they arrive.
+
+    Args:
+        stream: where the lines are written.
+        colour: whether to use colours; by default if ``stream`` is a terminal and ``NO_COLOR`` is not set.
+    """
+
+    def __init__(self, stream: TextIO, colour: bool | None = None) -> None:
+        self._stream = stream
+        self._colour = stream.isatty() and not os.environ.get("NO_COLOR") if colour is None else colour
+        self._counts = dict.fromkeys(CheckLevel, 0)
+
+    @property
+    def failures(self) -> int:
+        """The number of failed checks."""
+        return self._counts[CheckLevel.FAIL]
+
+    def section(self, title: str) -> None:
+        """Print a headline."""
+        self._write(f"\n{title}")
+
+    def add(self, result: CheckResult) -> None:
+        """Print one result and count it."""
+        self._counts[result.level] += 1
+        sign = f"\x1b[{_COLOURS[result.level]}m{result.level}\x1b[0m" if self._colour else str(result.level)
+        self._write(f"{sign} {harmless(result.text)}")
+        if result.fix:
+            self._write(f"       {harmless(result.fix)}")
+
+    def totals(self) -> None:
+        """Print the summary. ``Tests`` counts passed and failed checks; warnings and skipped ones are listed apart."""
+        count = self._counts
+        self._write(
+            f"\n{'=' * _WIDTH}\n"
+            f"Tests:    {count[CheckLevel.PASS] + count[CheckLevel.FAIL]}\n"
+            f"Passed:   {count[CheckLevel.PASS]}\n"
+            f"Failed:   {count[CheckLevel.FAIL]}\n"
+            f"Warnings: {count[CheckLevel.WARN]}\n"
+            f"Skipped:  {count[CheckLevel.SKIP]}\n"
+        )
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)

@@ -1,0 +1,27 @@
+"""Checks of the kinds of task: each task's own, and its example scored as in training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.check_results import CheckResult, passed_if
+from engine.records import Completion
+from grpo_training.teacher.connection import tasks_with_example
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def execution() -> Iterator[CheckResult]:
+    """The right reply of each example has ``r_ans`` 1 and the wrong one 0, computed as in training."""
+    for task, example in tasks_with_example():
+        for name, reply, expected in (("right", example.right, 1.0), ("wrong", example.wrong, 0.0)):
+            candidate = task.parse(Completion(text=reply), example.problem)
+            measured = task.evaluate(candidate, example.problem)
+            r_ans = measured.components.get("r_ans")
+            found = "; ".join(f"{key}: {value}" for key, value in measured.detail.items() if key != "tests")
+            yield passed_if(
+                r_ans == expected,
+                f"{task.name}: the {name} reply has r_ans {r_ans} ({found})",
+                "If the sandbox is the cause: bubblewrap or user namespaces must be permitted.",
+            )

@@ -1,0 +1,141 @@
+"""Judged samples of a set of problems: the records that every figure of an evaluation is computed from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine.records import Completion, Fault, Problem
+
+_GROUP_KEYS = ("family", "difficulty", "level", "subject")
+"""Keys of a problem's ``meta`` that may name its group; the first one that is present is used."""
+
+
+@dataclass(frozen=True)
+class JudgedSample:
+    """One completion with its verdict.
+
+    Args:
+        index: index of the sample within its problem.
+        outcome: how it ended.
+        is_right: the verdict; None if there is no completion or the checker could not be started.
+        answer: the answer that was judged.
+        fault: what went wrong, if anything did.
+        completion: None if the endpoint returned none.
+        is_readable: whether the task could parse a candidate.
+    """
+
+    index: int
+    outcome: Outcome
+    is_right: bool | None
+    answer: str | None = None
+    fault: Fault | None = None
+    completion: Completion | None = None
+    is_readable: bool = False
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the completion reached the token limit."""
+        return self.completion is not None and self.completion.finish_reason == "length"
+
+    @property
+    def ending(self) -> str:
+        """The outcome, followed by the kind of the fault if there is one."""
+        return f"{self.outcome}: {self.fault.kind}" if self.fault else str(self.outcome)
+
+
+@dataclass(frozen=True)
+class ProblemResult:
+    """Verdicts and counts of one problem's samples; the completions themselves are not kept.
+
+    Args:
+        problem_id: id of the problem.
+        group: its family or difficulty; empty if the dataset names none.
+        verdicts: one per sample, in order; None is a sample without a verdict.
+        endings: number of samples by :attr:`JudgedSample.ending`.
+        completions: number of samples with a completion.
+        truncated: completions that reached the token limit.
+        unreadable: completions in which the task found no candidate (truncated ones may be among them).
+        prompt_tokens, completion_tokens: sums over all completions.
+        cost_usd: price of all completions; None if one of them has no price.
+    """
+
+    problem_id: str
+    group: str
+    verdicts: tuple[bool | None, ...]
+    endings: Mapping[str, int] = field(default_factory=dict)
+    completions: int = 0
+    truncated: int = 0
+    unreadable: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, samples: Sequence[JudgedSample]) -> ProblemResult:
+        """Summarise a problem's samples."""
+        completions = [sample.completion for sample in samples if sample.completion is not None]
+        return cls(
+            problem.id,
+            group_of(problem),
+            tuple(sample.is_right for sample in samples),
+            Counter(sample.ending for sample in samples),
+            completions=len(completions),
+            truncated=sum(sample.is_truncated for sample in samples),
+            unreadable=sum(not sample.is_readable for sample in samples if sample.completion is not None),
+            prompt_tokens=sum(one.usage.prompt_tokens for one in completions),
+            completion_tokens=sum(one.usage.completion_tokens for one in completions),
+            cost_usd=sum_of_costs([one.usage.cost_usd for one in completions]),
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every sample has a verdict. An incomplete problem is left out of all accuracies."""
+        return None not in self.verdicts
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of samples with a verdict, and number of correct samples."""
+        judged = [verdict for verdict in self.verdicts if verdict is not None]
+        return len(judged), sum(judged)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of answering a set of problems: a model, a library or a fusion.
+
+    Args:
+        name: shown in tables and written to files.
+        results: one per problem, in the order of the dataset.
+    """
+
+    name: str
+    results: Sequence[ProblemResult]
+
+    @property
+    def complete(self) -> list[ProblemResult]:
+        """The results of the problems of which every sample has a verdict."""
+        return [result for result in self.results if result.is_complete]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Ids of the other problems."""
+        return tuple(result.problem_id for result in self.results if not result.is_complete)
+
+
+def group_of(problem: Problem) -> str:
+    """The family, difficulty, level or subject that the dataset gives a problem; empty if it gives none."""
+    given = (problem.meta.get(key) for key in _GROUP_KEYS)
+    return next((str(value) for value in given if isinstance(value, str | int) and str(value).strip()), "")
+
+
+def sum_of_costs(costs: Sequence[float | None]) -> float | None:
+    """The total in USD; None if one price is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

@@ -1,0 +1,23 @@
+"""Extract experiences from stored rollouts again. Options: ``python -m grpo_training.experience_extractor --help``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import run_command
+from grpo_training.learning.settings import parse_extractor_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    settings = parse_extractor_settings(argv)
+    from grpo_training.learning.extraction import run_extractor
+
+    return run_extractor(settings)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,75 @@
+"""The command line of ``python -m grpo_training.experiences``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.settings import WORKING_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DESCRIPTION = """\
+Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.
+This command shows what was learned, from which evidence, and what was refused; and it changes libraries by hand.
+"""
+_EPILOG = """\
+examples:
+  python -m grpo_training.experiences                          all libraries
+  python -m grpo_training.experiences show G1-003              one experience: evidence, rollouts, uses, history
+  python -m grpo_training.experiences history --library critic what changed, and what was refused and why
+  python -m grpo_training.experiences diff 3f2a 9c41           two versions, by the first digits of their hash
+  python -m grpo_training.experiences rollback 3f2a            restore a version; nothing is erased
+  python -m grpo_training.experiences pin G1-003               the analyst may no longer change it
+  python -m grpo_training.experiences export --library generator_1 > block.txt
+
+The JSON files may also be edited in a text editor: the next run applies the edits and records them.
+"""
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line: ``command``, its own arguments, ``library``, ``experiences_dir`` and ``cache_dir``."""
+    return _parser().parse_args(argv, _defaults())
+
+
+def _parser() -> CommandParser:
+    shared = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
+    shared.add_argument("--library", metavar="NAME", help="generator_1, generator_2, generator_3 or critic")
+    shared.add_argument("--experiences-dir", type=Path, metavar="DIR", help="default: data/grpo_experiences")
+    shared.add_argument("--cache-dir", type=Path, metavar="DIR", help="default: grpo_training/cache")
+    parser = CommandParser(
+        prog="python -m grpo_training.experiences",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[shared],
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+
+    def add_command(name: str, text: str, *arguments: tuple[str, str]) -> None:
+        subparser = commands.add_parser(name, help=text, description=text, parents=[shared])
+        for argument, meaning in arguments:
+            subparser.add_argument(argument.lower(), metavar=argument, help=meaning)
+
+    add_command("list", "show the libraries (the default)")
+    add_command("show", "show one experience with its evidence and history", ("ID", "for example G1-003"))
+    add_command("diff", "show what changed between two versions", ("V1", "a version"), ("V2", "a version"))
+    add_command("history", "show every change, and what was refused and why")
+    add_command("rollback", "restore a version of a library", ("VERSION", "its first 4 digits or more"))
+    add_command("pin", "keep the analyst from changing or deleting an experience", ("ID", "for example G1-003"))
+    add_command("unpin", "remove a pin", ("ID", "for example G1-003"))
+    add_command("export", "print the experiences as they appear in a prompt")
+    return parser
+
+
+def _defaults() -> argparse.Namespace:
+    """Set here and not in the parsers: a subparser's default would override a flag given before the command."""
+    return argparse.Namespace(
+        command="list",
+        library=None,
+        experiences_dir=WORKING_DIR / "data" / "grpo_experiences",
+        cache_dir=WORKING_DIR / "grpo_training" / "cache",
+    )

@@ -1,0 +1,103 @@
+"""Experiences, history entries and rollouts as text for tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.records import Fusion, RolloutGroup
+from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from engine.experience.library import HistoryEntry
+    from engine.records import Evidence, Experience
+
+
+def uses(experience: Experience) -> tuple[str, str]:
+    """How many rollouts had the experience in their prompt, and the share of them that is right."""
+    counts = experience.uses
+    return str(counts.rollouts), f"{counts.correct / counts.rollouts:.0%}" if counts.rollouts else "-"
+
+
+def pin_mark(experience: Experience) -> str:
+    """``pinned``, or nothing."""
+    return "pinned" if experience.status == "pinned" else ""
+
+
+def tags(experience: Experience) -> str:
+    """Category and pin in parentheses, or nothing."""
+    parts = [part for part in (experience.category, pin_mark(experience)) if part]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def number(value: float | None) -> str:
+    """A figure with three digits, or a dash."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def origin(entry: HistoryEntry) -> str:
+    """What caused a change: a step of a run, a person, a rollback or an import."""
+    event = entry.event
+    if event.event == "step":
+        return f"{event.run} step {event.step}: {event.problem_id} μ={number(event.mean)} σ={number(event.std)}"
+    if event.event == "begin":
+        return f"{event.run} begins"
+    return {"edit": "a person", "rollback": "rollback", "import": "import"}[event.event]
+
+
+def changes(entry: HistoryEntry) -> list[str]:
+    """What a history entry changed and refused, one line each."""
+    event = entry.event
+    lines: list[str] = []
+    if event.event in ("step", "edit"):
+        lines = [f"{change.op} {change.id} {change.content or ''}".rstrip() for change in event.operations]
+    elif event.event == "rollback":
+        lines = [f"back to {event.version}"]
+    elif event.event == "import":
+        lines = [f"{len(event.experiences)} experiences"]
+    elif event.event == "begin":
+        lines = ["version of the run's first prompts"]
+    for refusal in event.refused if event.event == "step" else ():
+        operation = refusal.operation
+        proposal = " ".join(part for part in (operation.op, operation.id, operation.content) if part)
+        lines.append(f"refused ({refusal.reason}) {proposal}: {refusal.message}")
+    return lines or ["no change"]
+
+
+def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None:
+    """What an entry did to an experience, and its content afterwards; None if it only counted a use."""
+    before, after = entry.before.get(experience_id), entry.after.get(experience_id)
+    if before == after:
+        return None
+    content = after.content if after else ""
+    event = entry.event
+    if event.event in ("import", "rollback"):
+        return event.event, content
+    operations = event.operations if event.event in ("step", "edit") else []
+    names = [operation.op for operation in operations if operation.id == experience_id]
+    return (", ".join(names), content) if names else None
+
+
+def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence]) -> list[str]:
+    """For each piece of evidence, the rollouts or fusions of its group in the cache, one line each."""
+    rows: dict[tuple[str, int], list[str]] = {}
+    if library == "critic":
+        fusions = latest_fusions(read(cache_dir / "critic_results.jsonl", Fusion, missing_ok=True).records)
+        for fusion in fusions.values():
+            text = _answer(fusion.final_answer, fusion.is_correct, fusion.rewards.r_total)
+            rows.setdefault((fusion.problem_id, fusion.epoch), []).append(f"{fusion.generator_id}: {text}")
+    else:
+        stored = read(cache_dir / f"{library}_rollouts.jsonl", RolloutGroup, missing_ok=True).records
+        for key, group in latest_by_problem(stored).items():
+            rows[key] = [
+                f"{one.rollout_id}: {_answer(one.answer, one.is_correct, one.r_total)}" for one in group.rollouts
+            ]
+    return ["\n".join(rows.get((one.problem_id, one.epoch), ["not in the cache"])) for one in evidence]
+
+
+def _answer(answer: str | None, is_correct: bool | None, r_total: float | None) -> str:
+    verdict = {True: "right", False: "wrong", None: "not judged"}[is_correct]
+    short = "no answer" if answer is None else answer.replace("\n", " ")[:40]
+    return f"{short}, {verdict}, r={number(r_total)}"

@@ -1,0 +1,99 @@
+"""The libraries of a directory, by name, by experience id or by version."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary, library_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SUFFIX = "_experiences.json"
+
+
+class LibraryFolder:
+    """The libraries of one directory.
+
+    Args:
+        directory: for example ``data/grpo_experiences``.
+        only: use only the library of this name; None: all.
+    """
+
+    def __init__(self, directory: Path, only: str | None) -> None:
+        self._directory, self._only = directory, only
+
+    def names(self) -> list[str]:
+        """The names of the libraries, such as ``generator_1``.
+
+        Raises:
+            InputError: the library that was asked for does not exist.
+            MissingInputError: there are none.
+        """
+        files = self._directory.glob("*_experiences.*") if self._directory.is_dir() else ()
+        found = sorted({path.name.split("_experiences.")[0] for path in files})
+        known = [name for name in found if _is_library_name(name)]
+        if self._only is not None:
+            library_prefix(self._only)
+            if self._only not in known:
+                raise InputError(
+                    f"No library of {self._only} in {self._directory}",
+                    fix=f"Existing libraries: {', '.join(known) or 'none yet'}.",
+                )
+            return [self._only]
+        if not known:
+            raise MissingInputError(
+                f"No experiences found in {self._directory}",
+                why="They are written when a generator or the critic has extracted some.",
+                fix="Run python -m grpo_training.generator1 first, or pass --experiences-dir DIR.",
+            )
+        return known
+
+    def open(self, name: str, *, read_only: bool = True) -> ExperienceLibrary:
+        """Open a library; notices about edited files are printed to stderr."""
+        library = ExperienceLibrary(self._directory / f"{name}{_SUFFIX}", library_prefix(name), read_only=read_only)
+        for notice in library.notices:
+            print(notice, file=sys.stderr)
+        return library
+
+    def with_experience(self, experience_id: str, *, deleted_too: bool) -> str:
+        """The name of the library that has an experience, or ever had it with ``deleted_too``."""
+
+        def has(library: ExperienceLibrary) -> bool:
+            if deleted_too:
+                return any(entry.after.get(experience_id) for entry in library.history())
+            return library.state.get(experience_id) is not None
+
+        return self._find(experience_id, has)
+
+    def with_versions(self, *versions: str) -> str:
+        """The name of the library that has all the versions."""
+
+        def has(library: ExperienceLibrary) -> bool:
+            try:
+                return all(library.at_version(version) for version in versions)
+            except InputError:
+                return False
+
+        label = f"Version {versions[0]}" if len(versions) == 1 else f"The pair of versions {', '.join(versions)}"
+        return self._find(label, has)
+
+    def _find(self, what: str, has: Callable[[ExperienceLibrary], bool]) -> str:
+        names = self.names()
+        found = [name for name in names if has(self.open(name))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(f"{what} is in {', '.join(found)}", fix=f"Choose one, such as --library {found[0]}.")
+        raise InputError(f"{what} is not in {', '.join(names)}", fix="`list` shows ids, `history` shows versions.")
+
+
+def _is_library_name(name: str) -> bool:
+    try:
+        library_prefix(name)
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""Judges replies of the pocket model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.experience.review import check_text
+from engine.records import Completion
+from engine.task import task_named
+from engine.tasks.math.quickstart import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from engine.tasks.math.quickstart import Family
+    from grpo_training.pocket.corpus import Conversation
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A reply, whether it is valid JSON, and whether it is right."""
+
+    conversation: Conversation
+    reply: str
+    is_json: bool
+    right: bool
+
+
+def judge(conversation: Conversation, reply: str) -> Judged:
+    """Judge a reply: a scaffold by the problem's task, the analyst's operations by the family's lessons."""
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return Judged(conversation, reply, False, False)
+    if conversation.role == "analyst":
+        operations = value.get("operations") if isinstance(value, dict) else None
+        if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
+            return Judged(conversation, reply, False, False)
+        return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
+    problem = conversation.instance.problem
+    task = task_named(problem.task)
+    candidate = task.parse(Completion(text=reply), problem)
+    is_right = bool(task.evaluate(candidate, problem).is_correct)
+    return Judged(conversation, reply, candidate.content is not None, is_right)
+
+
+def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:
+    """Whether the operations are right for the group and the library: one valid lesson of the family, or none."""
+    expected = json.loads(conversation.reply)["operations"]
+    if not expected or conversation.has_lesson:
+        return not operations or operations[0].get("op") == "modify"
+    if len(operations) != 1 or operations[0].get("op") != "add":
+        return False
+    content = str(operations[0].get("content"))
+    instance = conversation.instance
+    return family_of(content) is instance.family and check_text(content, instance.problem) is None
+
+
+def family_of(lesson: str) -> Family:
+    """The family with the lesson that is most similar to a text (Jaccard index of their words)."""
+    words = set(lesson.lower().split())
+
+    def similarity(family: Family) -> float:
+        return max(len(words & other) / len(words | other) for other in map(_words, family.lessons))
+
+    return max(FAMILIES.values(), key=similarity)
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().split())
+
+
+def majority_is_right(conversation: Conversation) -> bool:
+    """Whether more than half of a critic's proposals are right."""
+    text = conversation.messages[-1].content
+    family = conversation.instance.family
+    right, mistaken = (text.count(f'"chosen_strategy":"{way.strategy}"') for way in (family.right, family.mistaken))
+    return right > mistaken
+
+
+def right_rate(judged: Sequence[Judged]) -> float:
+    """The share of right replies."""
+    return rate(item.right for item in judged)
+
+
+def rate(values: Iterable[bool]) -> float:
+    """The share of true values, rounded to three digits."""
+    listed = list(values)
+    return round(sum(listed) / len(listed), 3)

@@ -1,0 +1,93 @@
+"""Settings of ``prepare_data`` and ``generate_teacher_traces``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, create_model, model_validator
+
+from engine.records import Sampling
+from engine.task import DataPreparation
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
+
+
+class PrepareSettings(Settings):
+    """Settings of ``python -m grpo_training.prepare_data`` that concern every task."""
+
+    output_dir: Path = Field(WORKING_DIR / "data", description="folder of train.jsonl, val.jsonl and data_report.json")
+    seed: int = Field(42, description="seed of the split")
+    train_share: float = Field(0.8, gt=0, lt=1, description="share of the problems for training")
+    near_duplicate: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="drop training problems this similar to a validation problem (Jaccard index of word triples)",
+    )
+
+
+def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[PrepareSettings]:
+    """The settings of ``prepare_data`` with the options of the tasks."""
+    options = (preparation.options.model_fields for preparation in preparations)
+    fields: dict[str, Any] = {name: (field.annotation, field) for each in options for name, field in each.items()}
+    return create_model("PrepareSettings", __base__=PrepareSettings, **fields)
+
+
+class TeacherSettings(ClientSettings, ResumableSettings):
+    """Settings of ``python -m grpo_training.generate_teacher_traces``."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems and sampling": (
+            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "max_tokens", "seed"),
+            "prompts",
+        ),
+        "acceptance": ("accept_per_task", "max_chars"),
+        "files": ("output", "cache_dir", "resume", "fresh"),
+        "endpoint and budget": (
+            *("test_connection", "concurrency", "api_config", "attempts", "retry_minutes", "budget_usd"),
+            "budget_tokens",
+        ),
+    }
+
+    train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
+    dataset: str | None = Field(None, description="name of a dataset, instead of --train-data")
+    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the traces")
+    num_samples: Positive = Field(8, description="replies per problem")
+    max_tasks: Positive | None = Field(None, description="maximum number of problems, from the start")
+    test_connection: bool = Field(False, description="ask the teacher one small problem, print the result, and stop")
+    concurrency: Positive = Field(32, description="maximum number of requests in flight")
+    temperature: float = Field(0.7, ge=0, le=2, description="sampling temperature")
+    top_p: float | None = Field(0.8, gt=0, le=1, description="nucleus sampling")
+    max_tokens: Positive = Field(8192, description="maximum tokens of a reply, with its thinking")
+    seed: int = Field(0, description="seed of the sampling")
+    prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
+    accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
+    max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
+
+    @model_validator(mode="after")
+    def _file_or_dataset(self) -> Self:
+        if self.train_data is not None and self.dataset is not None:
+            raise ValueError("--train-data and --dataset exclude each other")
+        return self
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change a trace."""
+        return ("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars")
+
+    @property
+    def source(self) -> str:
+        """The file or dataset of the problems."""
+        return self.dataset or str(self.train_data or WORKING_DIR / "data/train.jsonl")
+
+    @property
+    def sampling(self) -> Sampling:
+        """How replies are sampled."""
+        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=self.seed)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest beside the output."""
+        return self.output.with_name(f"{self.output.stem}_run.json")

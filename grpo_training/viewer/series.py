@@ -1,0 +1,95 @@
+"""Metrics of a training as series: which are present, thinned to a drawable number of points."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Row = dict[str, Any]
+"""One line of metrics.jsonl."""
+
+_COLUMNS = 200
+
+
+def number(row: Row, name: str) -> float | None:
+    """A metric of a row; None where it is absent, null, not a number or not finite."""
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def thinned(rows: Sequence[Row], columns: int = _COLUMNS) -> list[Row]:
+    """About ``columns`` rows at most: in a longer run each is the mean of neighbours of one stage."""
+    size = math.ceil(len(rows) / columns)
+    result = []
+    for start, end, _ in stages(rows):
+        result += [_mean_row(rows[first : min(first + size, end)]) for first in range(start, end, size)]
+    return result
+
+
+def _mean_row(rows: Sequence[Row]) -> Row:
+    """The mean of each metric, at the step of the last row."""
+    mean: Row = {"step": rows[-1]["step"], "stage": rows[-1].get("stage")}
+    for name in dict.fromkeys(name for row in rows for name in row if name not in mean):
+        values = [value for row in rows if (value := number(row, name)) is not None]
+        mean[name] = fmean(values) if values else None
+    return mean
+
+
+def stages(rows: Sequence[Row]) -> list[tuple[int, int, str]]:
+    """The stages of a run in order: index of the first row, index after the last, name."""
+    found: list[tuple[int, int, str]] = []
+    for index, row in enumerate(rows):
+        name = str(row.get("stage") or "")
+        if found and found[-1][2] == name:
+            found[-1] = (found[-1][0], index + 1, name)
+        else:
+            found.append((index, index + 1, name))
+    return found
+
+
+def matching(patterns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The metrics that match a pattern and have a value in any row, in the order of the patterns.
+
+    Args:
+        patterns: names, in which one ``*`` stands for any text of at least one character.
+        rows: of a run.
+    """
+    present = dict.fromkeys(name for row in rows for name in row if number(row, name) is not None)
+    return list(dict.fromkeys(name for pattern in patterns for name in present if _matches(name, pattern)))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return name == pattern
+    return name.startswith(head) and name.endswith(tail) and len(name) > len(head + tail)
+
+
+def ticks(low: float, high: float, count: int = 4) -> list[float]:
+    """Round values that cover ``low`` to ``high`` in about ``count`` steps of 1, 2 or 5 times a power of ten."""
+    if low == high == 0:
+        high = 1.0  # most metrics are shares
+    if high <= low:
+        low, high = low - (abs(low) * 0.1 or 0.5), high + (abs(high) * 0.1 or 0.5)
+    rough = (high - low) / count
+    power = math.pow(10, math.floor(math.log10(rough)))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [place * step for place in range(first, last + 1)]
+
+
+def shown(value: float) -> str:
+    """A number in four digits."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def short(name: str) -> str:
+    """A metric's name in a legend: ``rewards/r_ans/mean`` is ``r_ans``."""
+    return name.removeprefix("rewards/").removesuffix("/mean").removeprefix("completions/").removeprefix("clip_ratio/")

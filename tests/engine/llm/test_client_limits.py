@@ -1,0 +1,181 @@
+import asyncio
+import gc
+import random
+import warnings
+from collections import Counter
+
+import pytest
+from aiohttp import web
+
+from engine.errors import BudgetExceededError
+from engine.llm.budget import Budget
+from engine.llm.client import LLMClient
+from engine.llm.concurrency import ConcurrencyRule
+from engine.llm.journal import ResponseJournal
+from engine.llm.rate_limits import RateLedger
+from engine.records import Outcome, Sampling
+from tests.support.fault_server import FaultPlan, chat_app, serve
+from tests.support.llm_client import SECRET, VirtualClock, answer, ask, client_of, manager, texts
+
+
+async def test_concurrency_grows_up_to_the_maximum_of_the_endpoint(journal):
+    running, most = 0, []
+
+    async def slow(request, handler):
+        nonlocal running
+        running += 1
+        most.append(running)
+        await asyncio.sleep(0.05)
+        running -= 1
+        return await handler(request)
+
+    for endpoint, expected in (({}, range(21, 120)), ({"max_concurrency": 7}, range(7, 8))):
+        most.clear()
+        app = chat_app(answer)
+        app.middlewares.append(web.middleware(slow))
+        async with client_of(app, journal, endpoint, concurrency=ConcurrencyRule(start=10)) as client:
+            await asyncio.gather(*(client.sample(ask(f"{endpoint}{n}"), [0]) for n in range(120)))
+            assert max(most) in expected
+            assert client.counters.concurrency_limit in expected
+
+
+async def test_clients_with_one_ledger_share_limits_and_totals(tmp_path):
+    running, most = 0, 0
+
+    async def slow(request, handler):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await handler(request)
+
+    app = chat_app(answer)
+    app.middlewares.append(web.middleware(slow))
+    ledgers = [RateLedger(tmp_path / "rates.sqlite") for _ in range(2)]
+    async with serve(app) as url:
+        api = manager(url, max_concurrency=4, price_in=1.0, price_out=1.0)
+        clients = [LLMClient(api, ledger=ledger) for ledger in ledgers]
+        calls = [clients[n % 2].sample(ask(f"q{n}"), [0]) for n in range(60)]
+        replies = await asyncio.gather(*calls)
+        assert {reply.outcome for (reply,) in replies} == {Outcome.OK}
+        for client in clients:
+            await client.close()
+        tokens, usd = ledgers[0].spent(ledgers[0].scope(api.endpoint("g")))
+    assert most <= 4
+    assert tokens == sum(reply.completion.usage.completion_tokens + 11 for (reply,) in replies)
+    assert usd == pytest.approx(tokens / 1e6)
+    for ledger in ledgers:
+        ledger.close()
+
+
+async def test_a_pause_in_the_ledger_holds_for_other_clients(tmp_path):
+    virtual = VirtualClock()
+    ledgers = [RateLedger(tmp_path / "rates.sqlite", virtual.clock) for _ in range(2)]
+    async with serve(chat_app(answer)) as url:
+        api = manager(url)
+        ledgers[0].set_not_before(ledgers[0].scope(api.endpoint("g")), virtual.now + 50.0)
+        async with LLMClient(api, ledger=ledgers[1], clock=virtual.clock, sleep=virtual.sleep) as client:
+            await client.sample(ask("q"), [0])
+    assert virtual.slept == [50.0]
+    for ledger in ledgers:
+        ledger.close()
+
+
+async def test_a_budget_is_never_exceeded_and_journal_hits_are_free(journal):
+    app = chat_app(answer)
+    budget = Budget(tokens=400)
+    request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(50)]
+    async with client_of(app, journal, budget=budget) as client:
+        results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
+        kinds = Counter(type(result) for result in results)
+        assert set(kinds) == {list, BudgetExceededError}
+        counters = client.counters
+        assert counters.prompt_tokens + counters.completion_tokens == budget.spent_tokens <= 400
+        # A request uses 11 + 4 or 5 tokens and reserves 8 + 20 before it is sent.
+        assert budget.spent_tokens > 400 - 28 - 28
+        done = [one for one, result in zip(request, results, strict=True) if isinstance(result, list)]
+        sent = counters.requests_sent
+        assert texts(await client.sample(done[0], [0])) == [texts(results[request.index(done[0])])[0]]
+        assert client.counters.requests_sent == sent == len(done)
+
+
+async def test_replies_without_usage_are_charged_their_upper_bound(journal):
+    async def chat(request):
+        choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    budget = Budget(tokens=400, usd=1.0)
+    request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(30)]
+    async with client_of(app, journal, {"price_in": 1.0, "price_out": 2.0}, budget=budget) as client:
+        results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
+    # A request of two bytes reserves 2 + 16 for the prompt and 20 for the reply, one of three bytes one more.
+    assert [isinstance(result, list) for result in results] == [True] * 10 + [False] * 20
+    assert budget.spent_tokens == 10 * 38
+    assert budget.spent_usd == pytest.approx(10 * (18 + 2 * 20) / 1e6)
+
+
+async def test_the_tokens_of_failed_attempts_are_counted(journal):
+    plan = FaultPlan(seed=1, rate=1.0, kinds=["empty"], max_consecutive_per_request=2)
+    budget = Budget(tokens=10_000)
+    async with client_of(chat_app(answer, faults=plan), journal, budget=budget) as client:
+        (reply,) = await client.sample(ask("q"), [0])
+        usage = reply.completion.usage
+        assert (usage.attempts, usage.prompt_tokens, usage.completion_tokens) == (3, 7 + 7 + 11, 3)
+        assert client.counters.prompt_tokens == 25
+        assert budget.spent_tokens == 28
+
+
+async def test_cancelled_calls_leak_no_slot_and_lose_no_received_reply(journal):
+    app = chat_app(answer, latency_s=0.05)
+    rng = random.Random(6)
+    async with client_of(app, journal, endpoint={"max_concurrency": 4}) as client:
+        tasks = [asyncio.create_task(client.sample(ask(f"q{n}"), [0])) for n in range(30)]
+        for _ in range(20):
+            await asyncio.sleep(rng.uniform(0.0, 0.02))
+            rng.choice(tasks).cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (client.counters.in_flight, client.counters.waiting) == (0, 0)
+        assert client._in_flight == {}
+        finished = [n for n, task in enumerate(tasks) if not task.cancelled()]
+        sent = client.counters.requests_sent
+        for n in finished:
+            assert texts(await client.sample(ask(f"q{n}"), [0])) == [f"q{n}/0"]
+        assert finished
+        assert client.counters.requests_sent == sent
+        assert texts(await asyncio.wait_for(client.sample(ask("after"), [0]), 5)) == ["after/0"]
+
+
+async def test_closing_leaves_no_connection_open(journal, caplog):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        async with client_of(chat_app(answer), journal) as client:
+            await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(30)))
+        async with client_of(chat_app(answer), journal):
+            pass
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.sample(ask("late"), [0])
+        gc.collect()
+        await asyncio.sleep(0.05)
+    assert "Unclosed" not in caplog.text
+    assert "never retrieved" not in caplog.text
+
+
+async def test_the_key_is_not_written_to_files_or_logs(tmp_path, caplog):
+    caplog.set_level("DEBUG")
+    journal = ResponseJournal(tmp_path / "journal.sqlite")
+    ledger = RateLedger(tmp_path / "rates.sqlite")
+    app = chat_app(answer, api_key=SECRET)
+    async with client_of(app, journal, {"max_concurrency": 2}, ledger=ledger) as client:
+        assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+    wrong = manager("http://127.0.0.1:9/v1").endpoint("g")
+    assert SECRET not in repr(wrong)
+    journal.close()
+    ledger.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert SECRET[:8].encode() not in stored
+    assert SECRET[:8] not in caplog.text

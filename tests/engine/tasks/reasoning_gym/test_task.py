@@ -1,0 +1,80 @@
+"""Every generator of reasoning-gym as a dataset: prompts, right answers, and answers that attack the scorer."""
+
+import pytest
+
+from agents.generator import generator_messages
+from engine.datasets import load_problems
+from engine.errors import InputError
+from engine.records import Completion, Outcome
+from engine.reward_evaluator import RewardEvaluator
+from engine.task import task_named
+
+gym = pytest.importorskip("reasoning_gym")
+TASK = task_named("reasoning_gym")
+
+HOSTILE = (
+    "",
+    "<answer></answer>",
+    "I do not know",
+    "<answer>__import__('os').system('touch owned')</answer>",
+    "<answer>[().__class__.__bases__[0].__subclasses__()]</answer>",
+    "<answer>exec(chr(112))</answer>",
+    "<answer>" + "(" * 5000 + "</answer>",
+    "<answer>\x00\ud800{{}}</answer>",
+)
+
+
+def score(problem, text):
+    return RewardEvaluator().score(TASK, problem, TASK.parse(Completion(text=text), problem))
+
+
+def test_a_name_gives_options_size_and_seed():
+    problems = load_problems("reasoning_gym:chain_sum?min_terms=2&max_terms=2&size=5&seed=1")
+    assert len({problem.id for problem in problems}) == 5
+    assert all(problem.text.count("+") + problem.text.count("-") >= 1 for problem in problems)
+    again = load_problems("reasoning_gym:chain_sum?min_terms=2&max_terms=2&size=5&seed=1", max_problems=2)
+    assert again == problems[:2]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("reasoning_gym:chain_sums", "Did you mean reasoning_gym:chain_sum"),
+        ("reasoning_gym", "Generators: "),
+        ("reasoning_gym:chain_sum?terms=2", "Unknown option 'terms'"),
+        ("reasoning_gym:chain_sum?min_terms=9&max_terms=2", "Cannot generate"),
+    ],
+)
+def test_a_wrong_name_is_refused(name, message):
+    with pytest.raises(InputError, match=message):
+        load_problems(name)
+
+
+def test_a_row_of_a_file_is_read():
+    [problem] = load_problems("reasoning_gym:chain_sum?size=1")
+    row = {"task": "reasoning_gym", "generator": "chain_sum", "config": {"size": 1, "seed": 0}, "index": 0}
+    assert TASK.problem_from_row(row, "rows.jsonl, line 1") == problem
+    with pytest.raises(InputError, match=r"rows\.jsonl, line 1"):
+        TASK.problem_from_row({"index": 0}, "rows.jsonl, line 1")
+
+
+# composite is a mix of other generators, which a dataset name cannot describe.
+GENERATORS = sorted(gym.factory.DATASETS.keys() - {"composite"})
+# Its scorer takes every text without "true" for "False".
+LENIENT = {"game_of_life_halting"}
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.timeout(300)
+def test_every_generator(generator, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for problem in load_problems(f"reasoning_gym:{generator}?size=2&seed=1"):
+        assert problem.text in generator_messages(TASK, problem)[1].content
+        truth = TASK.truth(problem)
+        if truth != "(not given)":
+            assert score(problem, f"<think>So.</think><answer>{truth}</answer>").rewards.r_total == 1.0
+    for text in HOSTILE:
+        scored = score(problem, text)
+        assert scored.outcome is not Outcome.INFRA_FAULT
+        assert scored.rewards.r_total < 1.0 or generator in LENIENT
+    assert list(tmp_path.iterdir()) == []

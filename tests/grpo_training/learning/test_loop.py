@@ -1,0 +1,81 @@
+"""The learning loop: which library state each step's prompt has, and what happens to a step that stays open."""
+
+import asyncio
+import dataclasses
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from engine.errors import IncompleteRunError
+from engine.experience.library import StepResult
+from engine.experience.state import EMPTY
+from engine.records import Experience, Fault, Problem, Rewards
+from engine.statistics.groups import group_stats
+from grpo_training.learning.extractor import ScoredGroup, Step
+from grpo_training.learning.loop import LearningLoop
+
+STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
+
+
+class OneExperiencePerStep:
+    """An extractor whose library gains the experience ``G1-<step>`` with each step."""
+
+    library = SimpleNamespace(notices=[])
+
+    def __init__(self):
+        self.ids = []
+
+    def begin(self):
+        return EMPTY
+
+    def is_recorded(self, step):
+        return False
+
+    async def propose(self, step, group, state):
+        return None
+
+    def record(self, step, group, proposal):
+        self.ids.append(f"G1-{step.number}")
+        state = dataclasses.replace(EMPTY, texts=tuple(Experience(id=name, content="c") for name in self.ids))
+        return StepResult(step.problem.id, step.epoch, state, (), ())
+
+
+class SlowProducer:
+    """Groups that arrive in random order; remembers the experiences of each prompt. ``fails``: steps that fail."""
+
+    def __init__(self, seed, fails=()):
+        self._rng, self._fails = random.Random(seed), fails
+        self.shown, self.kept = {}, []
+
+    async def produce(self, step, state):
+        self.shown[step.number] = [one.id for one in state.experiences]
+        await asyncio.sleep(self._rng.random() * 0.01)
+        if step.number in self._fails:
+            return Fault(kind="http_503")
+        rewards = [Rewards(r_total=0.5)]
+        return ScoredGroup(step.number, [], rewards, group_stats([0.5], 0.05), [], is_kept=False)
+
+    def keep(self, record):
+        self.kept.append(record)
+
+
+def loop_of(producer, window):
+    quiet = SimpleNamespace(note=lambda text: None, group_done=lambda line: None)
+    return LearningLoop(window, OneExperiencePerStep(), producer, quiet)
+
+
+@pytest.mark.parametrize("window", [1, 4, 20])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_prompt_has_exactly_the_experiences_of_the_steps_before_its_window(window, seed):
+    producer = SlowProducer(seed)
+    await loop_of(producer, window).run(STEPS)
+    assert producer.shown == {k: [f"G1-{n}" for n in range(max(0, k - window + 1))] for k in range(len(STEPS))}
+    assert producer.kept == list(range(len(STEPS)))
+
+
+async def test_an_open_step_ends_the_run_and_later_groups_are_not_stored():
+    producer = SlowProducer(3, fails=(5,))
+    with pytest.raises(IncompleteRunError, match="p5: http_503"):
+        await loop_of(producer, 4).run(STEPS)
+    assert producer.kept == list(range(5))

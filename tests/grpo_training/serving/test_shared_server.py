@@ -1,0 +1,76 @@
+"""One server for several processes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.serving import shared_server as module
+from grpo_training.serving.engines import TRANSFORMERS, VLLM
+from grpo_training.serving.local_server import LocalServer, is_up
+from grpo_training.serving.shared_server import shared_server
+from tests.conftest import ROOT
+from tests.support.stand_in_engine import StandInEngine
+
+_PROCESS = """
+import sys
+from pathlib import Path
+from grpo_training.serving import shared_server
+from tests.support.stand_in_engine import StandInEngine
+role, model = sys.argv[1], Path(sys.argv[2])
+if role == "keep":
+    sys.exit(shared_server.keep(model, float(sys.argv[3]), StandInEngine()))
+with shared_server.shared_server(model, engine=StandInEngine()) as server:
+    print(*server.base_urls, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_processes_share_one_server_until_the_last_one_leaves(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    keeper = [sys.executable, "-c", _PROCESS, "keep"]
+    with shared_server(model, engine=StandInEngine(), keeper=keeper) as mine:
+        other = subprocess.Popen(
+            [sys.executable, "-c", _PROCESS, "use", str(model)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ,
+        )
+        assert other.stdout.readline().split() == list(mine.base_urls)
+    time.sleep(1.0)
+    assert any(map(is_up, mine.base_urls))  # the other process still uses it
+    other.communicate("")
+    deadline = time.monotonic() + 30
+    while any(map(is_up, mine.base_urls)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_up, mine.base_urls))
+
+
+@pytest.mark.parametrize(("engine", "expected"), [(TRANSFORMERS, 0.3), (VLLM, 1.0)])
+@pytest.mark.parametrize("is_in_the_file", [True, False])
+def test_a_run_is_served_at_the_temperature_that_its_records_name(
+    model, monkeypatch, tmp_path, engine, expected, is_in_the_file
+):
+    """An engine with one temperature for all requests gets that of the run."""
+    served_at = []
+
+    def running(files):
+        served_at.append((files.model, files.temperature))
+        return LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+
+    monkeypatch.setattr(module, "choose_engine", lambda: engine)
+    monkeypatch.setattr(module._ServerFiles, "running_server", running)
+    entry = {"api_key": "EMPTY", "base_url": "local", "model": str(model)}
+    config = tmp_path / "api_config.json"
+    config.write_text(json.dumps({"generator_1": entry, "analyst": entry}))
+    endpoint = "config" if is_in_the_file else "local"
+    settings = GeneratorSettings(temperature=0.3, api_config=config, endpoint=endpoint, model=model)
+    with open_endpoints(settings) as manager:
+        assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
+    assert served_at == [(model, expected)]

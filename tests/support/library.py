@@ -1,0 +1,41 @@
+"""Shared by the tests of the experience library: experiences, steps and access to the files of a library."""
+
+import json
+from datetime import UTC, datetime
+
+from engine.experience.library import StepOutcome
+from engine.records import GroupStats, Operation, Problem
+
+STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)
+PROBLEM = Problem(id="p1", text="How many lattice points lie inside the given circle?", answer="253")
+CONTENTS = [
+    "Split by parity before counting solutions.",
+    "Convert every quantity to SI units first.",
+    "Draw a figure and label known angles.",
+    "Test conjectures on small cases early.",
+    "Bound the variable, then enumerate what remains.",
+]
+
+
+def clock(day=1):
+    return lambda: datetime(2026, 1, day, tzinfo=UTC)
+
+
+def outcome(number=0, run="r", used=(), **more):
+    return StepOutcome(run, number, PROBLEM, 0, used, more.pop("rollouts", 3), more.pop("correct", 1), STATS)
+
+
+def add(content, **more):
+    return Operation(op="add", content=content, **more)
+
+
+def entries(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def log_of(path):
+    return path.with_suffix(".ops.jsonl")
+
+
+def contents(library):
+    return [one.content for one in library.state.experiences]

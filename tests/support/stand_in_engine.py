@@ -1,0 +1,40 @@
+"""A small program in place of vLLM or transformers."""
+
+import sys
+from dataclasses import dataclass
+
+_PROGRAM = """
+import json, os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+port, behaviour = int(sys.argv[1]), sys.argv[2]
+if behaviour == "dies":
+    sys.exit("no such architecture")
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *args): pass
+    def answer(self, status, value):
+        body = json.dumps(value).encode()
+        self.send_response(status); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self): self.answer(200, {"threads": os.environ.get("OMP_NUM_THREADS"), "pid": os.getpid()})
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        print("asked", body["temperature"], flush=True)
+        self.answer(400 if behaviour == "refuses" else 200, {"model": body["model"]})
+HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+@dataclass(frozen=True)
+class StandInEngine:
+    """An engine whose program serves, exits at once ("dies") or rejects requests ("refuses")."""
+
+    name: str = "stand-in"
+    never_send: tuple = ("n",)
+    behaviour: str = "serves"
+    has_one_sampling: bool = True
+
+    def command(self, model, adapter, port):
+        return [sys.executable, "-c", _PROGRAM, str(port), self.behaviour]
+
+    def model_name(self, model, adapter):
+        return str(model)

@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import Positive, Settings
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
-SCENARIOS, DATASETS = Path("data/traffic/scenarios"), Path("data/traffic")
+DATASETS = WORKING_DIR / "data/traffic"
+SCENARIOS = DATASETS / "scenarios"
 _Seconds = Annotated[float, Field(ge=0)]
 
 
@@ -94,15 +95,15 @@ class EvaluateSettings(Chosen):
 
     policy: str = Field(
         "max-pressure,fixed,extend,switch,random",
-        description="policies, separated by commas: max-pressure, fixed, extend, switch, random, or role:NAME for "
-        "the endpoint of a role of the api config",
+        description="policies, separated by commas: max-pressure, fixed, extend, switch, random",
     )
     seeds: Positive = Field(5, description="runs per scenario, each with another seed of SUMO")
     seed: int = Field(1, description="the first of these seeds")
     seconds: int = Field(0, ge=0, description="simulated seconds at most; 0: to the scenario's end")
     parallel: Positive = Field(1, description="runs at the same time")
-    prompts: str = Field("full", description="prompt style of role:NAME")
-    api_config: Path = Field(Path("data/api_keys/api_config.json"), description="endpoints and keys of role:NAME")
+    api_config: Path = Field(
+        WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of role:NAME"
+    )
     output: Path = Field(DATASETS / "evaluation.json", description="figures of every run")
     time_limit: float = Field(120.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
 

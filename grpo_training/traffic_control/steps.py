@@ -64,6 +64,10 @@ def generate(settings: GenerateSettings) -> int:
     failures: list[tuple[str, ScaffoldError]] = []
     done: list[Generated] = []
     with tqdm(desc="decisions", unit="") as bar, ThreadPoolExecutor(settings.parallel) as pool:
+
+        def count(rows: int) -> None:
+            bar.update()
+
         running = {
             pool.submit(
                 generate_scenario,
@@ -71,7 +75,7 @@ def generate(settings: GenerateSettings) -> int:
                 settings.output_dir,
                 shape,
                 limit_s=settings.time_limit,
-                progress=lambda rows: bar.update(),
+                progress=count,
             ): folder
             for folder in folders
         }
@@ -86,8 +90,8 @@ def generate(settings: GenerateSettings) -> int:
         print(f"{result.scenario}: {result.rows} decisions ({state})")
     _write_summary(settings, shape, done)
     if failures:
-        for name, error in failures[1:]:
-            print(f"✗ {name}: {error.what} {error.why}")
+        for name, failure in failures[1:]:
+            print(f"✗ {name}: {failure.what} {failure.why}")
         raise failures[0][1]
     return 0
 

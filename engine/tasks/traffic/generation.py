@@ -81,7 +81,7 @@ def generate_scenario(
     """
     config, name = find_config(folder), folder.resolve().name
     target = output / name
-    record = {"settings": asdict(settings), "config": config.name}
+    record: dict[str, Any] = {"settings": asdict(settings), "config": config.name}
     kept = _kept(target, record)
     if kept is not None:
         return Generated(name, kept["rows"], kept["dropped"], was_there=True)

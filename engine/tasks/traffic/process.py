@@ -17,10 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import engine
 from engine.errors import ConfigurationError, ScaffoldError
 
-_ROOT = Path(engine.__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[3]
 _STDERR_SHOWN = 500
 
 
@@ -46,7 +45,7 @@ class SimulationProcess:
     """One worker process.
 
     Args:
-        job: what the worker is to do, see :mod:`engine.tasks.traffic.worker`.
+        job: what the worker is to do, see :mod:`engine.tasks.traffic.jobs`.
         limit_s: longest time between two messages; the process is killed after it.
     """
 

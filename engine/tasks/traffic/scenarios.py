@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import quoteattr
 
-import sumo
-import sumolib
-
 from engine.errors import InputError, MissingInputError
 
 Kind = Literal["grid2x2", "arterial1x4", "single"]
@@ -145,12 +142,14 @@ def _write_network(spec: ScenarioSpec, path: Path) -> None:
 
 def _write_demand(spec: ScenarioSpec, place: Path) -> None:
     """Flows between all pairs of entries and exits in slices of five minutes, made into vehicles by duarouter."""
+    import sumolib  # optional: only making scenarios needs it
+
     network = place / f"{spec.name}.net.xml"
     edges = sumolib.net.readNet(str(network)).getEdges()
     entries = sorted(edge.getID() for edge in edges if not edge.getIncoming())
     exits = sorted(edge.getID() for edge in edges if not edge.getOutgoing())
     rng = random.Random(f"{spec.seed}:demand")  # noqa: S311 - no secret
-    lines = []
+    lines: list[str] = []
     for begin in range(0, spec.seconds, _SLICE_S):
         share = (begin + _SLICE_S / 2) / spec.seconds
         for number, entry in enumerate(entries):
@@ -187,6 +186,8 @@ def _weight(profile: Profile, share: float, side: float) -> float:
 
 
 def _run(tool: str, arguments: Sequence[str]) -> None:
+    import sumo  # optional: the package with the programs
+
     program = shutil.which(tool, path=str(Path(sumo.SUMO_HOME) / "bin")) or tool
     try:
         done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_TOOL_LIMIT_S, check=False)

@@ -333,7 +333,7 @@ def forked(function: Callable[[], Any], limit_s: float) -> Any:
 
 def _read_all(pipe: int, until: float) -> bytes | None:
     """All bytes until the other side closes; None where it does not close in time."""
-    parts = []
+    parts: list[bytes] = []
     while True:
         ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
         if not ready:

@@ -28,6 +28,14 @@ from engine.tasks.traffic.rows import TrafficRow
 _REWARDS = TrafficRewardSettings()
 _FORMAT = {Tier.STRICT: 1.0, Tier.PARTIAL: 0.25, Tier.INVALID: 0.0}
 
+_SCHEMA: dict[str, Any] = {
+    "title": "decision",
+    "type": "object",
+    "properties": {"extend": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["extend"],
+    "additionalProperties": False,
+}
+
 
 class TrafficTask(Task[TrafficReply]):
     """Decisions of a traffic light.
@@ -39,15 +47,7 @@ class TrafficTask(Task[TrafficReply]):
 
     name = "traffic"
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_tsc": 0.4, "r_format": 0.1})
-    reply_schema: Mapping[str, Any] | None = MappingProxyType(
-        {
-            "title": "decision",
-            "type": "object",
-            "properties": {"extend": {"type": "string", "enum": ["yes", "no"]}},
-            "required": ["extend"],
-            "additionalProperties": False,
-        }
-    )
+    reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
         {

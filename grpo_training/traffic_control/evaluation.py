@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from engine.errors import InputError
-from engine.statistics.paired import clustered_mean, paired_difference
+from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.closed_loop import LOCAL_POLICIES, ClosedLoopResult, run_closed_loop
 from engine.tasks.traffic.process import require_sumo
@@ -54,20 +54,27 @@ def table(results: Sequence[ClosedLoopResult]) -> list[str]:
     scenario and seed.
     """
     policies = list(dict.fromkeys(result.policy for result in results))
-    lines = [f"{'policy':14}" + "".join(f"{name:>26}" for name in FIGURES) + f"{'waiting vs ' + _BASELINE:>28}"]
+    lines = [f"{'policy':13}" + "".join(f"{name:>28}" for name in FIGURES) + f"{'waiting vs ' + _BASELINE:>28}"]
     for policy in policies:
         cells = []
         for name in FIGURES:
             estimate = clustered_mean(_clusters(results, policy, name))
-            cells.append(f"{estimate.value:10.2f} ({estimate.low:.2f} to {estimate.high:.2f})")
+            cells.append(f"{estimate.value:.2f} ({_interval(estimate)})")
         versus = ""
         if _BASELINE in policies and policy != _BASELINE:
             difference = paired_difference(
                 _clusters(results, policy, "mean_waiting_s"), _clusters(results, _BASELINE, "mean_waiting_s")
             )
-            versus = f"{difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
-        lines.append(f"{policy:14}" + "".join(f"{cell:>26}" for cell in cells) + f"{versus:>28}")
+            versus = f"{difference.value:+.2f} ({_interval(difference)})"
+        lines.append(f"{policy:13}" + "".join(f"{cell:>28}" for cell in cells) + f"{versus:>28}")
     return lines
+
+
+def _interval(estimate: Estimate) -> str:
+    """The interval; it is unknown for one scenario."""
+    if estimate.low is None or estimate.high is None:
+        return "one scenario"
+    return f"{estimate.low:.1f} to {estimate.high:.1f}"
 
 
 def _clusters(results: Sequence[ClosedLoopResult], policy: str, figure: str) -> dict[str, list[float]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from engine.mathematics.numerals import Numeral, numeral_prefix, read_numeral, same_number
-from engine.mathematics.unit_text import Powers, read_unit
-from engine.mathematics.units import read_quantity, same_quantity
+from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, read_numeral, same_number
+from engine.mathematics.quantities.unit_text import Powers, read_unit
+from engine.mathematics.quantities.units import read_quantity, same_quantity
 
 
 class Decision(NamedTuple):

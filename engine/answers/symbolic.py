@@ -14,10 +14,10 @@ from engine.answers.comparison import Comparer
 from engine.answers.plain_values import without_tails, written_alike
 from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros
-from engine.mathematics.numerals import Numeral, read_numeral, rounds_to, same_number, shows
+from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
+from engine.mathematics.quantities.unit_text import read_unit
+from engine.mathematics.quantities.units import Quantity, dimension_of, read_quantity, same_quantity
 from engine.mathematics.tree import FormulaSyntaxError, Node, apply
-from engine.mathematics.unit_text import read_unit
-from engine.mathematics.units import Quantity, dimension_of, read_quantity, same_quantity
 
 _MAX_OPINION_CHARS = 300
 _SMALLEST_FOR_OPINION = 1e-5

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.mathematics.notation import clean
-from engine.mathematics.numerals import Numeral, find_numerals, numeral_prefix
-from engine.mathematics.unit_text import read_unit
+from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
+from engine.mathematics.quantities.unit_text import read_unit
 from engine.records import Experience, Problem
 
 MAX_WORDS = 32

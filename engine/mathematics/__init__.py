@@ -1,1 +1,1 @@
-"""Formulas: tokens, parsing, values, evaluation, equations, dimensions, numerals and units."""
+"""Formulas: tokens, parsing, values, evaluation and equations; ``quantities`` has the numbers and units of text."""

@@ -1,7 +1,7 @@
 r"""The parser of formulas: text to a tree, by precedence climbing. Nothing is evaluated here.
 
-One grammar reads the rules of scaffolds and final answers. What can be read in two ways is refused
-(``ambiguous``), not guessed. These are the decisions for text that authors write in different ways:
+Calls of functions are parsed in ``calls``. One grammar reads the rules of scaffolds and final answers. Text that can be
+read in two ways is refused (``ambiguous``). These are the decisions for text that authors write in different ways:
 
 =================  ==========================================  ==================================================
 text               reading                                     reason
@@ -37,40 +37,38 @@ text               ``Dialect.RULE``                            ``Dialect.ANSWER`
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 
+from engine.mathematics.calls import CallParser
 from engine.mathematics.tokens import (
+    BRACKETS,
+    COMPARE,
     COMPARISONS,
     END,
     FRACTIONS,
-    FUNCTIONS,
     GREEK,
+    MAX_DIGITS,
+    POSTFIX,
+    POWER,
+    PRODUCT,
+    RESERVED_WORDS,
     SERIES,
+    SIGN,
+    SUM,
     Dialect,
     Token,
-    TokenCursor,
+    number_value,
     tokens,
 )
-from engine.mathematics.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, series
+from engine.mathematics.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, join
 
-_MAX_EXPONENT_DIGITS = 3
-_MAX_DIGITS = 300
-
-_CLOSING = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
-_COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _POSTFIX = 5, 10, 20, 25, 30, 40
 _INFIX = {
-    "+": (_SUM, "add"), "-": (_SUM, "sub"), "*": (_PRODUCT, "mul"), "/": (_PRODUCT, "div"),
-    "//": (_PRODUCT, "floordiv"), "%": (_PRODUCT, "mod"),
-    "mod": (_PRODUCT, "mod"), "choose": (_POWER - 1, "binomial"),
-    "^": (_POWER, "pow"), "!": (_POSTFIX, "factorial"), "°": (_POSTFIX, "radians"),
-    **{symbol: (_COMPARE, name) for symbol, name in COMPARISONS.items()},
+    "+": (SUM, "add"), "-": (SUM, "sub"), "*": (PRODUCT, "mul"), "/": (PRODUCT, "div"),
+    "//": (PRODUCT, "floordiv"), "%": (PRODUCT, "mod"),
+    "mod": (PRODUCT, "mod"), "choose": (POWER - 1, "binomial"),
+    "^": (POWER, "pow"), "!": (POSTFIX, "factorial"), "°": (POSTFIX, "radians"),
+    **{symbol: (COMPARE, name) for symbol, name in COMPARISONS.items()},
 }  # fmt: skip
-_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where", "text"})
-_INVERSES = {"sin": "asin", "cos": "acos", "tan": "atan"}
-# Functions that are written without brackets (sin x) and with a power in front of the argument (sin^2 x).
-_PREFIX = frozenset("sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10".split())
-_LOG_WITH_BASE = re.compile(r"log_?(\w+)")
 
 
 def parse_sides(text: str, dialect: Dialect = Dialect.RULE) -> list[Node]:
@@ -92,15 +90,13 @@ def parse_expression(text: str, dialect: Dialect = Dialect.RULE) -> Node:
     return sides[0]
 
 
-class _Parser(TokenCursor):
+class _Parser(CallParser):
     """Precedence climbing: comparisons < sums < products < sign < powers < postfix."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        super().__init__(tokens(text, dialect))
+        super().__init__(tokens(text, dialect), dialect is Dialect.ANSWER)
         self._depth = 0
-        self._bars = 0
         self._typeset = "\\" in text
-        self._is_answer = dialect is Dialect.ANSWER
 
     def whole(self) -> list[Node]:
         """The sides of the text around top-level ``=``."""
@@ -120,11 +116,11 @@ class _Parser(TokenCursor):
         joined = ""  # the operator that made ``left`` at this level
         while True:
             token = self.peek
-            if self._multiplies_silently(token):
-                if minimum >= _PRODUCT:
+            if self.multiplies_silently(token):
+                if minimum >= PRODUCT:
                     break
                 self._guard_silent_product(joined, left, token)
-                function, left = "mul", _join("mul", left, self.expression(_PRODUCT + 1))
+                function, left = "mul", join("mul", left, self.expression(PRODUCT + 1))
             else:
                 power, function = _INFIX.get(token.text, (0, "")) if token.kind in ("symbol", "name") else (0, "")
                 if power <= minimum:
@@ -139,13 +135,13 @@ class _Parser(TokenCursor):
         """``left`` combined with what follows the operator, which has been read."""
         if symbol == "!" and self.symbol == "!":
             raise FormulaSyntaxError("ambiguous", "a double factorial")
-        if power == _POSTFIX:
+        if power == POSTFIX:
             return apply(function, left)
         if symbol == "%" and self._percent():
             return apply("div", left, Number(100))
-        if power == _POWER:
+        if power == POWER:
             return self._raised(left)
-        return _join(function, left, self.expression(power))
+        return join(function, left, self.expression(power))
 
     def _raised(self, base: Node) -> Node:
         r"""A power, from right to left: 2^3^2 = 2^9; a sign may begin the exponent. x^\circ is x degrees."""
@@ -154,24 +150,24 @@ class _Parser(TokenCursor):
         if self.symbol == "{" and self.ahead(1).text == "°" and self.ahead(2).text == "}":
             self.at += 3
             return apply("radians", base)
-        return apply("pow", base, self.expression(_SIGN - 1 if self.symbol in ("+", "-") else _POWER - 1))
+        return apply("pow", base, self.expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
 
     def _percent(self) -> bool:
         """Whether a per cent sign, which has been read, ends a number and is no ``mod``."""
         return self.peek is END or self.symbol in (")", "]", "}", "|", ",", "+", "*", "/", "=")
 
-    def _multiplies_silently(self, token: Token) -> bool:
+    def multiplies_silently(self, token: Token) -> bool:
         """Whether the token starts a factor: ``2x``, ``2(a+b)``, ``(a)(b)``, ``(a)b``; ``a b`` only in answers."""
         before = self.ahead(-1)
         closed = before.kind == "symbol" and before.text in (")", "}", "]", "!", "⌋", "⌉", "°", "|")
         if token.kind == "symbol":
             starts = token.text in ("(", "⌊", "⌈", "√", "∛") or (token.text in ("{", "[") and before.kind != "number")
-            starts = starts or (token.text == "|" and not self._bars)
+            starts = starts or (token.text == "|" and not self.bars)
         elif token.kind == "number":
-            starts = closed or (self._is_answer and before.kind == "name")
+            starts = closed or (self.is_answer and before.kind == "name")
         else:
-            starts = token.kind in ("name", "command") and token.text not in _WORDS
-        if self._is_answer or before.kind != "name":
+            starts = token.kind in ("name", "command") and token.text not in RESERVED_WORDS
+        if self.is_answer or before.kind != "name":
             return starts
         if before.text == "pi":
             return token.kind == "name" or token.text == "("
@@ -181,7 +177,7 @@ class _Parser(TokenCursor):
     def _guard_silent_product(self, joined: str, left: Node, token: Token) -> None:
         """Refuse ``a/2x`` and ``e^2x``, which have two readings; ``1/2x``, ``1/(2a)b`` and ``x^2y`` have one."""
         parts = left.arguments if isinstance(left, Apply) else ()
-        ended = self.ahead(-1).text in _CLOSING.values()
+        ended = self.ahead(-1).text in BRACKETS.values()
         if joined in ("div", "floordiv", "mod"):
             unclear = not ended and not all(isinstance(part, Number) for part in parts)
         elif joined == "pow":
@@ -197,41 +193,41 @@ class _Parser(TokenCursor):
         if token.kind == "number":
             return self._numeral(token)
         if token.kind == "name":
-            return self._named(token.text)
+            return self.call_or_name(token.text)
         if token.kind == "command":
             return self._latex(token.text)
         if token.kind == "symbol":
-            if token.text in _CLOSING:
-                return self._bracketed(token.text)
+            if token.text in BRACKETS:
+                return self.bracketed(token.text)
             if token.text in ("+", "-"):
-                inner = self.expression(_SIGN)
+                inner = self.expression(SIGN)
                 return apply("neg", inner) if token.text == "-" else inner
             if token.text == "|":
                 return self._absolute()
             if token.text in ("√", "∛"):
-                return apply("sqrt" if token.text == "√" else "cbrt", self.expression(_POWER))
+                return apply("sqrt" if token.text == "√" else "cbrt", self.expression(POWER))
         self.at -= 1
         return self.refuse()
 
     def _absolute(self) -> Node:
-        self._bars += 1
+        self.bars += 1
         inner = self.expression(0)
-        self._bars -= 1
+        self.bars -= 1
         self.expect("|")
         return apply("abs", inner)
 
-    def _bracketed(self, opening: str) -> Node:
-        bars, self._bars = self._bars, 0
+    def bracketed(self, opening: str) -> Node:
+        bars, self.bars = self.bars, 0
         inner = self.expression(0)
-        self.expect(_CLOSING[opening])
-        self._bars = bars
+        self.expect(BRACKETS[opening])
+        self.bars = bars
         if opening in "⌊⌈":
             return apply("floor" if opening == "⌊" else "ceil", inner)
         return inner
 
     def _numeral(self, token: Token) -> Node:
         r"""A number: ``2.5``, ``0.1\overline{6}`` with a period, ``52_8`` in a base."""
-        value = _number(token.text)
+        value = number_value(token.text)
         if "." in token.text and self.peek == Token("command", "overline", self.peek.spaced):
             self.at += 1
             period = self._braced_digits()
@@ -251,155 +247,33 @@ class _Parser(TokenCursor):
         self.expect("{")
         digits = self.next().text
         self.expect("}")
-        if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
+        if not digits.isdecimal() or len(digits) > MAX_DIGITS:
             raise FormulaSyntaxError("syntax", "digits are missing")
         return digits
 
-    def _named(self, name: str) -> Node:
-        if self._is_answer:
-            return self._function_of_answer(name) if _is_function(name) else Name(name)
-        opening = self.symbol
-        if name in SERIES and opening == "(":
-            return self._written_series(SERIES[name])
-        if opening == "^" and _is_prefix(name):
-            return self._raised_function(name)
-        if name != "pi" and (opening == "(" or (opening == "{" and name in FUNCTIONS)):
-            return _called(name, self._arguments())
-        if (_is_prefix(name) or name == "sqrt") and self._starts_bare_argument():
-            return self._bare_argument(name)
-        return Name(name)
-
-    def _function_of_answer(self, name: str) -> Node:
-        if len(name) == 1:  # C and P are symbols, unless several arguments follow
-            return self._canonical(name, self._arguments()) if self._lists_arguments() else Name(name)
-        if self.symbol == "^" and _is_prefix(name):
-            return self._raised_function(name)
-        if self.symbol in ("(", "{"):
-            arguments = self._arguments()
-            if FUNCTIONS.get(name) == "binomial" and self.symbol == "{":
-                arguments += self._arguments()
-            return self._canonical(name, arguments)
-        if name in ("sqrt", "cbrt"):
-            return apply(name, self._group())
-        if not _is_prefix(name) or not self._starts_bare_argument():
-            self.refuse()
-        return self._bare_argument(name)
-
-    def _canonical(self, name: str, arguments: list[Node]) -> Node:
-        """A call. Rules keep the name as it is written, because it may be a variable of the scaffold."""
-        return _called(FUNCTIONS.get(name, name) if self._is_answer else name, arguments)
-
-    def _lists_arguments(self) -> bool:
-        """Whether a bracket with a comma in it follows."""
-        level = 0
-        for token in self.tokens[self.at :]:
-            if token.kind == "symbol":
-                level += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
-            if level == 0:
-                return False
-            if level == 1 and token.text == ",":
-                return True
-        return False
-
-    def _arguments(self) -> list[Node]:
-        """The arguments of a call, from its opening bracket on."""
-        closing = _CLOSING[self.next().text]
-        bars, self._bars = self._bars, 0
-        arguments = [self.expression(0)]
-        while self.take(","):
-            arguments.append(self.expression(0))
-        self.expect(closing)
-        self._bars = bars
-        return arguments
-
-    def _starts_bare_argument(self) -> bool:
-        token = self.peek
-        if token.kind == "symbol":
-            return token.text in ("|", "√", "∛") and self._is_answer
-        return token is not END and token.text not in _WORDS
-
-    def _bare_argument(self, name: str) -> Node:
-        """``sin x``, ``sin 2x``: factors side by side, up to an operator, a bracket or the next function."""
-        if name == "sqrt":
-            argument = self._single_argument(name)
-        else:
-            argument = self._factor()
-            while self.symbol not in ("(", "[", "{") and not _is_function(self.peek.text):
-                if not self._multiplies_silently(self.peek):
-                    break
-                argument = _join("mul", argument, self._factor())
-        is_call = self.symbol == "(" and not self._is_answer
-        divided = self.symbol == "/" and not self.peek.spaced and not _is_function(self.ahead(1).text)
-        if is_call or divided:
-            raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
-        return self._canonical(name, [argument])
-
-    def _factor(self) -> Node:
-        token = self.peek
-        if token.kind == "name" and self.ahead(1).text == "(" and not self._is_answer and not _is_function(token.text):
-            raise FormulaSyntaxError("ambiguous", f"{token.text!r} before a bracket is a factor or a function")
-        return self.expression(_PRODUCT)
-
-    def _single_argument(self, name: str) -> Node:
-        """``sqrt 2``: one number or name, because ``sqrt 2x`` has two readings."""
-        argument = self._factor() if self.ahead(1).text != "^" else self.refuse()
-        if self._multiplies_silently(self.peek):
-            raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
-        return argument
-
-    def _raised_function(self, name: str) -> Node:
-        """``sin^2 x`` is the square of the sine; ``sin^-1 x`` is the inverse function."""
-        self.expect("^")
-        if self.symbol in ("(", "{"):
-            exponent = self._bracketed(self.next().text)
-        elif self.take("-"):
-            exponent = apply("neg", self._digit_or_letter(name))
-        else:
-            exponent = self._digit_or_letter(name)
-        if exponent == apply("neg", Number(1)):
-            inverse = _INVERSES.get(name)
-            if inverse is None:
-                raise FormulaSyntaxError("ambiguous", f"{name}^-1 is an inverse or a reciprocal")
-            return self._applied(inverse)
-        return apply("pow", self._applied(name), exponent)
-
-    def _digit_or_letter(self, name: str) -> Node:
-        token = self.next()
-        if token.kind == "number":
-            return Number(_number(token.text))
-        if token.kind != "name" or not self._is_answer:
-            raise FormulaSyntaxError("ambiguous", f"the exponent of {name} is not a plain number")
-        return Name(token.text)
-
-    def _applied(self, name: str) -> Node:
-        """A function with its argument, in brackets or bare."""
-        if self.symbol in ("(", "{"):
-            return self._canonical(name, self._arguments())
-        return self._bare_argument(name) if self._starts_bare_argument() else self.refuse()
-
     def _latex(self, command: str) -> Node:
         if command in FRACTIONS:
-            top = self._group(digit=True)
-            return apply(FRACTIONS[command], top, self._group(digit=True))
+            top = self.group(digit=True)
+            return apply(FRACTIONS[command], top, self.group(digit=True))
         if command == "sqrt":
             if self.take("["):
                 degree = self.expression(0)
                 self.expect("]")
-                return apply("root", self._group(), degree)
-            return apply("sqrt", self._group())
+                return apply("root", self.group(), degree)
+            return apply("sqrt", self.group())
         if command in ("sum", "prod"):
-            return self._latex_series(SERIES[command])
+            return self.latex_series(SERIES[command])
         if command == "text":
             self.expect("{")
             token = self.next()
             self.expect("}")
             if token.kind != "name":
                 raise FormulaSyntaxError("prose", "text inside a formula")
-            return self._named(token.text)
+            return self.call_or_name(token.text)
         self.at -= 1
         return self.refuse()
 
-    def _group(self, digit: bool = False) -> Node:
+    def group(self, digit: bool = False) -> Node:
         r"""A braced group, or one atom instead.
 
         Args:
@@ -420,95 +294,7 @@ class _Parser(TokenCursor):
         self._depth -= 1
         return node
 
-    def _latex_series(self, function: str) -> Node:
-        self.expect("_")
-        self.expect("{")
-        index = self.next()
-        self.expect("=")
-        first = self.expression(0)
-        self.expect("}")
-        self.expect("^")
-        last = self._group() if self.peek.kind != "name" else Name(self.next().text)
-        if index.kind != "name":
-            raise FormulaSyntaxError("syntax", "a series without an index")
-        return series(function, self.expression(_SUM), index.text, first, last)
-
-    def _written_series(self, function: str) -> Node:
-        """``sum(e, k, a, b)``, ``sum(e, (k, a, b))`` and ``sum(e for k in range(a, b))``."""
-        self.expect("(")
-        body = self.expression(0)
-        if self.peek.kind == "name" and self.peek.text == "for":
-            return self._python_series(function, body)
-        self.expect(",")
-        packed = self.peek.text == "(" and self.ahead(2).text == ","
-        self.at += packed
-        index = self.next()
-        self.expect(",")
-        first = self.expression(0)
-        self.expect(",")
-        last = self.expression(0)
-        if packed:
-            self.expect(")")
-        self.expect(")")
-        # sum(a, b, c, d) of four variables is not a series: its second argument is no index of the first.
-        if index.kind != "name" or (index.text not in body.names and not isinstance(body, Number)):
-            raise FormulaSyntaxError("ambiguous", f"the index of a {function} does not occur in it")
-        return series(function, body, index.text, first, last)
-
-    def _python_series(self, function: str, body: Node) -> Node:
-        self.at += 1
-        index, word, called = self.next(), self.next(), self.next()
-        if index.kind != "name" or word.text != "in" or called.text != "range":
-            raise FormulaSyntaxError("prose", "only 'for name in range(...)' can be read")
-        self.expect("(")
-        bounds = [self.expression(0)]
-        if self.take(","):
-            bounds.append(self.expression(0))
-        self.expect(")")
-        if self.peek.kind == "name" and self.peek.text == "if":
-            self.at += 1
-            neutral = Number(0 if function == "sum" else 1)
-            body = apply("if", self.expression(0), body, neutral)
-        self.expect(")")
-        first = bounds[0] if len(bounds) == 2 else Number(0)
-        return series(function, body, index.text, first, _join("sub", bounds[-1], Number(1)))
-
 
 def _is_letter(token: Token) -> bool:
     base = token.text.partition("_")[0]
     return token.kind == "name" and (len(base) == 1 or base in GREEK)
-
-
-def _is_function(name: str) -> bool:
-    return name in FUNCTIONS or name.startswith("log_")
-
-
-def _is_prefix(name: str) -> bool:
-    return FUNCTIONS.get(name) in _PREFIX or name.startswith("log_")
-
-
-def _called(name: str, arguments: list[Node]) -> Node:
-    """A call; ``log_2(x)`` is a logarithm with its base."""
-    base = _LOG_WITH_BASE.fullmatch(name)
-    if base and name not in FUNCTIONS and len(arguments) == 1:
-        return apply("log", arguments[0], Number(int(base[1])) if base[1].isdecimal() else Name(base[1]))
-    return apply(name, *arguments)
-
-
-def _join(function: str, left: Node, right: Node) -> Node:
-    """A binary node; long sums and products stay flat, so that a chain of a hundred terms is not deep."""
-    if function == "sub":
-        function, right = "add", apply("neg", right)
-    if function in ("add", "mul") and isinstance(left, Apply) and left.function == function:
-        return apply(function, *left.arguments, right)
-    return apply(function, left, right)
-
-
-def _number(text: str) -> int | Fraction:
-    if text.isdecimal() and len(text) <= _MAX_DIGITS:
-        return int(text)
-    mantissa, _, exponent = text.replace(",", "").lower().partition("e")
-    if len(mantissa) > _MAX_DIGITS or len(exponent.lstrip("+-")) > _MAX_EXPONENT_DIGITS:
-        raise FormulaSyntaxError("too_large", "a number has too many digits")
-    value = Fraction(mantissa.removesuffix(".")) * Fraction(10) ** int(exponent or 0)
-    return value.numerator if value.denominator == 1 else value

@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import NoReturn
 
 from engine.mathematics.tree import FormulaSyntaxError
 
 MAX_CHARACTERS = 1000
 MAX_TOKENS = 400
+MAX_DIGITS = 300
+_MAX_EXPONENT_DIGITS = 3
 _MAX_LETTERS = 3  # a longer run of letters in an answer is a word, not a product
 
 
@@ -42,6 +45,10 @@ FUNCTIONS = {
 }  # fmt: skip
 SERIES = {"sum": "sum", "Sum": "sum", "prod": "product", "product": "product", "Product": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+# Precedences: an operator binds tighter than all with a smaller number.
+COMPARE, SUM, PRODUCT, SIGN, POWER, POSTFIX = 5, 10, 20, 25, 30, 40
+BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
+RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where", "text"})
 FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
 GREEK = frozenset(
     (
@@ -259,3 +266,14 @@ def _command(text: str, dialect: Dialect) -> tuple[str, str]:
 
 def _without_braces(text: str) -> str:
     return re.sub(r"[{}\s]", "", text) if "{" in text else text
+
+
+def number_value(text: str) -> int | Fraction:
+    """The value of a number token. Raises FormulaSyntaxError (``too_large``)."""
+    if text.isdecimal() and len(text) <= MAX_DIGITS:
+        return int(text)
+    mantissa, _, exponent = text.replace(",", "").lower().partition("e")
+    if len(mantissa) > MAX_DIGITS or len(exponent.lstrip("+-")) > _MAX_EXPONENT_DIGITS:
+        raise FormulaSyntaxError("too_large", "a number has too many digits")
+    value = Fraction(mantissa.removesuffix(".")) * Fraction(10) ** int(exponent or 0)
+    return value.numerator if value.denominator == 1 else value

@@ -108,6 +108,15 @@ def series(function: str, body: Node, index: str, first: Node, last: Node) -> Se
     return Series(function, body, index, first, last, size, depth, names, functions)
 
 
+def join(function: str, left: Node, right: Node) -> Node:
+    """A binary node; long sums and products stay flat, so that a chain of a hundred terms is not deep."""
+    if function == "sub":
+        function, right = "add", apply("neg", right)
+    if function in ("add", "mul") and isinstance(left, Apply) and left.function == function:
+        return apply(function, *left.arguments, right)
+    return apply(function, left, right)
+
+
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
     """The tree with names replaced by trees. Raises FormulaSyntaxError where it grows too large."""
     match node:

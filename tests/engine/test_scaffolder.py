@@ -8,8 +8,8 @@ import networkx
 import pytest
 
 from engine.mathematics.notation import clean
+from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.solver import EquationError
-from engine.mathematics.unit_text import read_unit
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import MAX_RULES
 from engine.scaffold.given_values import read_known

@@ -9,8 +9,8 @@ from fractions import Fraction
 from engine.answers.final_answer import answer_text
 from engine.answers.shapes import read_shape
 from engine.answers.verify import is_value, verify_answer
-from engine.mathematics.dimensions import Dimension, dimension_checks, is_pure_constant
-from engine.mathematics.units import (
+from engine.mathematics.quantities.dimensions import Dimension, dimension_checks, is_pure_constant
+from engine.mathematics.quantities.units import (
     Quantity,
     dimension_of,
     from_base_units,

@@ -2,8 +2,8 @@ from fractions import Fraction
 
 import pytest
 
-from engine.mathematics.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
 from engine.mathematics.parser import parse_expression
+from engine.mathematics.quantities.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
 from engine.records import CausalEdge, Scaffold
 
 M, S, KG = {"[length]": 1}, {"[time]": 1}, {"[mass]": 1}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import constants
 
 from engine.mathematics.notation import clean
-from engine.mathematics.unit_text import UNITS, read_unit
-from engine.mathematics.units import convert, dimension_of, read_quantity, same_quantity
+from engine.mathematics.quantities.unit_text import UNITS, read_unit
+from engine.mathematics.quantities.units import convert, dimension_of, read_quantity, same_quantity
 
 MPS = (("meter", 1), ("second", -1))
 MPS2 = (("meter", 1), ("second", -2))

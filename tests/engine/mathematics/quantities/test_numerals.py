@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.mathematics.numerals import (
+from engine.mathematics.quantities.numerals import (
     Numeral,
     find_numerals,
     numeral_prefix,

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import Any
 
 from engine.mathematics.notation import clean
-from engine.mathematics.numerals import Numeral, numeral_prefix, physics_tolerance
-from engine.mathematics.unit_text import Powers, read_unit
+from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, physics_tolerance
+from engine.mathematics.quantities.unit_text import Powers, read_unit
 
 _STEPS = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
 _NOISE = Fraction(1, 10**9)

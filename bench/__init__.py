@@ -1,1 +1,1 @@
-"""Speed, as ratios and figures of one run; never asserted by the tests."""
+"""Benchmarks, mostly ratios of times measured within one run. The tests do not assert them."""

@@ -1,6 +1,6 @@
-"""Requests per second at 256 in flight: the client with its journal, compared with the bare SDK and a semaphore.
+"""Requests per second with 256 in flight: the client with its journal, compared with the bare SDK and a semaphore.
 
-``python bench/client_throughput.py [--requests 4000] [--rounds 3]``. The server runs in a separate process and replies
+``python -m bench.client_throughput [--requests 4000] [--rounds 3]``. The server runs in a separate process and replies
 after 100 ms. The rounds of both clients alternate, so that changes in the machine's load affect both.
 Exits with status 1 if the ratio of the medians is below the target.
 """
@@ -18,14 +18,11 @@ from pathlib import Path
 from aiohttp import web
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from engine.api_manager import ApiManager  # noqa: E402 - after the path of the repository is set
-from engine.llm.client import LLMClient  # noqa: E402
-from engine.llm.concurrency import ConcurrencyRule  # noqa: E402
-from engine.llm.journal import ResponseJournal  # noqa: E402
-from engine.records import ChatRequest, Message, Sampling  # noqa: E402
+from engine.api_manager import ApiManager
+from engine.llm.client import LLMClient
+from engine.llm.concurrency import ConcurrencyRule
+from engine.llm.journal import ResponseJournal
+from engine.records import ChatRequest, Message, Sampling
 
 IN_FLIGHT = 256
 LATENCY_S = 0.1
@@ -67,7 +64,7 @@ class Bare:
         self._sdk = AsyncOpenAI(api_key="EMPTY", base_url=base_url, max_retries=0, http_client=DefaultAioHttpClient())
         self._slots = asyncio.Semaphore(IN_FLIGHT)
 
-    async def ask(self, number: int) -> str:
+    async def complete(self, number: int) -> str:
         async with self._slots:
             messages = [{"role": "user", "content": f"{number}. {PROMPT}"}]
             reply = await self._sdk.chat.completions.create(model="m", messages=messages, temperature=0.3)
@@ -89,7 +86,7 @@ class Ours:
         manager = ApiManager(Path("bench"), {"generator_1": entry})
         self._client = LLMClient(manager, journal=self._journal, concurrency=rule)
 
-    async def ask(self, number: int) -> str:
+    async def complete(self, number: int) -> str:
         message = Message(role="user", content=f"{number}. {PROMPT}")
         request = ChatRequest(role="generator_1", messages=(message,), sampling=Sampling(temperature=0.3))
         replies = await self._client.sample(request, [0])
@@ -108,11 +105,11 @@ async def measure(base_url: str, requests: int, rounds: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clients = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
         for client in clients:  # warm-up: opens connections
-            await asyncio.gather(*(client.ask(next(numbers)) for _ in range(2 * IN_FLIGHT)))
+            await asyncio.gather(*(client.complete(next(numbers)) for _ in range(2 * IN_FLIGHT)))
         for _ in range(rounds):
             for client in clients:
                 wall, used = time.perf_counter(), time.process_time()
-                texts = await asyncio.gather(*(client.ask(next(numbers)) for _ in range(requests)))
+                texts = await asyncio.gather(*(client.complete(next(numbers)) for _ in range(requests)))
                 wall, used = time.perf_counter() - wall, time.process_time() - used
                 if set(texts) != {ANSWER}:
                     raise RuntimeError(f"{client.name}: a reply differs from what the server sent")
@@ -133,11 +130,14 @@ async def measure(base_url: str, requests: int, rounds: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--requests", type=int, default=4000, help="requests a round")
+    parser.add_argument("--requests", type=int, default=4000, help="requests per round")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     server = subprocess.Popen(
-        [sys.executable, __file__, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.client_throughput", "serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"

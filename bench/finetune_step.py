@@ -1,18 +1,17 @@
-"""An update step of the fine-tune beside TRL's on the same stored batch: time, peak memory, the price of imitation.
+"""The update step of the fine-tuning compared with TRL's on the same batch: time, memory, and cost of imitation.
 
-``python bench/finetune_step.py``. Ours is the step of the offline training, with all that it does: rows to tensors,
-log-probs, loss, figures, gradient clipping, AdamW. TRL's is ``GRPOTrainer.training_step`` on the ready batch, the same
-clipping and AdamW; its sampling and scoring are left out. Both train all weights of the same random model, with beta 0
-and on one core. Their losses are compared first, for a ratio of two different things would mean nothing.
-Both measure the entropy. On a CPU, TRL sends prompt positions through the head too; on a GPU it leaves them out as we
-do, so these ratios are those of CPUs.
-Leaves with status 1 where a bound is missed, with 0 and a reason where TRL is not installed.
+``python -m bench.finetune_step``. Our step is that of the offline training: rows to tensors, log-probs, loss, metrics,
+gradient clipping, AdamW. TRL's step is ``GRPOTrainer.training_step`` on the ready batch with the same clipping and
+AdamW, without sampling and scoring. Both train all weights of the same random model with beta 0 on one core, and both
+compute the entropy. The losses are compared first, because a ratio is meaningful only for equal computations.
+On a CPU, TRL also computes the logits of the prompt; on a GPU it does not, as we never do. The ratios are valid for
+CPUs only.
+Exits with status 1 if a bound is exceeded. Needs TRL (``make finetune``).
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import random
 import statistics
@@ -21,26 +20,36 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+# Set before the imports, because huggingface_hub reads its variables at import.
+os.environ["HF_HUB_OFFLINE"] = os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers.utils import logging
+from trl import GRPOConfig, GRPOTrainer
 
-    from grpo_training.finetune.data.samples import Sample
+from grpo_training.finetune.config import GRPOTrainingConfig
+from grpo_training.finetune.data.samples import Sample
+from grpo_training.finetune.offline.loop import optimizer_steps
+from grpo_training.finetune.offline.training import prepare
 
-TIME_RATIO, MEMORY_RATIO, BEYOND_TOKENS = 1.05, 1.0, 0.05
+TIME_RATIO, MEMORY_RATIO, IMITATION_MARGIN = 1.05, 1.0, 0.05
 ROUNDS = 5
 RATE, CLIP = 1e-4, 1.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model's vocabulary and a batch's size, in tokens."""
+    """The size of a model's vocabulary and of a batch: ``prompt`` and ``completion`` are lengths in tokens."""
 
     name: str
     vocabulary: int
@@ -54,27 +63,13 @@ LONG = Case("32k vocabulary, long prompts", 32768, 4, 1024, 64)
 
 
 def main() -> bool:
-    """Measure and print; whether all bounds hold."""
-    if importlib.util.find_spec("trl") is None:
-        print("fine-tune step: skipped, TRL is not installed (make finetune)")
-        return True
-    quiet()
-    results = [time_beside_trl(SHORT), time_beside_trl(LONG), memory_beside_trl(LONG), price_of_imitation(SHORT)]
+    """Measure, print the figures and return whether all bounds hold."""
+    results = [compare_time(SHORT), compare_time(LONG), compare_memory(LONG), measure_imitation(SHORT)]
     return all(results)
 
 
-def quiet() -> None:
-    """No requests to the hub, no progress bars, no GPU."""
-    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-
-
-def time_beside_trl(case: Case) -> bool:
-    """The update step on one batch, in turns."""
+def compare_time(case: Case) -> bool:
+    """Compare the time of one update step on the same batch."""
     with tempfile.TemporaryDirectory() as folder:
         model = save_model(Path(folder), case)
         rows = samples(case)
@@ -83,19 +78,22 @@ def time_beside_trl(case: Case) -> bool:
         if difference > 1e-5:
             print(f"update step, {case.name}: the losses differ by {difference:g}")
             return False
-        seconds = in_turns(steps)
+        seconds = interleaved_times(steps)
     ratio = statistics.median(seconds["ours"]) / statistics.median(seconds["TRL"])
-    figures = ", ".join(f"{name} {described(took)}" for name, took in seconds.items())
+    figures = ", ".join(f"{name} {summary(took)}" for name, took in seconds.items())
     print(f"update step, {case.name}: {figures}: {ratio:.2f} of TRL (bound {TIME_RATIO:g})")
     return ratio <= TIME_RATIO
 
 
-def memory_beside_trl(case: Case) -> bool:
-    """What two update steps take beyond the loaded model, each in a process of its own."""
+def compare_memory(case: Case) -> bool:
+    """Compare the peak memory of two update steps beyond the loaded model. Each side has its own process."""
     peaks = {}
     for name in ("ours", "TRL"):
         done = subprocess.run(
-            [sys.executable, __file__, "--peak-of", name], check=True, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "bench.finetune_step", "--peak-of", name],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         peaks[name] = float(done.stdout.split()[-1])
     ratio = peaks["ours"] / peaks["TRL"]
@@ -104,8 +102,8 @@ def memory_beside_trl(case: Case) -> bool:
     return ratio < MEMORY_RATIO
 
 
-def price_of_imitation(case: Case) -> bool:
-    """A step with teacher-SFT and self-SFT beside one without, and how many more tokens it holds."""
+def measure_imitation(case: Case) -> bool:
+    """Compare a step with teacher-SFT and self-SFT with one without. The bound grows with the number of tokens."""
     with tempfile.TemporaryDirectory() as folder:
         model = save_model(Path(folder), case)
         rows = samples(case)
@@ -115,19 +113,18 @@ def price_of_imitation(case: Case) -> bool:
             "off": our_step(model, rows, count_tokens=lambda seen: tokens.update(off=seen)),
             "on": our_step(model, rows, teacher=teacher, count_tokens=lambda seen: tokens.update(on=seen)),
         }
-        seconds = in_turns(steps)
+        seconds = interleaved_times(steps)
     ratio = statistics.median(seconds["on"]) / statistics.median(seconds["off"])
     share = tokens["on"] / tokens["off"] - 1
-    bound = 1 + share + BEYOND_TOKENS
-    figures = ", ".join(f"{name} {described(took)}" for name, took in seconds.items())
+    bound = 1 + share + IMITATION_MARGIN
+    figures = ", ".join(f"{name} {summary(took)}" for name, took in seconds.items())
     print(f"imitation, {share:.0%} more tokens: {figures}: {ratio:.2f} of a step without (bound {bound:.2f})")
     return ratio <= bound
 
 
 def print_peak(name: str) -> None:
-    """Peak resident memory of two steps minus what was there before them, in MiB."""
+    """Print the peak resident memory of two steps minus the memory before them, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
-        quiet()
         model, rows = save_model(Path(folder), LONG), samples(LONG)
         step = our_step(model, rows) if name == "ours" else trl_step(model, rows, LONG)
         before = memory_mib("VmRSS")
@@ -137,14 +134,11 @@ def print_peak(name: str) -> None:
 
 
 def memory_mib(field: str) -> float:
-    """A field of this process's status, on Linux. (The peak that ``getrusage`` gives includes the parent's.)"""
+    """A field of ``/proc/self/status``. The peak of ``getrusage`` is not used, because it includes the parent's."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise LookupError(f"/proc/self/status has no {field}")
-
-
-# ------------------------------------------------------------------ the two steps
 
 
 def our_step(
@@ -153,17 +147,11 @@ def our_step(
     teacher: list[Sample] | None = None,
     count_tokens: Callable[[int], Any] | None = None,
 ) -> Callable[[], float]:
-    """The offline training's step on ``rows``; each call updates the weights and gives the loss."""
-    import torch
-
-    from grpo_training.finetune.config import GRPOTrainingConfig
-    from grpo_training.finetune.offline.loop import optimizer_steps
-    from grpo_training.finetune.offline.training import prepare
-
+    """The step of the offline training on ``rows``. Each call updates the weights and returns the loss."""
     torch.set_num_threads(1)
     config = GRPOTrainingConfig(
         model_name_or_path=str(model),
-        dataset_path=model,  # nothing is read from it
+        dataset_path=model,  # required, but not read here
         use_peft=False,
         bf16=False,
         learning_rate=RATE,
@@ -194,15 +182,11 @@ def our_step(
 
 
 def trl_step(model: Path, rows: list[Sample], case: Case) -> Callable[[], float]:
-    """TRL's training step on the same rows, in the tensors that its own sampling would have made."""
-    import torch
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
+    """TRL's training step on the same rows, as the tensors that its own sampling would return."""
     torch.set_num_threads(1)
     batch = trl_batch(rows, case)
 
-    class Stored(GRPOTrainer):
+    class StoredBatchTrainer(GRPOTrainer):
         def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
             return batch
 
@@ -222,13 +206,13 @@ def trl_step(model: Path, rows: list[Sample], case: Case) -> Callable[[], float]
         epsilon=0.2,
         beta=0.0,
     )
-    trainer = Stored(
+    trainer = StoredBatchTrainer(
         model=str(model),
         reward_funcs=lambda completions, **_: [0.0] * len(completions),
         args=config,
         train_dataset=Dataset.from_list([{"prompt": "w2"}] * len(rows)),
     )
-    trainer.current_gradient_accumulation_steps = 1  # its training loop would set this
+    trainer.current_gradient_accumulation_steps = 1  # otherwise set by its training loop
     weights = list(trainer.model.parameters())
     optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.0)
 
@@ -242,15 +226,8 @@ def trl_step(model: Path, rows: list[Sample], case: Case) -> Callable[[], float]
     return step
 
 
-# ------------------------------------------------------------------ a model, a batch, a clock
-
-
 def save_model(folder: Path, case: Case) -> Path:
-    """A random model of two layers with a tokenizer of words, in ``folder``."""
-    import torch
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
+    """Save a random model of two layers and a word-level tokenizer in ``folder``."""
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=case.vocabulary,
@@ -269,9 +246,7 @@ def save_model(folder: Path, case: Case) -> Path:
 
 
 def samples(case: Case, seed: int = 0) -> list[Sample]:
-    """A group: one prompt, completions of half the length and more, right and wrong in turns."""
-    from grpo_training.finetune.data.samples import Sample
-
+    """A group: one prompt, completions of half to full length, alternately wrong and right."""
     draw = random.Random(seed)
     prompt = tuple(draw.randrange(2, case.vocabulary) for _ in range(case.prompt))
     lengths = [case.completion - row * case.completion // (2 * case.rows) for row in range(case.rows)]
@@ -292,8 +267,7 @@ def samples(case: Case, seed: int = 0) -> list[Sample]:
 
 
 def trl_batch(rows: list[Sample], case: Case) -> dict[str, Any]:
-    import torch
-
+    """The rows as the padded tensors that ``GRPOTrainer`` computes the loss from."""
     ids = torch.zeros(len(rows), case.completion, dtype=torch.long)
     mask, old = torch.zeros_like(ids), torch.zeros(len(rows), case.completion)
     for place, row in enumerate(rows):
@@ -313,8 +287,8 @@ def trl_batch(rows: list[Sample], case: Case) -> dict[str, Any]:
     }
 
 
-def in_turns(steps: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """Seconds of each step, in interleaved rounds after one for warming up, so that a slow moment meets all."""
+def interleaved_times(steps: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Seconds of each step in interleaved rounds, so that load affects all steps. The first round is a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(ROUNDS + 1):
         for name, step in steps.items():
@@ -325,7 +299,7 @@ def in_turns(steps: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
     return seconds
 
 
-def described(seconds: list[float]) -> str:
+def summary(seconds: list[float]) -> str:
     return f"{1000 * statistics.median(seconds):.0f} ms ({1000 * min(seconds):.0f}-{1000 * max(seconds):.0f})"
 
 
@@ -333,6 +307,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peak-of", choices=["ours", "TRL"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    logging.disable_progress_bar()
     if arguments.peak_of:
         print_peak(arguments.peak_of)
     else:

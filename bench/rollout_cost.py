@@ -1,6 +1,6 @@
-"""CPU time per rollout without the request itself: parse, execute, score, store.
+"""CPU time per rollout without the request: parsing, execution, scoring and storage, including worker processes.
 
-Measured on recorded replies of a real model on AIME 2024, including worker processes.
+The input is recorded replies of a real model on AIME 2024.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEDIAN_MS, P95_MS = 3.0, 50.0
 
 
 def main() -> bool:
-    """Measure and print a line; whether the bounds hold. Skipped without the recorded data."""
+    """Measure, print the figures and return whether the bounds hold. Skipped without the recorded data."""
     files = [SHARED_DATA / "recorded" / f"generator_{n}_rollouts.jsonl" for n in (1, 2)]
     if not all(file.exists() for file in files):
         print(f"rollout cost: skipped, no recorded data in {SHARED_DATA} (set SHARED_DATA)")
@@ -64,7 +64,7 @@ def main() -> bool:
 
 
 def _warm_up(task, evaluator, group) -> None:  # type: ignore[no-untyped-def]
-    """Imports and the start of the workers are paid once per process, not per rollout."""
+    """Import modules and start the workers, which happens once per process."""
     problem = Problem(id="warm", text="", answer="1")
     implicit = {
         "target_variable": "x",

@@ -160,7 +160,7 @@ def _hub_rows(hub: HubDataset, what: str, fix: str) -> Iterable[Any]:
         from datasets import load_dataset as load_from_hub  # optional, and slow to import
     except ImportError as error:
         why = f"It could come from the Hugging Face hub ({hub.repository}), but `datasets` is not installed."
-        fix = f"{fix} Or: pip install 'scaffold-grpo[datasets]'."
+        fix = f"{fix} Or: pip install -e '.[datasets]'."
         raise MissingInputError(what, why=why, fix=fix) from error
     try:
         rows: Iterable[Any] = load_from_hub(*hub.arguments, **hub.options)

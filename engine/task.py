@@ -37,7 +37,8 @@ _TASKS = {
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 
-_SHOWN = 6000  # characters of a completion that are shown to other models
+MAX_SHOWN_CHARS = 6000
+"""Characters of a candidate or reference that the prompts of other models contain."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ class Task(ABC, Generic[ContentT]):
 
     def show(self, candidate: Candidate[ContentT]) -> str:
         """The candidate as text for another prompt (critic, judge)."""
-        return candidate.text[-_SHOWN:] or "(unreadable)"
+        return candidate.text[-MAX_SHOWN_CHARS:] or "(unreadable)"
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The problem as the dataset row that a user's reward function gets."""

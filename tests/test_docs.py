@@ -1,5 +1,6 @@
-"""The documentation matches the program: commands parse, links and paths exist, snippets run."""
+"""The documentation matches the program: commands parse, links, paths and messages exist, snippets run."""
 
+import ast
 import json
 import re
 import shlex
@@ -82,6 +83,47 @@ def test_named_files_exist(page):
 
 def fences(text, language=""):
     return re.findall(rf"^```{language}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_pages_named_in_the_source_exist():
+    folders = ("engine", "agents", "grpo_training", "prompts", "bench", "examples", "tests")
+    suffixes = {".py", ".yaml", ".j2", ".md", ".toml"}
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in suffixes]
+    named = {
+        (str(path.relative_to(ROOT)), page)
+        for path in [*files, ROOT / "mkdocs.yml", ROOT / "Makefile", ROOT / "pyproject.toml"]
+        for page in re.findall(r"docs/[\w./-]*\w", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 5
+    assert {(path, page) for path, page in named if not (ROOT / page).exists()} == set()
+
+
+def texts_of_the_source():
+    """The plain texts of the source without docstrings, and patterns of its f-strings, whose values match any text."""
+    plain, patterns = [], []
+    for path in (path for package in ("engine", "agents", "grpo_training") for path in (ROOT / package).rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                plain.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                fixed = [part.value if isinstance(part, ast.Constant) else "" for part in node.values]
+                if " " in "".join(fixed) and len(re.findall("[A-Za-z]", "".join(fixed))) >= 7:
+                    patterns.append("".join(re.escape(part) or ".+" for part in fixed))
+    return plain, patterns
+
+
+def test_every_message_of_troubleshooting_is_in_the_source():
+    page = ROOT.joinpath("docs/troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^### (.+)$", page, re.MULTILINE)
+    plain, patterns = texts_of_the_source()
+    assert len(messages) > 15
+    assert [
+        message
+        for message in messages
+        if not any(message in text for text in plain) and not any(re.fullmatch(one, message) for one in patterns)
+    ] == []
 
 
 def test_both_readmes_have_the_same_commands_and_sections():

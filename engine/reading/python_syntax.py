@@ -1,4 +1,4 @@
-"""Parses Python source and literals, from any thread. Nothing is executed."""
+"""Thread-safe parsing of Python source and literals. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILE = "<text of a model>"
 for _category in (SyntaxWarning, DeprecationWarning):  # warnings about invalid escapes in model text are not shown
     warnings.filterwarnings("ignore", category=_category, module=re.escape(_FILE))
 
-_ONE_AT_A_TIME = threading.Lock()
+_PARSER_LOCK = threading.Lock()
 """CPython 3.11 keeps the recursion depth of ``ast.parse`` in one variable for all threads; concurrent calls fail with
 ``SystemError: AST constructor recursion depth mismatch``."""
 
@@ -32,7 +32,7 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.Module | a
         ValueError: the source is not valid Python, or nested too deeply.
     """
     try:
-        with _ONE_AT_A_TIME:
+        with _PARSER_LOCK:
             tree = ast.parse(source, filename=_FILE, mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL, surrogates
         raise ValueError(f"not Python: {str(error)[:200]}") from None

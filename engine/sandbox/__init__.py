@@ -1,4 +1,4 @@
-"""Runs untrusted programs and returns their values and output. It does not decide whether these are right.
+"""Runs untrusted programs and returns their values and output. It does not judge whether these are correct.
 
 Programs run outside this process, on the strongest of three levels of isolation that works on this machine
 (:func:`engine.sandbox.zygote_process.strongest_level`):
@@ -6,19 +6,19 @@ Programs run outside this process, on the strongest of three levels of isolation
 ``bubblewrap``
     Each program is the first process of its own PID namespace. Its file system holds the interpreter's library,
     read-only, and 16 MiB of writable memory. It has no network, IPC, ``/proc``, environment or inherited
-    descriptors; a user id of its own if this process is root; no capabilities; limits on memory, processor time,
+    descriptors; a separate user id if this process is root; no capabilities; limits on memory, processor time,
     threads, files and output; and a filter of system calls (on x86_64 and aarch64).
     Does NOT protect from: kernel vulnerabilities, side channels (time, caches), the load of one busy core until
     the time limit.
 ``namespaces``
     The same isolation, set up by this package where bubblewrap is missing and the kernel permits it.
-    Does NOT protect from: the above, and errors of this package that bubblewrap does not have.
+    Does NOT protect from: the above, and errors in this package's implementation.
 ``rlimits``
     Resource limits and the filter of system calls only (the level is not available without the filter): no
     processes, signals to others, sockets or changes to files.
     Does NOT protect from: reading any file that its user may read. If this process is not root, programs run as the
-    same user, and ``/proc`` may give them this process's memory. If this process is root and other users cannot read
+    same user, and may read this process's memory through ``/proc``. If this process is root and other users cannot read
     the interpreter's library, programs run as root without capabilities.
 
-``worker.py`` is separate: it runs this package's own functions in processes that can be killed. It is not isolation.
+``worker.py`` is separate. It runs this package's own functions in processes that can be killed, without isolation.
 """

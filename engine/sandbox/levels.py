@@ -1,4 +1,4 @@
-"""The levels of isolation: how a zygote is started on each. ``engine.sandbox`` describes what they protect from."""
+"""The levels of isolation and the command that starts a zygote on each. ``engine.sandbox`` describes the levels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 Level = Literal["bubblewrap", "namespaces", "rlimits"]
 LEVELS: tuple[Level, ...] = ("bubblewrap", "namespaces", "rlimits")
-"""The strongest first."""
+"""All levels, strongest first."""
 
 PACKAGE = Path(__file__).resolve().parent
 """The folder that holds ``inside``, the code that runs in the sandbox."""
@@ -42,7 +42,7 @@ def _bubblewrap_command() -> list[str]:
     command = ["bwrap", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-add", "ALL"]
     command += [] if os.geteuid() == 0 else ["--unshare-user"]
     for parent in sorted({str(parent) for path in paths for parent in Path(path).parents} - {"/"}):
-        command += ["--perms", "0755", "--dir", parent]  # by default the users of programs could not enter them
+        command += ["--perms", "0755", "--dir", parent]  # by default other users could not enter them
     for path in paths:
         command += ["--ro-bind", path, path]
     for target, path in links:
@@ -59,7 +59,7 @@ def _interpreter() -> str:
 
 
 def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
-    """What a program can see of the machine: the interpreter with its library, and the system's libraries.
+    """The paths of the machine that a program can read: the interpreter, its library and the system's libraries.
 
     Returns:
         paths, and symbolic links as (target, path).
@@ -81,10 +81,10 @@ def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def _has_own_users(level: Level) -> bool:
-    """Whether each program runs as a user of its own. This needs root, and a library that such users can read.
+    """Whether programs run under a user id of their own. This needs root and a library that this user can read.
 
-    On the levels with namespaces they can always read it. On ``rlimits`` they cannot read a library under
-    ``/root``; programs then stay root, without capabilities and unable to change a file.
+    On the levels with namespaces the library is always readable. On ``rlimits`` a library under ``/root`` is not;
+    programs then run as root, without capabilities and without permission to change files.
     """
     if os.geteuid() != 0 or level != "rlimits":
         return os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""A pool of warm zygotes for programs that run side by side."""
+"""A pool of zygotes for programs that run at the same time."""
 
 from __future__ import annotations
 

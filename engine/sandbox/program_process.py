@@ -1,4 +1,4 @@
-"""The process of one program as this process sees it: messages to and from it, its output and its time limits."""
+"""The parent side of a program's process: messages, output and time limits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _START_S = 20.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one program.
+    """Limits of one program.
 
     Args:
-        time_s: wall-clock seconds for loading the program, and for each value or run that it is asked for.
+        time_s: wall-clock seconds for loading the program, and for each requested value or run.
         memory_mb: address space in MiB.
-        output_bytes: printed text, and each returned value in its encoded form.
-        total_s: wall-clock seconds for everything together.
+        output_bytes: size of the printed text, and of each returned value in its encoded form.
+        total_s: wall-clock seconds in total.
     """
 
     time_s: float = 5.0
@@ -42,7 +42,7 @@ class Limits:
 
 
 class ProgramFailure(StrEnum):
-    """Why a program gave no value."""
+    """Why a program returned no value."""
 
     RUNTIME_ERROR = "runtime_error"
     TIMEOUT = "timeout"
@@ -60,13 +60,13 @@ _REPORTED_FROM_INSIDE = (
 )
 
 
-class ProgramStopped(Exception):  # noqa: N818 - it is how a program ended, not an error of this package
-    """The program gives no further answer.
+class ProgramStopped(Exception):  # noqa: N818 - a result of the program, not an error of this package
+    """The program stopped, or was stopped, before it replied.
 
     Args:
-        failure: why.
-        text: the same in words.
-        starved: it reached its time limit, but had received little processor time.
+        failure: the reason.
+        text: a description of the reason.
+        starved: whether it reached its time limit but had received little processor time.
     """
 
     def __init__(self, failure: ProgramFailure, text: str, *, starved: bool = False) -> None:
@@ -75,10 +75,10 @@ class ProgramStopped(Exception):  # noqa: N818 - it is how a program ended, not 
 
 
 def read_message(frame: bytes) -> dict[str, Any]:
-    """A frame from a program's process as a message. The program may have forged it.
+    """Parse a frame from a program's process. The program may have forged it.
 
     Raises:
-        MalformedError: it is not a JSON object.
+        MalformedError: the frame is not a JSON object.
     """
     message = wire.loads(frame)
     if not isinstance(message, dict):
@@ -87,7 +87,7 @@ def read_message(frame: bytes) -> dict[str, Any]:
 
 
 def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | None:
-    """The failure that a message reports, with its text; None if it holds a value instead.
+    """The failure that a message reports, with its text; None if the message has a value.
 
     Raises:
         MalformedError: it is neither a value nor a failure that ``inside.runner`` reports.
@@ -101,16 +101,15 @@ def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | No
 
 
 class ProgramProcess:
-    """A child of a zygote that runs one program. A context manager; at its end no process of the child is left.
+    """A child of a zygote that runs one program. A context manager; on exit all processes of the child are killed.
 
     Args:
         zygote: the parent; it must have no other child.
-        kind: ``calls`` answers requests for values; ``main`` reads standard input and prints; ``remote`` runs code
-            whose functions are in another process (see ``inside/runner.py``).
-        program: the source that is run.
-        setup: source that is run before it.
-        limits: memory, output and processor time.
-        stdin: its standard input; None is an empty one.
+        kind: ``calls``, ``main`` or ``remote``; see ``inside/runner.py``.
+        program: the source to run.
+        setup: source that is run before the program.
+        limits: limits of memory, output and time.
+        stdin: the standard input; None for an empty one.
         entry_point: a name that the program must define; for ``remote``, a function of the other process.
 
     Raises:
@@ -133,32 +132,32 @@ class ProgramProcess:
         self._exit: ProgramExit | None = None
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
-        self._channel, theirs = socket.socketpair()
-        self._stdout, their_stdout = os.pipe()
-        their_stdin = _as_file(stdin)
+        self._channel, child_end = socket.socketpair()
+        self._stdout, child_stdout = os.pipe()
+        child_stdin = _as_file(stdin)
         try:
             self._channel.setblocking(False)
             os.set_blocking(self._stdout, False)
             self._poll = select.poll()
             self._poll.register(self._channel, select.POLLIN)
             self._poll.register(self._stdout, select.POLLIN)
-            fds = [theirs.fileno(), their_stdin, their_stdout]
+            fds = [child_end.fileno(), child_stdin, child_stdout]
             zygote.start_program(fds, limits.memory_mb << 20, self._cpu_limit)
         except BaseException:
             self._channel.close()
             os.close(self._stdout)
             raise
         finally:
-            theirs.close()
-            os.close(their_stdout)
-            os.close(their_stdin)
+            child_end.close()
+            os.close(child_stdout)
+            os.close(child_stdin)
         self._started = time.monotonic()
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})
         self._open = {self._channel.fileno(), self._stdout}
 
     def __enter__(self) -> ProgramProcess:
-        """Wait until the child is confined; its time limits start with the program."""
+        """Wait until the child is confined. The time limits start afterwards."""
         try:
             if json.loads(self.receive(_START_S, is_starting=True)) != {"started": True}:
                 raise SandboxError("a child did not start")
@@ -180,11 +179,11 @@ class ProgramProcess:
 
     @property
     def unread(self) -> bool:
-        """Whether it has sent bytes that were not received yet. After the last answer these are forged."""
+        """Whether unread bytes were received. After the last reply such bytes are forged."""
         return bool(self._received)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue a message. It is written now and while answers are awaited, as far as the channel has room."""
+        """Queue a message. As much as the channel accepts is written now, the rest while replies are awaited."""
         self.send_raw(json.dumps(message).encode())
 
     def send_raw(self, data: bytes) -> None:
@@ -196,11 +195,11 @@ class ProgramProcess:
         """The next frame, for :func:`read_message`.
 
         Args:
-            time_s: wall-clock seconds it may take.
-            is_starting: the program does not run yet, so every failure is a failure of the sandbox.
+            time_s: time limit in wall-clock seconds.
+            is_starting: whether the program has not started yet, so that a failure is a failure of the sandbox.
 
         Raises:
-            ProgramStopped: time limit, too much output, a frame that is too long, or the process has exited.
+            ProgramStopped: the time limit is reached, the output or the frame is too long, or the process has exited.
         """
         until = time.monotonic() + time_s
         while True:
@@ -212,7 +211,7 @@ class ProgramProcess:
             self._pump(until, is_starting)
 
     def wait_for_end(self, time_s: float) -> None:
-        """Read its output into ``printed`` until it has closed all its descriptors."""
+        """Read the output into ``printed`` until the process has closed all its descriptors."""
         until = time.monotonic() + time_s
         while self._open:
             self._pump(until, is_starting=False)
@@ -279,14 +278,14 @@ class ProgramProcess:
         return ProgramStopped(ProgramFailure.RUNTIME_ERROR, f"exited with {code} before it answered")
 
     def end(self, *, ending: bool = True) -> ProgramExit:
-        """Make the process exit, if it still runs.
+        """Terminate the process if it is still running.
 
         Args:
-            ending: it has closed its descriptors, so it may be exiting by itself.
+            ending: whether it has closed its descriptors, so that it is probably exiting by itself.
 
         Raises:
-            ProgramStopped: it ran out of processor time.
-            SandboxError: the kernel killed it. A program cannot send that signal, not even to itself.
+            ProgramStopped: it reached the limit of processor time.
+            SandboxError: the kernel killed it. A program cannot send SIGKILL, not even to itself.
         """
         if self._exit is None:
             self._exit = self._zygote.end_program(ending=ending)
@@ -298,7 +297,7 @@ class ProgramProcess:
 
 
 def _as_file(content: bytes | None) -> int:
-    """A descriptor to read ``content`` from: a file in memory, which unlike a pipe needs no writer."""
+    """A descriptor from which ``content`` can be read: a file in memory, because a pipe would need a writer."""
     if content is None:
         return os.open(os.devnull, os.O_RDONLY)
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Worker processes that can be killed, for work that may not end: symbolic algebra on text that a model wrote."""
+"""Worker processes that can be killed, for jobs that may not terminate: symbolic algebra on text from a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_REPLY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class WorkResult:
-    """How a job ended: ``OK`` with a value, ``MODEL_FAULT`` (the job raised), ``VERIFIER_TIMEOUT``."""
+    """The result of a job: ``OK`` with a value, ``MODEL_FAULT`` if it raised, or ``VERIFIER_TIMEOUT``."""
 
     outcome: Outcome
     value: Any = None
@@ -33,7 +33,7 @@ class WorkResult:
 
 
 class WorkerPool:
-    """Runs ``module:function(payload)`` in child processes that are killed when they take too long.
+    """Runs ``module:function(payload)`` in child processes that are killed after a time limit.
 
     Works from any thread. A worker is one interpreter that runs jobs one after another; a killed worker is replaced.
     Its address space is limited, it writes no files and no core dumps, and it inherits no descriptors except its
@@ -41,9 +41,9 @@ class WorkerPool:
     values.
 
     Args:
-        size: number of workers at most; further callers wait.
+        size: maximum number of workers; further callers wait.
         memory_mb: address-space limit of a worker, in MiB.
-        packages: prefixes of the modules whose functions may be run.
+        packages: prefixes of the names of allowed modules.
     """
 
     def __init__(self, size: int = 2, memory_mb: int = 2048, packages: tuple[str, ...] = ("engine.",)) -> None:
@@ -65,7 +65,7 @@ class WorkerPool:
             timeout_s: wall-clock seconds after which the worker is killed; its start is not counted.
 
         Returns:
-            the function's JSON value, or how it failed. Never raises for what the job does.
+            the function's JSON value or its failure. An error of the job is returned, not raised.
 
         Raises:
             ValueError: the function is not in one of the pool's packages.
@@ -111,7 +111,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """One child process; a request line in, a reply line out."""
+    """One child process. It reads a request per line and writes a reply per line."""
 
     def __init__(self, memory_mb: int) -> None:
         self._process = subprocess.Popen(
@@ -196,7 +196,7 @@ def shared_pool() -> WorkerPool:
 
 
 def _serve(memory_mb: int) -> None:
-    """The loop of a worker. Modules are imported on demand; what a job prints is discarded."""
+    """The main loop of a worker. Modules are imported on demand; the printed output of jobs is discarded."""
     limit = memory_mb << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""A zygote as this process sees it: a warm interpreter inside the sandbox that forks one program at a time."""
+"""The parent side of a zygote: an interpreter inside the sandbox that forks one program at a time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _END_S = 10.0
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed. Nothing is known about the program."""
+    """The sandbox itself failed, so the program has no result."""
 
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """How a program's process ended.
+    """The exit of a program's process.
 
     Args:
         code: exit code; negative for a signal.
-        cpu_s: seconds of processor time.
+        cpu_s: processor time in seconds.
         killed: whether the zygote killed it.
     """
 
@@ -39,7 +39,7 @@ class ProgramExit:
 
 
 class Zygote:
-    """One warm interpreter on a level of isolation; it runs one program's process at a time.
+    """The process of a zygote on a level of isolation. It runs one program at a time.
 
     Raises:
         SandboxError: the level is not available on this machine.
@@ -48,14 +48,14 @@ class Zygote:
     def __init__(self, level: Level) -> None:
         if level == "bubblewrap" and shutil.which("bwrap") is None:
             raise SandboxError("bubblewrap is not installed")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_end:
             self._process = subprocess.Popen(
-                zygote_command(level, theirs.fileno()),
+                zygote_command(level, child_end.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_end.fileno(),),
                 cwd="/",
                 env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
                 start_new_session=True,
@@ -65,7 +65,7 @@ class Zygote:
         if "ready" not in answer:
             self.close()
             raise SandboxError(f"the level {level} is not available: {answer.get('error', 'it did not start')}")
-        self.pid = int(answer["ready"])  # with bubblewrap, the started process is its parent
+        self.pid = int(answer["ready"])  # with bubblewrap this is a child of the started process
 
     def alive(self) -> bool:
         """Whether it can run another program."""
@@ -81,10 +81,10 @@ class Zygote:
             raise SandboxError(f"a zygote has exited: {error}") from None
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
-        """Kill the child if it is still running, and wait until none of its processes is left.
+        """Kill the child if it is still running, and wait until all its processes have exited.
 
         Args:
-            ending: it seems to be exiting by itself; it gets half a second for that.
+            ending: whether it is probably exiting by itself; it is killed half a second later.
         """
         with contextlib.suppress(OSError):
             self._control.send(b"finish" if ending else b"kill")
@@ -103,7 +103,7 @@ class Zygote:
         return dict(json.loads(line)) if line else {}
 
     def close(self) -> None:
-        """Kill it; its child dies with it."""
+        """Kill the zygote and its child."""
         self.dead = True
         self._control.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -115,7 +115,7 @@ _strongest: Level | None = None
 
 
 def strongest_level() -> Level:
-    """The strongest level that works on this machine. Tried once a process.
+    """The strongest level that works on this machine. The result is cached for this process.
 
     Raises:
         ConfigurationError: no level works.

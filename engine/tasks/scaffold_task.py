@@ -22,11 +22,10 @@ from engine.scaffolder import (
     rule_cause_agreement,
     scaffold_from_object,
 )
-from engine.task import JSON_OBJECT, Measurement, Task, TaskMerge
+from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge
 from engine.tasks.rows import problem_with_answer
 
 _MOST_CONFLICTS = 20
-_SHOWN = 6000  # characters of an unreadable reply that other models see
 
 _TEXT = {"type": "string"}
 _NAMES = {"type": "array", "items": _TEXT}
@@ -123,7 +122,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[Scaffold]:
         """Read the scaffold. Reasoning beside the text is ignored."""
-        return _candidate(parse_scaffold(completion.text), completion.text[-_SHOWN:])
+        return _candidate(parse_scaffold(completion.text), completion.text[-MAX_SHOWN_CHARS:])
 
     def evaluate(self, candidate: Candidate[Scaffold], problem: Problem) -> Measurement:
         """``r_ans`` by the verifier, ``r_graph`` and ``r_logic`` by executing and checking the graph."""
@@ -172,7 +171,7 @@ class ScaffoldTask(Task[Scaffold]):
     def show(self, candidate: Candidate[Scaffold]) -> str:
         """The scaffold as JSON, or the unreadable reply."""
         if candidate.content is not None:
-            return candidate.content.model_dump_json(exclude_defaults=True)[: 2 * _SHOWN]
+            return candidate.content.model_dump_json(exclude_defaults=True)[: 2 * MAX_SHOWN_CHARS]
         return candidate.text or "(unreadable)"
 
     def merge(self, candidates: Sequence[Candidate[Scaffold]], problem: Problem) -> TaskMerge[Scaffold]:
@@ -187,7 +186,10 @@ class ScaffoldTask(Task[Scaffold]):
         ]
         merge = merge_scaffolds(scaffolds, stated, self._is_stated)
         if merge.merged is None:
-            texts = [f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:_SHOWN] for conflict in merge.conflicts]
+            texts = [
+                f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:MAX_SHOWN_CHARS]
+                for conflict in merge.conflicts
+            ]
             return TaskMerge(None, texts[:_MOST_CONFLICTS])
         executed = merge.answer or ""
         matching = (answer for answer in stated if self._is_stated(executed, answer))

@@ -44,6 +44,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "dataset",
                 "task",
                 "reward",
+                "reward_weight",
                 "max_problems",
                 "output_dir",
                 "prompts",

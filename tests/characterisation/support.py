@@ -34,8 +34,6 @@ _WORDS = (
     "vertex chord prime digit carry remainder overlap boundary variable constraint invariant recursion"
 ).split()
 
-# ------------------------------------------------------------------ a model server
-
 
 class ModelServer:
     """Answers chat requests as ``answer(body)`` says, one reply a sample, and keeps each request's body.
@@ -162,9 +160,6 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-# ------------------------------------------------------------------ commands
-
-
 class Workspace:
     """A folder in which commands run, with relative paths, so that no record depends on where it lies."""
 
@@ -229,9 +224,6 @@ def normalised(text: str) -> str:
     text = _TEXTS.sub(r'"\1"\2"*"', text)
     text = _LATENCY.sub(r'"latency_s"\1"*"', text)
     return _USAGE.sub(r'"usage"\1"*"', text)
-
-
-# ------------------------------------------------------------------ digests
 
 
 def digest(value: Any) -> str:
@@ -301,9 +293,6 @@ def readable_requests(bodies: list[dict]) -> str:
 
 def _lines(rows) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-# ------------------------------------------------------------------ golden files
 
 
 def assert_golden(case: str, observed: Mapping[str, str], *, only: str = "") -> None:

@@ -35,9 +35,6 @@ def _stub_hub(monkeypatch, load):
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 
-# ------------------------------------------------------------------ names and places
-
-
 def test_physics_is_shipped_with_the_task_physics():
     problems = load_problems("physics")
     assert len(problems) >= 30
@@ -113,9 +110,6 @@ def test_a_folder_is_no_dataset(tmp_path):
         load_problems(f"{tmp_path}/")
 
 
-# ------------------------------------------------------------------ the hub
-
-
 def test_the_hub_is_asked_where_no_file_is(monkeypatch, tmp_path):
     asked = []
 
@@ -168,9 +162,6 @@ def test_a_set_without_a_place_on_the_hub(tmp_path):
         load_problems("physics", search=[tmp_path])
 
 
-# ------------------------------------------------------------------ AIME answers
-
-
 @pytest.mark.parametrize(
     ("given", "answer"),
     [("033", "33"), (33, "33"), ("33", "33"), (33.0, "33"), ("000", "0"), ("$999$", "999"),
@@ -186,9 +177,6 @@ def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given
     write({"problem": "Q", "answer": "1"}, {"problem": "Q", "answer": given}, name="aime2025.jsonl")
     with pytest.raises(InputError, match=r"aime2025\.jsonl, line 2: field 'answer'"):
         load_problems("aime2025", search=[tmp_path])
-
-
-# ------------------------------------------------------------------ broken files
 
 
 @pytest.mark.parametrize(

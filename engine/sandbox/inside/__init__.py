@@ -1,1 +1,1 @@
-"""What runs inside the sandbox: standard library only, and nothing here decides whether an output is right."""
+"""The code that runs inside the sandbox. It uses the standard library only and does not judge results."""

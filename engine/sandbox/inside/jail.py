@@ -1,4 +1,4 @@
-"""Namespaces, limits and dropped rights, by direct system calls: how a zygote and its children lock themselves in."""
+"""Isolation of a zygote and its children by direct system calls: namespaces, mounts, resource limits and rights."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from . import seccomp
 
 BOX = "/box"
-"""Where a program may write: a small file system in memory, on the levels with namespaces."""
+"""The only writable directory on the levels with namespaces: a small file system in memory."""
 
 _BOX_OPTIONS = b"size=16m,nr_inodes=256,mode=0777"
-_MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - a place for the new root, in this process's own view
+_MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - candidates for the new root, in this process's mount namespace
 _FILE_BYTES = 8 << 20
 _STACK_BYTES = 64 << 20
 _OPEN_FILES = 64
@@ -33,24 +33,25 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
 
 _machine = os.uname().machine
 _libc = ctypes.CDLL(None, use_errno=True)
-_this_thread = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: clone must not come back without
+_this_thread = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL during the call; the child of clone needs it
 
 
 def _check(result: int, what: str) -> None:
+    """Raise ``OSError`` with the last error number if a system call failed."""
     if result == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> None:
-    """Leave the machine's file system, network and IPC for new ones; only ``paths`` stay, read-only.
+    """Enter new mount, network, UTS and IPC namespaces, in which only ``paths`` are visible, read-only.
 
     Args:
-        paths: files and directories, absolute.
-        links: symbolic links to make, as (target, path).
+        paths: absolute paths of files and directories.
+        links: symbolic links to create, as (target, path).
 
     Raises:
-        OSError: where the kernel does not permit it.
+        OSError: the kernel does not permit it.
     """
     uid, gid = os.getuid(), os.getgid()
     flags = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_NETWORK | (_NEW_USERS if uid else 0)
@@ -83,7 +84,7 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
         with open(target, "w"):
             pass
     _mount(source, target, None, _BIND | _RECURSIVE)
-    if read_only:  # flags that the source has are locked in a user namespace, so they are repeated
+    if read_only:  # a user namespace cannot clear the mount flags of the source, so they are repeated
         kept = os.statvfs(source).f_flag & 0x40E
         _mount(None, target, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
 
@@ -102,21 +103,23 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 
 def fresh_box(*, first: bool = False) -> None:
-    """Put an empty file system at ``BOX`` in the place of the one that a program may have filled."""
+    """Mount an empty file system at ``BOX``, in place of the one that the last program used."""
     if not first:
         _check(_libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
     _mount("tmpfs", BOX, "tmpfs", _NO_SETUID | _NO_DEVICES, _BOX_OPTIONS)
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of all descendants whose own parent has gone."""
+    """Make this process the parent of all descendants whose own parent has exited."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def fork(*, own_processes: bool) -> int:
-    """``os.fork``; the child is the first process of a PID namespace of its own where asked for.
+    """Fork, like ``os.fork``.
 
-    When that first process ends, the kernel kills all others in its namespace, however they hid.
+    Args:
+        own_processes: make the child the first process of a new PID namespace. When it exits, the kernel kills all
+            other processes of the namespace.
     """
     if not own_processes:
         return os.fork()
@@ -134,14 +137,14 @@ def fork(*, own_processes: bool) -> int:
 
 
 def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool) -> None:
-    """Give up, for good, all that a program does not need. Called by the child before it reads the program.
+    """Apply the limits of a program and drop all other rights. Called by the child before it reads the program.
 
     Args:
-        uid: the user to become, when this process is root; None stays who it is.
-        memory_bytes: of address space.
-        cpu_s: seconds of processor time, after which the kernel kills it.
-        own_processes: this process is in a PID namespace of its own.
-        read_only: files can be read, not changed.
+        uid: user id to change to, if this process is root; None keeps the current one.
+        memory_bytes: limit of address space.
+        cpu_s: limit of processor time in seconds, after which the kernel kills the process.
+        own_processes: whether this process has its own PID namespace.
+        read_only: refuse changes to files.
     """
     for what, limit in (
         (resource.RLIMIT_CPU, cpu_s),
@@ -158,7 +161,7 @@ def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bo
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    if uid is not None or own_processes:  # else the count would include all of this user's other processes
+    if uid is not None or own_processes:  # otherwise the limit would count all processes of this user
         _limit(resource.RLIMIT_NPROC, _THREADS)
     header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
     _check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
@@ -176,7 +179,7 @@ def _limit(what: int, limit: int) -> None:
 
 
 def kill_descendants() -> None:
-    """Kill and reap all that still descends from this process, which must adopt orphans. Needs ``/proc``."""
+    """Kill and reap all descendants of this process. Needs :func:`adopt_orphans` and ``/proc``."""
     while children := _children(os.getpid()):
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):

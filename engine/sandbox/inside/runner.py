@@ -1,16 +1,18 @@
 """Runs one Python program in its own process and reports its values.
 
-Messages are frames over one socket: four bytes of length, then JSON. The first frame is the job. Its ``kind``:
+Messages are frames over one socket: four bytes of length, then JSON. The first frame is the job. Its ``kind`` is one
+of:
 
 ``calls``
-    Load the program. Each further frame asks for one value: a call of a function, or an expression.
+    Load the program. Each further frame requests one value: the result of a function call or of an expression.
 ``main``
-    Run the program as a script; the other side reads what it prints.
+    Run the program as a script. The parent process reads its standard output.
 ``remote``
-    Run code whose functions are in another process. Each call is sent as ``{"call": ...}`` and its reply read.
+    Run code whose functions are in another process. Each call is sent as ``{"call": ...}``; the next frame is its
+    result.
 
 A reply is ``{"value": ...}`` or ``{"error": kind, "text": ...}``. The program shares this process and can forge
-replies, so the reader trusts none of them, and nothing that the program must not know is sent here.
+replies, so the parent process validates all of them and sends no expected values.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ _TEXT = 300
 
 
 def run(channel: int) -> None:
-    """Do the job that arrives on the file descriptor ``channel``, then exit this process."""
-    _write_frame(channel, {"started": True})  # the program does not run yet, so this reply is not forged
+    """Read a job from the file descriptor ``channel``, run it and exit this process."""
+    _write_frame(channel, {"started": True})  # sent before the program is read, so it cannot be forged
     job = json.loads(_read_frame(channel))
     gc.enable()
     random.seed(0)
@@ -50,25 +52,25 @@ def run(channel: int) -> None:
 
 
 def _leave(code: Any = None) -> NoReturn:
-    """``exit`` and ``quit``, which only ``site`` defines."""
+    """``exit`` and ``quit``, which are otherwise defined by the module ``site``, which is not loaded here."""
     raise SystemExit(code)
 
 
 def _module(name: str) -> dict[str, Any]:
     module = types.ModuleType(name)
-    sys.modules[name] = module  # dataclasses and pickle look their module up
+    sys.modules[name] = module  # dataclasses and pickle look up the module of a class
     return module.__dict__
 
 
 def _execute(source: str, name: str, namespace: dict[str, Any]) -> None:
-    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 - running code is what this process is for
+    exec(compile(source, f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 - the purpose of this process
 
 
 def _calls(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("solution")
     try:
         _load(job["setup"], job["program"], namespace)
-    except BaseException as error:  # noqa: BLE001 - any exception is reported, SystemExit too
+    except BaseException as error:  # noqa: BLE001 - any exception is reported, including SystemExit
         _write_frame(channel, _failure(error))
         return 0
     if job["entry_point"] and job["entry_point"] not in namespace:
@@ -86,7 +88,7 @@ def _calls(channel: int, job: dict[str, Any]) -> int:
 
 
 def _load(setup: str, program: str, namespace: dict[str, Any]) -> None:
-    """Run the setup, then the program; a setup that uses names of the program runs after it instead."""
+    """Run the setup, then the program. A setup that uses names of the program runs after it."""
     late = False
     if setup:
         try:
@@ -130,7 +132,7 @@ def _main(channel: int, job: dict[str, Any]) -> int:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:  # noqa: BLE001
         failure = error
-    try:  # what an interpreter does on exit: threads, exit functions, buffers
+    try:  # as the interpreter does on exit: join threads, run exit functions, flush
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
@@ -141,12 +143,12 @@ def _main(channel: int, job: dict[str, Any]) -> int:
 
 
 def _remote(channel: int, job: dict[str, Any]) -> int:
-    """Run code that does not share a process with the functions that it calls."""
+    """Run code that calls functions of another process."""
     namespace = _module("caller")
     try:
         trees = (ast.parse(job["setup"]), ast.parse(job["program"]))
         names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may use remote functions too
+        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may call remote functions too
             namespace[name] = _Remote(channel, name)
         _execute(job["setup"], "setup", namespace)
         for name in job["remote"]:
@@ -170,7 +172,7 @@ class _RemoteError(Exception):
 
 
 class _Remote:
-    """A function in another process. Plain values are sent there and come back."""
+    """A function in another process. Arguments and results are plain values."""
 
     def __init__(self, channel: int, name: str) -> None:
         self._channel, self._name = channel, name
@@ -184,22 +186,22 @@ class _Remote:
         }
         _write_frame(self._channel, {"call": call})
         reply = wire.loads(_read_frame(self._channel))
-        if "value" not in reply:  # the process outside has checked the kind of error
+        if "value" not in reply:  # the parent process has validated the error
             raise _RemoteError(reply["error"], f"{self._name}: {reply.get('text', '')}")
-        for mine, theirs in zip(args, wire.from_form(reply["args"]), strict=True):
-            _take_over(mine, theirs)
+        for argument, changed in zip(args, wire.from_form(reply["args"]), strict=True):
+            _copy_changes(argument, changed)
         return wire.from_form(reply["value"])
 
 
-def _take_over(mine: Any, theirs: Any) -> None:
-    """Apply to an argument the changes that the remote call made to it."""
-    if type(mine) is not type(theirs):
+def _copy_changes(argument: Any, changed: Any) -> None:
+    """Apply to an argument the changes that the remote call made to its copy."""
+    if type(argument) is not type(changed):
         return
-    if isinstance(mine, list):
-        mine[:] = theirs
-    elif isinstance(mine, dict | set):
-        mine.clear()
-        mine.update(theirs)
+    if isinstance(argument, list):
+        argument[:] = changed
+    elif isinstance(argument, dict | set):
+        argument.clear()
+        argument.update(changed)
 
 
 def _missing(name: str) -> dict[str, str]:

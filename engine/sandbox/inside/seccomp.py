@@ -1,7 +1,8 @@
-"""The system calls that a program is refused: a classic BPF filter, written out here and installed by ``prctl``.
+"""A filter of the system calls of a program: a classic BPF program that ``prctl`` installs.
 
-A list of refusals, not of permissions: it narrows what namespaces, limits and user ids already hold, and on the
-weakest level it is what keeps a program from starting processes, signalling others and changing files.
+The filter is a list of refused calls; all others are allowed. On the levels with namespaces it adds to
+the other restrictions. On the level ``rlimits`` it is the only protection against starting processes, sending signals
+and changing files.
 """
 
 from __future__ import annotations
@@ -21,35 +22,35 @@ _SIGABRT = 6
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _FIRST_X32 = 0x40000000
 
-# name: (x86_64, aarch64); None where the machine does not have the call
+# name: (x86_64, aarch64); None if the architecture does not have the call
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220), "clone3": (435, 435), "prctl": (157, 167), "prlimit64": (302, 261), "setrlimit": (160, 164),
     "tgkill": (234, 131), "openat": (257, 56), "open": (2, None),
 }  # fmt: skip
 
 _REFUSED: tuple[tuple[str, int | None, int | None], ...] = (
-    # processes, and signals to others
+    # processes and signals
     ("fork", 57, None), ("vfork", 58, None), ("execve", 59, 221), ("execveat", 322, 281),
     ("kill", 62, 129), ("tkill", 200, 130), ("rt_sigqueueinfo", 129, 138), ("rt_tgsigqueueinfo", 297, 240),
     ("pidfd_send_signal", 424, 424), ("pidfd_open", 434, 434), ("pidfd_getfd", 438, 438),
-    # other processes' memory and the machinery of debuggers
+    # memory of other processes, and debugging
     ("ptrace", 101, 117), ("process_vm_readv", 310, 270), ("process_vm_writev", 311, 271),
     ("process_madvise", 440, 440), ("kcmp", 312, 272), ("perf_event_open", 298, 241), ("bpf", 321, 280),
     ("userfaultfd", 323, 282),
     # the network
     ("socket", 41, 198), ("connect", 42, 203), ("bind", 49, 200), ("listen", 50, 201), ("accept", 43, 202),
     ("accept4", 288, 242),
-    # namespaces, mounts, other roots
+    # namespaces, mounts and root directories
     ("unshare", 272, 97), ("setns", 308, 268), ("mount", 165, 40), ("umount2", 166, 39), ("pivot_root", 155, 41),
     ("chroot", 161, 51), ("move_mount", 429, 429), ("open_tree", 428, 428), ("fsopen", 430, 430),
     ("fsmount", 432, 432), ("mount_setattr", 442, 442), ("name_to_handle_at", 303, 264),
     ("open_by_handle_at", 304, 265),
-    # what outlives a process, or is counted by no limit
+    # objects that outlive the process or that no resource limit covers
     ("shmget", 29, 194), ("shmat", 30, 196), ("semget", 64, 190), ("msgget", 68, 186), ("mq_open", 240, 180),
     ("memfd_create", 319, 279), ("memfd_secret", 447, 447), ("add_key", 248, 217), ("request_key", 249, 218),
     ("keyctl", 250, 219), ("io_uring_setup", 425, 425), ("io_uring_enter", 426, 426),
     ("io_uring_register", 427, 427), ("mlock", 149, 228), ("mlock2", 325, 284), ("mlockall", 151, 230),
-    # the machine
+    # configuration of the machine
     ("init_module", 175, 105), ("finit_module", 313, 273), ("delete_module", 176, 106), ("kexec_load", 246, 104),
     ("reboot", 169, 142), ("swapon", 167, 224), ("swapoff", 168, 225), ("syslog", 103, 116), ("acct", 163, 89),
     ("quotactl", 179, 60), ("personality", 135, 92), ("settimeofday", 164, 170), ("clock_settime", 227, 112),
@@ -71,24 +72,24 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 def supported() -> bool:
-    """Whether this machine's call numbers are known."""
+    """Whether the system-call numbers of this architecture are known."""
     return os.uname().machine in _MACHINES
 
 
 def require() -> None:
-    """Raise ``OSError`` where there are no filters, for those who have nothing else."""
+    """Raise ``OSError`` if filters are not supported, for the level that depends on them."""
     if not supported():
         raise OSError(errno.ENOSYS, f"no system-call filter for {os.uname().machine}")
 
 
 def install(*, read_only: bool) -> None:
-    """Put the filter on this thread and all it will start; it can never be taken off.
+    """Install the filter for this thread and the threads it starts. It cannot be removed.
 
     Args:
         read_only: also refuse to create, change or remove files.
 
     Raises:
-        OSError: where the kernel has no filters.
+        OSError: the kernel does not support filters.
     """
     program = _program(os.uname().machine, read_only)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -109,12 +110,12 @@ def _program(machine: str, read_only: bool) -> bytes:
 
     lines = [_do(_LOAD, _ARCH), _do(_EQUAL, arch, 1, 0), _do(_RETURN, _KILL), _do(_LOAD, _NUMBER)]
     lines += [_do(_AT_LEAST, _FIRST_X32, 0, 1), _do(_RETURN, _ERRNO | errno.ENOSYS)] if machine == "x86_64" else []
-    # glibc falls back to clone, whose flags a filter can read, where clone3 does not exist
+    # Without clone3, glibc uses clone, whose flags a filter can read.
     lines += _when(number("clone3"), [_do(_RETURN, _ERRNO | errno.ENOSYS)])
     lines += _when(number("clone"), _unless_bit(0, _CLONE_THREAD))
     lines += _when(number("tgkill"), _unless_equal(2, _SIGABRT))
     lines += _when(number("prctl"), _if_equal(0, _PR_SET_PDEATHSIG))
-    # Limits stay as they are; that a program asked for others is no reason to fail it, so the call "succeeds".
+    # Changing a limit has no effect but reports success, so that programs that set their own limits still run.
     lines += _when(number("setrlimit"), [_do(_RETURN, _ERRNO)])
     lines += _when(number("prlimit64"), _unless_null(2))
     for refused in numbers(_REFUSED + (_CHANGES_FILES if read_only else ())):
@@ -127,11 +128,12 @@ def _program(machine: str, read_only: bool) -> bytes:
 
 
 def _do(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """One BPF instruction; the last two arguments are relative jump targets."""
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
 def _when(number: int | None, then: list[bytes]) -> list[bytes]:
-    """``then`` for one call number; it must end the filter, as it may have loaded something else."""
+    """Instructions that run if the call number is ``number``. They must return: they may overwrite the accumulator."""
     return [] if number is None else [_do(_EQUAL, number, 0, len(then)), *then]
 
 
@@ -164,7 +166,7 @@ def _if_equal(argument: int, value: int) -> list[bytes]:
 
 
 def _unless_null(argument: int) -> list[bytes]:
-    """Allow a null pointer; else answer "done" without doing it."""
+    """Allow the call if the argument is a null pointer; else report success without making it."""
     return [
         _low(argument), _do(_EQUAL, 0, 0, 2), _high(argument), _do(_EQUAL, 0, 1, 0),
         _do(_RETURN, _ERRNO), _do(_RETURN, _ALLOW),

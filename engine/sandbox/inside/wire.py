@@ -1,7 +1,7 @@
-"""Plain Python values as bytes. Both sides use it; neither side ever unpickles or evaluates what it reads.
+"""Encodes plain Python values as JSON, for both sides of the channel. Nothing is unpickled or evaluated.
 
-The form is JSON. None, bool, str, float (with NaN and infinities) and integers of at most 64 bits stand for
-themselves and a list is a list; everything else is an object with one key that says what it is.
+None, bool, str, float (including NaN and infinities), integers of at most 64 bits and lists are themselves in JSON.
+Every other value is an object with one key, which names its type.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
 MAX_DEPTH = 100
-"""Containers inside containers."""
+"""Deepest nesting of containers."""
 
 _SMALL = 1 << 63
 _SMALL_DIGITS = 20
@@ -20,30 +20,30 @@ _PLAIN_DICTS = frozenset({dict, Counter, OrderedDict, defaultdict})
 
 
 class NotPlainError(ValueError):
-    """A value that is no plain builtin, or is too deep or too large."""
+    """A value that is not a plain builtin, is nested too deeply or has too many elements."""
 
 
 class MalformedError(ValueError):
-    """Bytes that no honest encoder wrote."""
+    """Bytes that :func:`encode` cannot have written."""
 
 
 def encode(value: Any, max_items: int = 1_000_000) -> bytes:
-    """Write a value down.
+    """Encode a value.
 
     Args:
-        value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set or frozenset, nested at will.
-            Subclasses are refused, but for three dicts of ``collections`` (which equal a dict of the same content)
-            and named tuples (which equal a tuple).
-        max_items: elements of all containers together at most.
+        value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set or frozenset, nested up to
+            ``MAX_DEPTH`` levels. Subclasses are refused, except three dicts of ``collections`` (encoded as dicts)
+            and named tuples (encoded as tuples).
+        max_items: limit of the elements of all containers together.
 
     Raises:
-        NotPlainError: for anything else, for more than 100 levels and for more elements.
+        NotPlainError: the value has another type, is nested too deeply or has too many elements.
     """
     return json.dumps(to_form(value, max_items), separators=(",", ":")).encode()
 
 
 def to_form(value: Any, max_items: int = 1_000_000) -> Any:
-    """The JSON form that ``encode`` writes down."""
+    """The JSON value that :func:`encode` writes."""
     return _Encoder(max_items).form(value, 0)
 
 
@@ -81,16 +81,16 @@ class _Encoder:
 
 
 def decode(data: bytes) -> Any:
-    """Read a value. The bytes may be hostile: the time it takes grows with their number only.
+    """Decode a value from an untrusted writer.
 
     Raises:
-        MalformedError: where ``encode`` could not have written them, and where many keys share one hash value.
+        MalformedError: :func:`encode` cannot have written the bytes, or many keys share one hash value.
     """
     return from_form(loads(data))
 
 
 def loads(data: bytes) -> Any:
-    """JSON from an untrusted writer; numbers longer than any that ``encode`` writes are refused."""
+    """Parse JSON from an untrusted writer. Integers with more digits than ``encode`` writes are refused."""
     try:
         return json.loads(data, parse_int=_small_int)
     except (ValueError, RecursionError) as error:
@@ -98,7 +98,7 @@ def loads(data: bytes) -> Any:
 
 
 def from_form(form: Any) -> Any:
-    """The value that a JSON form of ``encode`` stands for."""
+    """The value of a JSON value that :func:`to_form` returned."""
     try:
         return _value(form, 0)
     except MalformedError:
@@ -149,9 +149,12 @@ def _values(forms: Any, depth: int) -> list[Any]:
 
 
 def refuse_collisions(keys: list[Any]) -> None:
-    """Refuse keys chosen to share a hash value: a dict of n such keys takes n squared steps to build.
+    """Raise if many keys share a hash value. Building a dict of n such keys takes time quadratic in n.
 
-    Hash values themselves are integers; distinct ones spread well enough, so counting them is cheap.
+    Counting the distinct hash values is cheap, because they are integers.
+
+    Raises:
+        MalformedError: more than 100 keys have the hash value of another key.
     """
     if len(keys) > _MAX_COLLISIONS and len(keys) - len({hash(key) for key in keys}) > _MAX_COLLISIONS:
         raise MalformedError("many keys with one hash value")

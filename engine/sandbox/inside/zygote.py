@@ -1,8 +1,9 @@
-"""A warm interpreter that forks a locked-in child for every program, and never sees a program itself.
+"""A zygote: an interpreter with modules already imported, which forks a confined child for every program.
 
-It is told over one socket: a line of JSON with the descriptors that the child gets (its channel, its standard input
-and output), then ``kill`` or ``finish``. For every child it answers one line when nothing of that child is left.
-The program's text, its input and its results pass it by: they go through the child's own channel.
+Protocol of the control socket: the parent process sends a job as one JSON message with three file descriptors (the
+child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with one
+JSON message when no process of the child is left. The program's source, input and results use the child's channel
+only; the zygote does not read them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from . import jail, runner, seccomp
 
-# What programs import most; a child finds them loaded already.
+# Modules that programs often import; they are loaded before the fork.
 _WARM = (
     "__future__ abc array bisect calendar cmath collections collections.abc copy csv dataclasses datetime decimal "
     "enum fractions functools heapq hashlib io itertools json math numbers operator random re secrets statistics "
@@ -35,11 +36,11 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
     """Serve until the other end of the control socket closes.
 
     Args:
-        control_fd: the control socket.
-        paths: what stays of the file system on the level ``namespaces``.
-        links: symbolic links there.
+        control_fd: descriptor of the control socket.
+        paths: paths that stay visible on the level ``namespaces``.
+        links: symbolic links on this level, as (target, path).
         level: ``bubblewrap``, ``namespaces`` or ``rlimits``.
-        own_users: children become a user that nobody else on the machine is; this process is root.
+        own_users: children run under a user id of this zygote's own. Requires root.
     """
     sys.path.pop(0)
     control = socket.socket(fileno=control_fd)
@@ -53,25 +54,25 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
         else:
             jail.fresh_box(first=True)
     except OSError as error:
-        _tell(control, {"error": str(error)})
+        _send(control, {"error": str(error)})
         return
     for name in _WARM:
         importlib.import_module(name)
     gc.collect()
     gc.disable()
     gc.freeze()
-    _tell(control, {"ready": os.getpid()})
+    _send(control, {"ready": os.getpid()})
     uid = _FIRST_UID + os.getpid() if own_users else None
     while job := _next_job(control):
         _serve(control, null, *job, level=level, uid=uid)
 
 
-def _tell(control: socket.socket, message: dict[str, Any]) -> None:
+def _send(control: socket.socket, message: dict[str, Any]) -> None:
     control.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """A job and its three descriptors; an order that came too late for the last one is passed over."""
+    """The next job with its descriptors; None at the end. Late messages for the previous child are ignored."""
     while True:
         line, fds, _, _ = socket.recv_fds(control, 1000, 3)
         if not line:
@@ -87,7 +88,7 @@ def _serve(
     try:
         pid = jail.fork(own_processes=own_processes)
     except OSError as error:
-        _tell(control, {"error": str(error)})
+        _send(control, {"error": str(error)})
         return
     if pid == 0:
         try:
@@ -96,38 +97,38 @@ def _serve(
             os._exit(70)
     for fd in fds:
         os.close(fd)
-    killed, listening = _wait_or_kill(control, pid)
+    killed, connected = _wait_or_kill(control, pid)
     _, status, used = os.wait4(pid, 0)
     if not own_processes:
         jail.kill_descendants()
-    if not listening:
+    if not connected:
         os._exit(0)
     if own_processes and any(True for _ in os.scandir(jail.BOX)):
         jail.fresh_box()
     ending = {"code": os.waitstatus_to_exitcode(status), "cpu_s": used.ru_utime + used.ru_stime, "killed": killed}
     with contextlib.suppress(BrokenPipeError):
-        _tell(control, ending)
+        _send(control, ending)
 
 
 def _wait_or_kill(control: socket.socket, pid: int) -> tuple[bool, bool]:
-    """Wait until the child has ended or is to be ended.
+    """Wait until the child exits, or kill it when the parent orders it.
 
     Returns:
-        whether it was killed here, and whether somebody still listens at the control socket.
+        whether the child was killed here, and whether the control socket is still connected.
     """
-    gone = os.pidfd_open(pid)
+    exited = os.pidfd_open(pid)
     try:
-        ready, _, _ = select.select([gone, control.fileno()], [], [])
-        if gone in ready:
+        ready, _, _ = select.select([exited, control.fileno()], [], [])
+        if exited in ready:
             return False, True
         order = control.recv(1000)
-        # "finish" comes when the child has closed all its ends, so it is on its way out or pretends to be
-        if order == b"finish" and select.select([gone], [], [], _GRACE_S)[0]:
+        # "finish" is sent when the child has closed all its descriptors, so it is probably exiting
+        if order == b"finish" and select.select([exited], [], [], _GRACE_S)[0]:
             return False, True
-        signal.pidfd_send_signal(gone, signal.SIGKILL)
+        signal.pidfd_send_signal(exited, signal.SIGKILL)
         return True, bool(order)
     finally:
-        os.close(gone)
+        os.close(exited)
 
 
 def _become_child(null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, own_processes: bool) -> None:

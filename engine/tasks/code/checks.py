@@ -1,4 +1,4 @@
-"""Checks of the task ``code`` for the ``doctor`` command: reading replies, and the sandbox against attacks."""
+"""Checks of the task ``code`` for the ``doctor`` command: reply reading and the isolation of the sandbox."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WRONG = "def sum_of_even(numbers):\n    return sum(numbers)\n"
 
 
 def example() -> Example:
-    """A problem with five tests that any model that writes Python can solve."""
+    """An easy problem with five tests, a correct reply and a wrong one."""
     problem = code_problem(_ROW, "")
     if problem is None:
         raise InputError("The example of the task code is not read as a programming problem")
@@ -57,8 +57,8 @@ def checks() -> list[tuple[str, Callable[[], Iterable[CheckResult]]]]:
 
 
 @dataclass(frozen=True)
-class _Canned:
-    """A reply and how it must be read."""
+class _StoredReply:
+    """A stored reply and the expected result of reading it."""
 
     name: str
     text: str
@@ -71,27 +71,27 @@ class _Canned:
 
 _BLOCK = "```python\nf = 1\n```"
 _DRAFT = "```python\nf = 0\n```"
-_CANNED = (
-    _Canned("thinking and code", f"<think>\nwhy\n</think>\n\n{_BLOCK}", ReplyStatus.OK, thinking="why"),
-    _Canned("upper-case tags", f"<THINK>why</THINK>{_BLOCK}", ReplyStatus.OK, thinking="why"),
-    _Canned("code alone", _BLOCK, ReplyStatus.OK),
-    _Canned("no fence", "f = 1", ReplyStatus.OK),
-    _Canned("untagged fence", "So:\n```\nf = 1\n```", ReplyStatus.OK),
-    _Canned("reasoning in a field of its own", _BLOCK, ReplyStatus.OK, thinking="why", reasoning="why"),
-    _Canned("only a closing tag, a draft before it", f"why {_DRAFT} </think>\n{_BLOCK}", ReplyStatus.OK,
+_STORED_REPLIES = (
+    _StoredReply("thinking and code", f"<think>\nwhy\n</think>\n\n{_BLOCK}", ReplyStatus.OK, thinking="why"),
+    _StoredReply("upper-case tags", f"<THINK>why</THINK>{_BLOCK}", ReplyStatus.OK, thinking="why"),
+    _StoredReply("code alone", _BLOCK, ReplyStatus.OK),
+    _StoredReply("no fence", "f = 1", ReplyStatus.OK),
+    _StoredReply("untagged fence", "So:\n```\nf = 1\n```", ReplyStatus.OK),
+    _StoredReply("reasoning in a field of its own", _BLOCK, ReplyStatus.OK, thinking="why", reasoning="why"),
+    _StoredReply("only a closing tag, a draft before it", f"why {_DRAFT} </think>\n{_BLOCK}", ReplyStatus.OK,
             thinking=f"why {_DRAFT}"),
-    _Canned("thinking that never ends", f"<think> why\n{_DRAFT}", ReplyStatus.UNCLOSED_THINK, None,
+    _StoredReply("thinking that never ends", f"<think> why\n{_DRAFT}", ReplyStatus.UNCLOSED_THINK, None,
             thinking=f"why\n{_DRAFT}"),
-    _Canned("a usage example after the solution", f"{_BLOCK}\nUse it:\n```python\nprint(f + 1 + 1)\n```",
+    _StoredReply("a usage example after the solution", f"{_BLOCK}\nUse it:\n```python\nprint(f + 1 + 1)\n```",
             ReplyStatus.OK, entry_point="f"),
-    _Canned("prose only", "I cannot help with that.", ReplyStatus.NO_CODE, None),
-    _Canned("broken Python", "```python\nf = (\n```", ReplyStatus.SYNTAX_ERROR, "f = ("),
+    _StoredReply("prose only", "I cannot help with that.", ReplyStatus.NO_CODE, None),
+    _StoredReply("broken Python", "```python\nf = (\n```", ReplyStatus.SYNTAX_ERROR, "f = ("),
 )  # fmt: skip
 
 
 def extraction() -> Iterator[CheckResult]:
-    """The reader of replies, on stored replies."""
-    for case in _CANNED:
+    """Read stored replies and compare the results with the expected ones."""
+    for case in _STORED_REPLIES:
         read = extract(case.text, case.reasoning, case.entry_point)
         code = read.code.strip() if read.code else None
         is_right = (read.status, code, read.thinking) == (case.status, case.code, case.thinking)
@@ -104,9 +104,9 @@ class _Attack:
     """A program that tries to pass ``f(2) == 4`` without computing it.
 
     Args:
-        name: what it tries.
+        name: description of the attack, for the report.
         program: its source.
-        by_isolation: only a level with namespaces prevents it.
+        by_isolation: whether only the levels with namespaces prevent it.
     """
 
     name: str
@@ -149,12 +149,12 @@ _ATTACKS = (
 
 
 def attacks() -> Iterator[CheckResult]:
-    """Programs that try to pass without being right, or to reach data outside the sandbox."""
+    """Run programs that try to pass without a correct result, or to read data outside the sandbox."""
     control = _run("def f(x): return x * 2\n")
     yield passed_if(
         control == "pass",
         f"a correct program: {control}",
-        "See docs/code_task.md for what the sandbox needs.",
+        "See docs/how-to/python-code.md for what the sandbox needs.",
     )
     jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
@@ -183,14 +183,14 @@ def _run(program: str) -> str:
 
 @contextmanager
 def _listening() -> Iterator[int]:
-    """A port of this machine that accepts connections."""
+    """Listen on a port of this machine and return its number."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @contextmanager
 def _planted_name() -> Iterator[str]:
-    """An environment variable of this process, as an API key would be."""
+    """Set an environment variable of this process, as for an API key."""
     name = "DOCTOR_PLANTED_KEY"
     os.environ[name] = "seen"
     try:

@@ -1,6 +1,6 @@
 """Compares the values and the output of a program with the expected ones.
 
-Only plain values reach it, so that no ``==`` here runs code of the program.
+All values are plain builtins, so no ``==`` in this module runs code of the program.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
 
 
 def same_text(got: str, expected: str, cmp: Comparison) -> bool:
-    """Compare printed text with the expected one; ``\\r\\n`` counts as ``\\n``."""
+    """Compare printed text with the expected one; ``\\r\\n`` is read as ``\\n``."""
     got, expected = got.replace("\r\n", "\n"), expected.replace("\r\n", "\n")
     if cmp == "tokens":
         return got.split() == expected.split()
@@ -64,14 +64,14 @@ def _lists(value: Any) -> Any:
 
 
 def _close(got: Any, expected: Any) -> bool:
-    """Equal, with numbers within the tolerance, inside lists, tuples and dicts too."""
+    """Whether two values are equal, with a tolerance for numbers, also inside lists, tuples and dicts."""
     if _is_number(got) and _is_number(expected):
         return _close_numbers(got, expected)
     if isinstance(expected, list | tuple):
         return (
             isinstance(got, list | tuple)
             and len(got) == len(expected)
-            and all(_close(mine, theirs) for mine, theirs in zip(got, expected, strict=True))
+            and all(_close(one, other) for one, other in zip(got, expected, strict=True))
         )
     if isinstance(expected, dict):
         return (
@@ -100,7 +100,7 @@ def _close_numbers(got: complex, expected: complex) -> bool:
 
 def _close_tokens(got: list[str], expected: list[str]) -> bool:
     return len(got) == len(expected) and all(
-        mine == theirs or _close_texts(mine, theirs) for mine, theirs in zip(got, expected, strict=True)
+        one == other or _close_texts(one, other) for one, other in zip(got, expected, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""The datasets MBPP and APPS: their parts, the files that hold them, and their place on the hub."""
+"""The datasets MBPP and APPS: their splits, local files and hub repositories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.tasks.rows import UnusableRowError, split_dataset_name
 CODE_DATASETS = ("mbpp", "apps")
 
 MAX_LINE_BYTES = 64 << 20
-"""APPS has lines of many MiB."""
+"""Longest line of a local file; APPS has lines of many MiB."""
 
 _MBPP, _APPS = "google-research-datasets/mbpp", "codeparrot/apps"
 
@@ -22,11 +22,11 @@ _MBPP, _APPS = "google-research-datasets/mbpp", "codeparrot/apps"
 def code_dataset(name: str) -> Dataset:
     """The dataset of a name: ``SET``, ``SET:WORD`` or ``SET:WORD-WORD``, for MBPP also with ``?public_tests=N``.
 
-    MBPP's words are its splits (``train`` is the default) and ``sanitized``; APPS's are ``train`` and ``test`` and its
-    difficulties. ``public_tests`` is the number of tests that a prompt shows.
+    For MBPP the words are its splits (``train`` is the default) and ``sanitized``; for APPS they are ``train``,
+    ``test`` and the difficulties. ``public_tests`` is the number of tests that a prompt shows.
 
     Raises:
-        InputError: there is no such part; the message has the words.
+        InputError: a word is unknown; the message lists the valid ones.
     """
     base, rest, options = split_dataset_name(name, ("public_tests",))
     given = [word for word in rest.split("-") if word]
@@ -61,7 +61,7 @@ def _mbpp(split: str, kind: str, public_tests: int) -> Dataset:
 
 
 def _apps(split: str, kind: str, public_tests: int) -> Dataset:
-    # The repository's own loading script is no longer run by `datasets`; its raw files are read instead.
+    # `datasets` no longer runs loading scripts of repositories, so the raw files are read.
     data_file = f"hf://datasets/{_APPS}/{split}.jsonl"
     return Dataset(
         files=(f"apps_{split}.jsonl",),

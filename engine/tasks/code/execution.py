@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from engine.sandbox.program_process import Limits
+from engine.tasks.code.literals import from_literal
 from engine.tasks.code.problems import facts_of, read_facts
 from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Report, StdinTest
-from engine.tasks.code.test_cases import CodeTest, from_literal
+from engine.tasks.code.test_cases import CodeTest
 from engine.tasks.code.tester import shared_tester
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits
 
     Args:
         code: the program; untrusted.
-        problem: of the task ``code``.
+        problem: a problem of the task ``code``.
         stop_early: stop at the first test that fails.
-        limits: in place of the problem's own.
+        limits: replace the limits of the problem.
     """
     return shared_tester().run(
         code,
@@ -41,10 +42,10 @@ def limits_of(problem: Problem) -> Limits:
 
 @lru_cache(maxsize=256)
 def program_tests(answer: str) -> tuple[ProgramTest, ...]:
-    """The tests that the text of a problem's ``answer`` holds.
+    """The tests in the text of a problem's ``answer``.
 
     Raises:
-        InputError: it holds none, or one that cannot be read.
+        InputError: there are none, or one cannot be read.
     """
     return tuple(map(_program_test, read_facts(answer).tests))
 

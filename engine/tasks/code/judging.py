@@ -1,4 +1,4 @@
-"""From a program and its tests to one status a test. All comparisons are made in this process."""
+"""Runs the tests of a program in the sandbox. All values are compared in this process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TestT = TypeVar("TestT")
 
 @dataclass(frozen=True)
 class ValueRequest:
-    """One value that the program's process is asked for.
+    """A request to the program's process for one value.
 
     Args:
         message: the request as it is sent.
         expected: the right value; it is not sent.
-        cmp: how they are compared.
+        cmp: how the returned value is compared with ``expected``.
     """
 
     message: dict[str, Any]
@@ -37,10 +37,10 @@ class ValueRequest:
 
 
 def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = None) -> ValueRequest | None:
-    """A test as a request for one value; None for a test that cannot be written so.
+    """A test as a request for one value; None if it needs the output or runs other code.
 
     Args:
-        test: of any kind.
+        test: a test of any kind.
         setup: source that runs before all tests.
         entry_point: a name that the program must define.
 
@@ -61,9 +61,9 @@ def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = 
 def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> ValueRequest | None:
     """``assert f(...) == literal`` as a request for the call's value, so that the program never sees the literal.
 
-    Only for a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or ``isclose(f(x), 5) == True``
-    a forged program knows the expected result, and an object of its own class could produce it. For the same reason
-    functions that the setup defines are not called there.
+    Applies only to a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or
+    ``isclose(f(x), 5) == True`` the result of the outer expression is predictable, and the program could return an
+    object whose methods produce it. For the same reason, calls of functions that the setup defines are not split.
     """
     try:
         body = parse(test.code.strip()).body
@@ -138,7 +138,7 @@ class Judge:
         self.detail = ""
 
     def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
-        """One status a test.
+        """The status of each test.
 
         Raises:
             SandboxError: the sandbox failed.
@@ -219,7 +219,7 @@ class Judge:
         return Status.PASS if is_right else Status.WRONG_ANSWER
 
     def _failure(self, message: dict[str, Any]) -> Status | None:
-        """The failure that a program reports; None if its message holds a value."""
+        """The failure that a program reports; None if its message has a value."""
         reported = reported_failure(message)
         if reported is None:
             return None
@@ -264,7 +264,9 @@ class Judge:
                 while "call" in (message := read_message(caller.receive(until - time.monotonic()))):
                     program.send(message["call"])
                     reply = program.receive(until - time.monotonic())
-                    self._failure(read_message(reply))  # the program must not report an assertion in the test's name
+                    self._failure(
+                        read_message(reply)
+                    )  # refuses a reply of kind "assertion": only the test may report it
                     caller.send_raw(reply)
         if message.get("error") == "assertion":
             self._note(str(message["text"]))
@@ -285,7 +287,7 @@ class Judge:
         return Status.TIMEOUT
 
     def _may_rerun(self, stopped: ProgramStopped) -> bool:
-        """Whether a time-out does not count: once a program, if its process received little processor time."""
+        """Whether to run again after a time-out: once per program, if its process received little processor time."""
         rerun = stopped.starved and self._reruns > 0
         self._reruns -= rerun
         return rerun

@@ -1,4 +1,4 @@
-"""Which programming problems ``prepare_data`` keeps: those whose reference passes and whose empty program fails."""
+"""Selects the programming problems for ``prepare_data``: the reference must pass and an empty program must fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CodePreparation(DataPreparation[CodeOptions]):
     options = CodeOptions
 
     def datasets(self, options: CodeOptions) -> Mapping[str, str]:
-        """The train parts of MBPP and APPS, so that results on the official test parts stay comparable."""
+        """The training splits of MBPP and APPS. The official test splits are left for evaluation."""
         names = {f"mbpp?public_tests={options.public_tests}": ""}
         if not options.skip_apps:
             part = "" if options.apps_difficulty == "all" else f":{options.apps_difficulty}"
@@ -44,7 +44,7 @@ class CodePreparation(DataPreparation[CodeOptions]):
         """Why a problem cannot be used; None if it can.
 
         Raises:
-            ConfigurationError: programs cannot be run on this machine.
+            ConfigurationError: this machine cannot run programs.
         """
         reference, limits = facts_of(problem).reference, limits_of(problem)
         if not reference:

@@ -1,8 +1,8 @@
-"""Programming problems: rows of MBPP, of APPS and of our own files, as problems of the task ``code``.
+"""Reads rows of MBPP, of APPS and of this project's own files as problems of the task ``code``.
 
-A problem's ``answer`` is JSON text with all that decides whether a program is right (tests, entry point) and all
-that its prompt shows, so that a record that keeps a problem's text and answer can be scored and asked again.
-``meta`` holds the same for readers, and what only describes the problem.
+The ``answer`` of a problem is JSON text with its tests, its entry point and the other fields of :class:`CodeFacts`, so
+a record with only the text and the answer of a problem is enough to build its prompt and to score programs. ``meta``
+repeats these fields for display and adds descriptive ones, such as the difficulty.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any, Literal
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
+from engine.tasks.code.literals import from_literal, to_literal
 from engine.tasks.code.reply import defined_names, parse_program
-from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, from_literal, to_literal
+from engine.tasks.code.test_cases import CodeTest, called_names, from_assert
 from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
-"""Characters of a problem's tests; tests beyond it are left out, and counted in ``meta``."""
+"""Most characters of all tests of a problem. ``meta["tests_left_out"]`` counts the tests that do not fit."""
 
 MBPP_SPLITS = {"prompt": range(1, 11), "test": range(11, 511), "validation": range(511, 601), "train": range(601, 975)}
 """The official splits by ``task_id``, for the full and the sanitized set."""
@@ -35,23 +36,23 @@ _COMPARISONS = {
     "stdin": ("exact", "lines", "tokens", "float", "set"),
     "assert": ("exact",),
 }
-"""What ``cmp`` of a test may be, as :mod:`engine.tasks.code.program_tests` defines it."""
+"""Allowed values of ``cmp`` by kind of test; :mod:`engine.tasks.code.program_tests` describes them."""
 
 _FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
 
 
 @dataclass(frozen=True)
 class CodeFacts:
-    """What a problem's ``answer`` holds.
+    """The content of a problem's ``answer``.
 
     Args:
         io_mode: ``call`` or ``stdin``.
         tests: see :class:`engine.tasks.code.test_cases.CodeTest`.
-        entry_point: the function that tests call; None where programs read stdin.
-        public_count: the first so many tests stand in the prompt.
-        starter_code: the beginning that a solver is given; may be empty.
-        reference: a right program; may be empty.
-        time_limit_s: seconds for one test; None: the sandbox's own.
+        entry_point: the function that tests call; None if programs read stdin.
+        public_count: number of tests, from the first, that the prompt shows.
+        starter_code: code that the solver is given as a start; may be empty.
+        reference: a correct program; may be empty.
+        time_limit_s: seconds for one test; None is the default of the sandbox.
     """
 
     io_mode: Literal["call", "stdin"]
@@ -69,10 +70,10 @@ class CodeFacts:
 
 
 def facts_of(problem: Problem) -> CodeFacts:
-    """What a problem's ``answer`` holds.
+    """The content of a problem's ``answer``.
 
     Raises:
-        InputError: it is no problem of this task, or has no test.
+        InputError: it is not a problem of this task, or has no tests.
     """
     try:
         return read_facts(problem.answer)
@@ -82,10 +83,10 @@ def facts_of(problem: Problem) -> CodeFacts:
 
 @lru_cache(maxsize=256)
 def read_facts(answer: str) -> CodeFacts:
-    """What the text of a problem's ``answer`` holds.
+    """The content of the text of a problem's ``answer``.
 
     Raises:
-        InputError: as :func:`facts_of`, without the problem's id.
+        InputError: as for :func:`facts_of`; the message does not name the problem.
     """
     try:
         value = json.loads(answer)
@@ -108,10 +109,10 @@ def read_facts(answer: str) -> CodeFacts:
 
 
 def _checked(test: Any) -> CodeTest:
-    """A test whose texts can all be read, so that no run ends on one.
+    """Validate a test when its problem is loaded, so that a malformed test does not stop a run later.
 
     Raises:
-        ValueError, TypeError, KeyError: it is none.
+        ValueError, TypeError, KeyError: it is not a valid test.
     """
     needed = {"call": ("fn", "args", "expected"), "stdin": ("stdin", "expected"), "assert": ("code",)}
     missing = [key for key in needed[test["kind"]] if not isinstance(test.get(key), str)]
@@ -135,23 +136,20 @@ def _is_keywords(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value)
 
 
-# ------------------------------------------------------------------ rows
-
-
 def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", public_tests: int = 1) -> Problem | None:
-    """The problem of a row of MBPP (``test_list``), APPS (``input_output``) or our own files (``tests``).
+    """The problem of a row of MBPP (``test_list``), APPS (``input_output``) or this project's files (``tests``).
 
     Args:
         row: an object of the dataset.
-        default_id: the id where the row has none.
-        prefix: what stands before the row's own number in the id, such as ``apps_train``.
-        public_tests: tests that the prompt shows, where the row does not say it.
+        default_id: the id of the problem if the row has none.
+        prefix: the part of the id before the row's number, such as ``apps_train``.
+        public_tests: number of tests that the prompt shows, for rows of MBPP.
 
     Returns:
-        None: a row of none of these forms.
+        None if the row has none of these forms.
 
     Raises:
-        UnusableRowError: there is no statement or no test, or a test that cannot be read.
+        UnusableRowError: the row has no problem text or no tests, or a test cannot be read.
     """
     try:
         if "tests" in row:
@@ -248,7 +246,7 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
 
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:
-    """A row of our own form; what it leaves out is found as for MBPP."""
+    """A row of this project's form. A missing entry point is determined as for MBPP."""
     listed = list(row.get("test_list") or [])
     try:
         tests = [_checked(test) for test in row["tests"]]
@@ -310,7 +308,7 @@ def _problem(*, id: str, text: str, facts: CodeFacts, meta: dict[str, Any]) -> P
 
 
 def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
-    """The places of the tests, without those that would pass the limit."""
+    """The indices of the tests that fit into ``MAX_TESTS_CHARS`` together."""
     left, kept = MAX_TESTS_CHARS, []
     for place, test in enumerate(tests):
         size = sum(len(str(value)) for value in test.values())
@@ -321,26 +319,23 @@ def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
 
 
 def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
-    """The function that most tests call and the reference defines; without a reference, the most called one.
+    """The function that most tests call, among those that the reference defines if there is a reference.
 
-    What a test's setup brings along is not asked of the program.
+    Functions that a test's own setup defines do not count.
     """
     tree = parse_program(reference)
     defined = defined_names(tree) if tree else set()
     counts: Counter[str] = Counter()
     for test in tests:
         setup = parse_program(test.get("setup", ""))
-        brought = defined_names(setup) if setup else set()
-        names = [name for name in called_names(test) if name not in brought]
+        from_setup = defined_names(setup) if setup else set()
+        names = [name for name in called_names(test) if name not in from_setup]
         counts.update([name for name in names if not defined or name in defined][:1])
     return counts.most_common(1)[0][0] if counts else None
 
 
-# ------------------------------------------------------------------ APPS
-
-
 def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
-    """APPS wraps the expected value of a call into a list of one, most of the time."""
+    """A test that calls a function. In most rows of APPS the expected value is wrapped in a list of one element."""
     if not _is_function(fn) or not isinstance(args, list):
         raise ValueError("fn_name is no name, or the input is no list of arguments")
     if isinstance(expected, list) and len(expected) == 1:
@@ -351,7 +346,7 @@ def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
 
 
 def _is_function(name: str) -> bool:
-    """A function's name, or ``Class.method``."""
+    """Whether the text is the name of a function, or ``Class.method``."""
     return all(part.isidentifier() for part in name.split(".", maxsplit=1))
 
 
@@ -369,7 +364,7 @@ def _lines(value: Any) -> str:
 
 
 def _json(value: Any, name: str) -> Any:
-    """A field of APPS: JSON text, perhaps empty, perhaps with integers that Python would refuse to read."""
+    """The value of a field of APPS: JSON text that may be empty, or contain integers too long for ``int``."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -381,7 +376,7 @@ def _json(value: Any, name: str) -> Any:
 
 
 def _integer(digits: str) -> int:
-    """An integer of up to 50,000 digits; ``int`` stops at 4,300."""
+    """An integer of up to 50,000 digits. ``int`` accepts 4,300 digits by default."""
     sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
     if len(digits) > 50_000:
         raise ValueError(f"an integer of {len(digits)} digits")

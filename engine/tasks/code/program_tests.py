@@ -1,4 +1,4 @@
-"""The tests of a program, and how they ended."""
+"""The tests of a program and their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.tasks.code.comparison import Comparison
 
 
 class Status(StrEnum):
-    """How one test ended. Only ``PASS`` is a success; ``INFRA_ERROR`` is a failure of the sandbox."""
+    """The result of one test. Only ``PASS`` is a success; ``INFRA_ERROR`` is a failure of the sandbox."""
 
     PASS = "pass"  # noqa: S105 - a status, not a password
     WRONG_ANSWER = "wrong_answer"
@@ -36,7 +36,8 @@ class CallTest:
         kwargs: keyword arguments.
         expected: the right value; it is never sent to the program's process.
         cmp: ``exact`` (Python's ``==`` on plain values), ``sequence`` (the same, with tuples equal to lists),
-            ``float`` (numbers within 1e-6, relative or absolute), ``set`` (the elements, in any order and number).
+            ``float`` (numbers within 1e-6, relative or absolute), ``set`` (the elements, without order and
+            repetitions).
     """
 
     fn: str
@@ -53,8 +54,9 @@ class StdinTest:
     Args:
         stdin: its standard input.
         expected: the right output; it is never sent to the program's process.
-        cmp: ``exact`` (except line endings and newlines at the end), ``lines`` (blanks at line ends are ignored),
-            ``tokens`` (all blanks are ignored), ``float`` (tokens, numbers within 1e-6), ``set`` (lines in any order).
+        cmp: ``exact`` (except line endings and newlines at the end), ``lines`` (whitespace at line ends is ignored),
+            ``tokens`` (all whitespace is equal), ``float`` (tokens, numbers within 1e-6), ``set`` (lines in any
+            order; repetitions are ignored).
     """
 
     stdin: str
@@ -85,7 +87,7 @@ ProgramTest = CallTest | StdinTest | AssertTest
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a program: one status a test, in the order of the tests.
+    """The result of a program: one status per test, in the order of the tests.
 
     ``outcome`` is ``ok`` (all tests ended), ``verifier_timeout`` (a test reached its time limit) or ``infra_fault``
     (the sandbox failed: the report must not become a reward). ``detail`` is the text of the first failure.

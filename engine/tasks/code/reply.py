@@ -1,7 +1,7 @@
-"""The one reader of a reply that holds a program: thinking, code, and how the reading went.
+"""Reads the thinking and the program from a reply of a model.
 
-Teacher traces, rewards and evaluation all read through :func:`extract`, so that what is trained on is what is run.
-Replies are hostile: they are scanned once from left to right, and parsed within limits, never executed.
+Teacher traces, rewards and evaluation all use :func:`extract`, so that the code that is trained on is the code that is
+run. Replies are untrusted: they are scanned once from left to right and parsed within limits. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from enum import StrEnum
 from engine.reading.python_syntax import parse
 
 MAX_CODE = 200_000
-"""Characters of a program; a longer one is not read."""
+"""Longest program that is read, in characters."""
 
-_MOST_PARSED = 400_000  # characters of fences that are parsed in search of the entry point
-_MOST_FENCES = 64  # fences that are looked at, from the last one back
+_MOST_PARSED = 400_000  # characters that are parsed in the search for the entry point
+_MOST_FENCES = 64  # fences that are examined, starting with the last
 _PYTHON = frozenset({"python", "python3", "py", "py3"})
 
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
 
-_MARGIN = 40  # characters of indentation, bullets and quote marks that may stand before a fence
+_MARGIN = 40  # most characters of indentation, bullets and quote marks before a fence
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>*-]*\Z")
 _TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^`~\n]*)")
 
 
 class ReplyStatus(StrEnum):
-    """How the reading of a reply went. Only ``OK`` may be imitated."""
+    """Result of reading a reply. Only replies with ``OK`` are used as training data."""
 
     OK = "ok"
     NO_CODE = "no_code"
@@ -41,13 +41,13 @@ class ReplyStatus(StrEnum):
 
 @dataclass(frozen=True)
 class CodeReply:
-    """What a reply holds.
+    """The parts of a reply.
 
     Args:
-        thinking: the reasoning before the program; None where there is none.
-        code: the program. With ``syntax_error`` it is there and cannot run; with ``unclosed_fence`` it is there
-            only where it is whole as far as Python can tell.
-        status: how the reading went.
+        thinking: the reasoning before the program; None if there is none.
+        code: the program; None if there is none. With ``syntax_error`` it is not valid Python. With
+            ``unclosed_fence`` it is set only if the text after the opening fence is a complete program.
+        status: the result of reading the reply.
     """
 
     thinking: str | None
@@ -65,32 +65,36 @@ class _Fence:
 def extract(text: str, reasoning: str | None = None, entry_point: str | None = None) -> CodeReply:
     """Read a reply.
 
-    Thinking is the ``reasoning`` that the endpoint gave beside the text, else what stands before the last
-    ``</think>`` (the opening tag may be missing: some chat templates put it into the prompt). Code is, after the
-    thinking, the last Python fence that defines the entry point, else the last untagged one that does, else the
-    last Python fence, else the last untagged one that is Python; without any fence the whole rest, where it is a
-    program.
+    The thinking is ``reasoning`` if the endpoint returned it, else the text before the last ``</think>`` (the opening
+    tag may be missing, because some chat templates put it into the prompt). The program is the first of these that
+    exists after the thinking:
+
+    1. the last fence tagged as Python that defines the entry point,
+    2. the last untagged fence that defines it,
+    3. an unclosed last fence that holds a complete program (status ``unclosed_fence``),
+    4. the last fence tagged as Python,
+    5. the last untagged fence that is a Python program,
+    6. the whole text, if there is no fence and it is a Python program.
+
+    Does not raise for any text.
 
     Args:
         text: the reply.
         reasoning: the endpoint's ``reasoning`` or ``reasoning_content``.
         entry_point: the name that the tests call; None for a program that reads stdin.
-
-    Returns:
-        never raises for its text; time grows with its length.
     """
     thinking, rest = _split_thinking(text.replace("\r\n", "\n"))
     if reasoning is not None and reasoning.strip():
         thinking = reasoning.strip()
     fences, outside = _fences(rest)
-    if _OPENING.search(outside):  # a tag within a program is a text of that program
+    if _OPENING.search(outside):  # a tag inside a fence is part of the program
         return CodeReply(thinking or _OPENING.sub("", rest, count=1).strip() or None, None, ReplyStatus.UNCLOSED_THINK)
     code, status = _code(fences, rest, entry_point)
     return CodeReply(thinking, code, status)
 
 
 def parse_program(code: str) -> ast.Module | None:
-    """The program's tree; None where it is not Python, or beyond the limits."""
+    """The syntax tree of a program; None if it is not valid Python or exceeds the limits."""
     if len(code) > MAX_CODE:
         return None
     try:
@@ -100,7 +104,10 @@ def parse_program(code: str) -> ast.Module | None:
 
 
 def normalised(code: str) -> str | None:
-    """The program without comments, docstrings and layout, so that equal programs are equal texts; None: no Python."""
+    """The program without comments, docstrings and layout; None if it is not valid Python.
+
+    Programs that differ only in these have the same normalised text.
+    """
     tree = parse_program(code)
     if tree is None:
         return None
@@ -129,9 +136,6 @@ def defined_names(tree: ast.Module) -> set[str]:
     return names
 
 
-# ------------------------------------------------------------------ thinking
-
-
 def _split_thinking(text: str) -> tuple[str | None, str]:
     last = None
     for closing in _CLOSING.finditer(text):
@@ -143,18 +147,16 @@ def _split_thinking(text: str) -> tuple[str | None, str]:
     return before[opening.end() if opening else 0 :].strip() or None, text[last.end() :]
 
 
-# ------------------------------------------------------------------ fences
-
-
 def _fences(text: str) -> tuple[list[_Fence], str]:
     """The fences of a text in order, and the text outside of them.
 
-    A fence opens at the start of a line, or anywhere with a Python tag, and closes with as many ticks at the end of
-    a line. A Python tag at the start of a line opens a new fence also within one: the one before was left open.
+    A fence opens at the start of a line, or anywhere in a line if it is tagged as Python. It closes with at least as
+    many ticks at the end of a line. A fence tagged as Python at the start of a line also ends an open fence, which
+    then counts as unclosed.
     """
     fences: list[_Fence] = []
     outside: list[str] = []
-    start = at = 0  # of the open fence's body; of the text outside
+    start = at = 0  # where the open fence's body starts; where the text outside starts
     run = language = ""
     for ticks in _TICKS.finditer(text):
         info = ticks["info"].strip()
@@ -183,9 +185,6 @@ def _fences(text: str) -> tuple[list[_Fence], str]:
     return fences, "\n".join(outside)
 
 
-# ------------------------------------------------------------------ the program
-
-
 def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str | None, ReplyStatus]:
     tagged = [fence for fence in fences if fence.is_closed and fence.language in _PYTHON]
     untagged = [fence for fence in fences if fence.is_closed and not fence.language]
@@ -210,7 +209,7 @@ def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str
 
 
 def _defining(fences: list[_Fence], entry_point: str) -> str | None:
-    """The last of the fences that defines the name."""
+    """The code of the last fence that defines the name."""
     left = _MOST_PARSED
     for fence in fences[: -_MOST_FENCES - 1 : -1]:
         left -= len(fence.body)
@@ -225,7 +224,7 @@ def _defining(fences: list[_Fence], entry_point: str) -> str | None:
 
 
 def _unfinished(fences: list[_Fence], entry_point: str | None) -> str | None:
-    """The program of a last fence that was never closed, where nothing of it seems to be missing."""
+    """The code of an unclosed last fence if it is a complete program, with the entry point if one is required."""
     if not fences or fences[-1].is_closed or fences[-1].language not in (*_PYTHON, ""):
         return None
     code = _dedented(fences[-1].body)
@@ -236,7 +235,7 @@ def _unfinished(fences: list[_Fence], entry_point: str | None) -> str | None:
 
 
 def _dedented(body: str) -> str:
-    """The body as it stands where it can, else without the margin that a list or a quotation gave it."""
+    """The body without the indentation that it has inside a list item."""
     body = body.strip("\n")
     if len(body) > MAX_CODE or body[:1] not in (" ", "\t"):
         return body
@@ -249,7 +248,7 @@ def _is_program(code: str) -> bool:
 
 
 def _does_something(tree: ast.Module) -> bool:
-    """Whether it is more than words that happen to be an expression."""
+    """Whether the program has a statement with an effect. Prose can parse as a bare expression, which has none."""
     return any(
         isinstance(node.value, ast.Call) if isinstance(node, ast.Expr)
         else not isinstance(node, ast.AnnAssign) or node.value is not None  # "Answer: 42" is an annotation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.check_results import CheckResult
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome
-from engine.task import Dataset, Example, Measurement, Task, TaskMerge
+from engine.task import MAX_SHOWN_CHARS, Dataset, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import checks
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
 from engine.tasks.code.execution import program_tests, run_program
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from engine.tasks.code.program_tests import Report
 
-_SHOWN = 6000  # characters of a program or reply that another prompt gets
-_REMARK = 300  # characters of the failed test that the analyst is told
+_MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 
 _FAULTS = {
     ReplyStatus.NO_CODE: "there is no fenced Python program in it",
@@ -42,8 +41,8 @@ class Program:
     """The program of a reply.
 
     Args:
-        code: the program as written; None if the reply holds none.
-        status: how reading the reply ended.
+        code: the program as written; None if the reply has none.
+        status: the result of reading the reply.
         normalised: the program without comments and layout; None if it is not valid Python.
     """
 
@@ -53,11 +52,11 @@ class Program:
 
 
 class CodeTask(Task[Program]):
-    """Programs that tests decide on.
+    """Python programs that are scored by tests.
 
-    ``r_ans`` is 1 where every test passes; ``r_logic`` is the share of tests that pass, which still differs where
-    no program is right; ``r_graph`` is absent, for there is no graph. The answer is the program without comments and
-    layout, so that equal programs vote together.
+    ``r_ans`` is 1 if every test passes. ``r_logic`` is the share of tests that pass; it separates the rollouts of a
+    group in which no program is right. There is no ``r_graph``, because a program has no graph. The answer of a
+    candidate is its program without comments and layout, so that equal programs count as equal answers.
     """
 
     name = "code"
@@ -88,11 +87,11 @@ class CodeTask(Task[Program]):
         return code_dataset(name)
 
     def owns_row(self, row: Mapping[str, Any]) -> bool:
-        """A row with tests."""
+        """Whether the row has tests."""
         return any(field in row for field in ("tests", "input_output", "test_list"))
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
-        """Entry point, I/O mode, the tests that may be seen, and the beginning that is given."""
+        """The entry point, the I/O mode, the public tests with their setup, and the starter code."""
         facts = facts_of(problem)
         public = [test for test in facts.tests[: facts.public_count] if test["kind"] != "stdin"]
         return {
@@ -104,11 +103,11 @@ class CodeTask(Task[Program]):
         }
 
     def truth(self, problem: Problem) -> str:
-        """The reference program; where there is none, the tests."""
+        """The reference program; without one, the tests."""
         facts = facts_of(problem)
         if facts.reference:
-            return facts.reference[:_SHOWN]
-        return "\n".join(_statement(test) for test in facts.tests)[:_SHOWN]
+            return facts.reference[:MAX_SHOWN_CHARS]
+        return "\n".join(_statement(test) for test in facts.tests)[:MAX_SHOWN_CHARS]
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[Program]:
         """Read the program of a reply."""
@@ -116,11 +115,11 @@ class CodeTask(Task[Program]):
         return _candidate(extract(text, completion.reasoning, facts_of(problem).required_name), text)
 
     def thinking(self, completion: Completion) -> str | None:
-        """The reasoning, as the reader of programs finds it."""
+        """The reasoning, as :func:`engine.tasks.code.reply.extract` finds it."""
         return extract(completion.text, completion.reasoning).thinking
 
     def re_ask_reason(self, candidate: Candidate[Program]) -> str | None:
-        """There is no program at all. One that is wrong or cut off is the model's answer."""
+        """The fault, if the reply has no program; else None, because a wrong or truncated program is scored."""
         fault = candidate.fault
         return fault.message if fault is not None and fault.kind == ReplyStatus.NO_CODE else None
 
@@ -138,14 +137,14 @@ class CodeTask(Task[Program]):
         return self.parse(Completion(text=text), problem)
 
     def evaluate(self, candidate: Candidate[Program], problem: Problem) -> Measurement:
-        """Run the tests; a program that could not be read fails them all."""
+        """Run the tests. A candidate without a valid program fails all of them."""
         program = candidate.content or Program(None, ReplyStatus.NO_CODE)
         status, answer = str(program.status), program.normalised
         if program.code is None or answer is None:
             return Measurement({"r_ans": 0.0, "r_logic": 0.0}, False, detail={"status": status})
         report = run_program(program.code, problem)
         if report.outcome is Outcome.INFRA_FAULT:
-            why = {"why": report.detail[:_REMARK]}
+            why = {"why": report.detail[:_MAX_REMARK_CHARS]}
             return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
         is_correct = report.total > 0 and report.passed == report.total == len(report.statuses)
         return Measurement(
@@ -164,15 +163,15 @@ class CodeTask(Task[Program]):
         )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
-        """Whether an experience gives away a value that a test expects."""
+        """Whether an experience contains a value that a test expects."""
         return any(holds_answer(content, test["expected"]) for test in facts_of(problem).tests if "expected" in test)
 
     def show(self, candidate: Candidate[Program]) -> str:
-        """The program; the reply if there is none."""
-        return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:_SHOWN]
+        """The program; without one, the reply."""
+        return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:MAX_SHOWN_CHARS]
 
     def merge(self, candidates: Sequence[Candidate[Program]], problem: Problem) -> TaskMerge[Program]:
-        """Programs that are the same but for comments and layout are one program."""
+        """Merge programs that differ only in comments and layout."""
         programs: dict[str, list[int]] = {}
         for number, candidate in enumerate(candidates, 1):
             if candidate.content is not None and candidate.content.normalised is not None:
@@ -185,11 +184,11 @@ class CodeTask(Task[Program]):
 
     @property
     def preparation(self) -> CodePreparation:
-        """MBPP and APPS, as far as their references pass."""
+        """Selects the problems of MBPP and APPS whose reference programs pass."""
         return CodePreparation()
 
     def tests(self, problem: Problem) -> Sequence[Any]:
-        """The tests as the dataset writes them, else as the problem's answer holds them."""
+        """The tests in the form of the dataset if it is known, else in the form of the problem's ``answer``."""
         return problem.meta.get("test_list") or [dict(test) for test in facts_of(problem).tests]
 
     def canonical(self, record: str) -> str:
@@ -202,12 +201,12 @@ class CodeTask(Task[Program]):
         return checks.example()
 
     def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
-        """Reading of replies, and the sandbox against attacks."""
+        """Checks of reply reading and of the sandbox."""
         return checks.checks()
 
 
 def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:
-    shown = text[-_SHOWN:] if reply.code is None else ""
+    shown = text[-MAX_SHOWN_CHARS:] if reply.code is None else ""
     answer = None
     if reply.code is not None and reply.status is not ReplyStatus.SYNTAX_ERROR:
         answer = normalised(reply.code)
@@ -219,18 +218,19 @@ def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:
 
 
 def _remarks(report: Report, facts: CodeFacts) -> list[str]:
-    """What the analyst is told: how many tests pass, and the first that does not."""
+    """Remarks for the analyst: how many tests pass, and the first test that fails."""
     remarks = [f"{report.passed} of {report.total} tests pass"]
     for status, test in zip(report.statuses, facts.tests, strict=False):
         if status != "pass":
-            remarks.append(f"first failure: {status} in {_statement(test)[:_REMARK]}")
+            remarks.append(f"first failure: {status} in {_statement(test)[:_MAX_REMARK_CHARS]}")
             break
     return remarks
 
 
 def _statement(test: CodeTest) -> str:
     if test["kind"] == "stdin":
-        return f"input {json.dumps(test['stdin'])[:_REMARK]} -> {json.dumps(test['expected'])[:_REMARK]}"
+        given, expected = (json.dumps(text)[:_MAX_REMARK_CHARS] for text in (test["stdin"], test["expected"]))
+        return f"input {given} -> {expected}"
     return as_statement(test)
 
 

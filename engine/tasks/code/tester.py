@@ -1,4 +1,4 @@
-"""Runs programs against their tests in the sandbox, and keeps results by content."""
+"""Runs programs against their tests in the sandbox, with a cache of results in memory."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from engine.tasks.code.judging import Judge
 from engine.tasks.code.program_tests import ProgramTest, Report, Status
 
 VERSION = 1
-"""Part of the key of every kept result. Change it when the meaning of a status changes."""
+"""Part of the key of every cached result. Change it when the meaning of a status changes."""
 
 
 class ProgramTester:
     """Runs programs against tests. Works from any thread.
 
     Args:
-        size: programs that run side by side; None is one per core.
+        size: programs that run at the same time; None is one per core.
         level: the level of isolation; None is the strongest that works on this machine.
-        kept_results: results kept in memory, by content.
-        fail: called before each program; if it returns a text, the sandbox fails with it. For tests.
+        kept_results: size of the cache, in reports.
+        fail: fault injection for tests: called before each program; a returned text is raised as a sandbox error.
 
     Raises:
         ConfigurationError: no level of isolation works on this machine.
@@ -76,7 +76,8 @@ class ProgramTester:
             stop_early: stop at the first test that does not pass; the rest are ``not_run``.
 
         Raises:
-            InputError: there are no tests, or their arguments are not plain values. Never for what a program does.
+            InputError: there are no tests, or their arguments are not plain values. The program itself never causes
+                an error.
         """
         if not tests:
             raise InputError(

@@ -100,7 +100,7 @@ def _package() -> Any:
         import reasoning_gym  # optional, and slow to import
     except ImportError as error:
         raise ConfigurationError(
-            "The package reasoning-gym is not installed", fix="pip install 'scaffold-grpo[reasoning-gym]'"
+            "The package reasoning-gym is not installed", fix="pip install -e '.[reasoning-gym]'"
         ) from error
     return reasoning_gym
 

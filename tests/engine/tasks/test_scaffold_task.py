@@ -99,8 +99,6 @@ def test_a_judges_opinion_joins_and_an_absent_one_does_not():
     assert evaluator.score(MATH, APPLES, candidate, opinion=0.25).rewards.r_logic == pytest.approx(0.6)
 
 
-# ------------------------------------------------------------------ physics
-
 FALL = Problem(id="f", text="How fast?", answer="14.0 m/s", task="physics")
 
 
@@ -248,9 +246,6 @@ def test_a_copy_adds_nothing_whatever_a_judge_thinks():
         assert rewards.r_fusion == pytest.approx(0.5)
 
 
-# ------------------------------------------------------------------ hostile replies
-
-
 def chain(length, closed):
     edges = [{"cause": [f"x{i}"], "effect": f"x{i + 1}", "rule": f"x{i + 1} = x{i} + 1"} for i in range(length)]
     if closed:
@@ -303,9 +298,7 @@ def test_a_graph_of_a_hundred_thousand_nodes_in_a_file(closed):
     assert time.monotonic() - started < 15
 
 
-# ------------------------------------------------------------------ what a real model once replied
-
-# The graphs of these rollouts compute another number than the text beside them states; the executed one counts.
+# Recorded replies whose graph computes another number than the stated answer. The executed number is scored.
 GRAPH_SAYS_OTHERWISE = {
     ("generator_1", "aime2024_003", 1): "91",
     ("generator_1", "aime2024_003", 2): "91",

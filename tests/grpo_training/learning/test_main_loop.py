@@ -320,9 +320,6 @@ def test_prices_are_added_up(files, aime2024, tmp_path, capsys):
     assert f"${cost:.4f}" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------ runs beside and after each other
-
-
 def test_three_generators_on_one_model_draw_their_own_samples(aime2024, tmp_path, files):
     def answer(body, index):
         return json.dumps({"final_answer": str(index)})
@@ -426,9 +423,6 @@ def test_a_budget_in_usd_needs_the_price_of_every_role(files, aime2024, tmp_path
         with pytest.raises(ConfigurationError, match="analyst has none"):
             world.generate(1, aime2024, "--budget-usd", 1, "--max-tokens", 100)
         assert world.traffic.requests == []
-
-
-# ------------------------------------------------------------------ the process's surroundings
 
 
 def blocked(world, kind):

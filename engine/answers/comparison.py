@@ -1,7 +1,7 @@
-"""Shapes of answers compared by the policies that ``shapes`` lists.
+"""Compare the shapes of two answers by the policies that ``shapes`` lists.
 
-A comparer first tries what is decided in microseconds (``plain_values``). The local one stops there; the one in the
-worker process (``symbolic``) goes on with algebra and unit conversion.
+A comparer first uses ``plain_values``, which takes microseconds. ``LocalComparer`` does only this.
+``symbolic.WorkerComparer``, which runs in a worker process, also uses algebra and unit conversion.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Comparer(ABC):
 
     Args:
         comparison: how values are compared.
-        rel_tol: relative tolerance in place of the rules for shown figures.
+        rel_tol: a relative tolerance that replaces the rules for significant figures.
 
     Attributes:
-        method: the layer that decided last.
+        method: the method of the last decision, as in ``Verdict``.
     """
 
     def __init__(self, comparison: Comparison, rel_tol: float | None) -> None:
@@ -39,7 +39,7 @@ class Comparer(ABC):
 
     @abstractmethod
     def same_formulas(self, answer: str, truth: str) -> bool:
-        """Compare values that the plain layer does not decide."""
+        """Compare values that ``plain_values`` cannot decide."""
 
     @abstractmethod
     def same_equations(self, answer: Shape, truth: Shape) -> bool:
@@ -70,7 +70,7 @@ class Comparer(ABC):
         return decision.correct
 
     def _same_named_values(self, answer: Shape, truth: Shape) -> bool:
-        """``x = 5`` is 5 and x = 5, but not y = 5."""
+        """``x = 5`` equals 5 and x = 5, but not y = 5."""
         if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
             return self.same_equations(_as_relation(answer), _as_relation(truth))
         return self._same_values(answer.text, truth.text)
@@ -119,14 +119,14 @@ class Comparer(ABC):
 
 
 class LocalComparer(Comparer):
-    """Compares with what needs neither a heavy library nor a time limit; raises NeedsWorkerError for the rest."""
+    """Compares without heavy libraries and time limits; raises NeedsWorkerError where they are needed."""
 
     def same_formulas(self, answer: str, truth: str) -> bool:
-        """Not decided here."""
+        """Raise NeedsWorkerError: formulas are compared in a worker."""
         raise NeedsWorkerError
 
     def same_equations(self, answer: Shape, truth: Shape) -> bool:
-        """Equations are the same here only if they are written alike."""
+        """Accept equal texts; raise NeedsWorkerError for all others."""
         if answer == truth:
             return True
         raise NeedsWorkerError

@@ -1,8 +1,8 @@
 r"""Find the answer in a model's text: tagged, boxed, announced ("Final answer: ..."), or at the end of a sentence.
 
-``stated_answer`` reads a whole reply and gives what the reply states as it is written. ``answer_text`` reads a text
-that is meant to be an answer and gives its cleaned form for comparison. Both look for the same marks in the same order.
-Linear time; no text from a model reaches a formatter, a path or an evaluator here.
+``stated_answer`` reads a whole reply and returns its answer as written. ``answer_text`` reads a text that is meant to
+be an answer and returns its cleaned form for comparison. Both look for the same marks in the same order. The time is
+linear in the length of the text. No text from a model is used as a format, as a path or as code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def stated_answer(text: str) -> str | None:
     """
     text = text[-_MAX_TEXT_CHARS:]
     answer = _marked(text)
-    if answer is None and "<think>" not in text:  # a reply that ends inside its thinking concludes nothing
+    if answer is None and "<think>" not in text:  # a reply that ends inside its thinking has no conclusion
         answer = _concluded(text)
     return answer or None
 
@@ -60,8 +60,8 @@ def answer_text(text: str) -> str:
     """The cleaned text of an answer, for comparison; empty where there is none.
 
     Args:
-        text: an answer as it is stated, or a whole reply. Of prose without any mark, the end of its last sentence or
-            its one bold or math part is the answer.
+        text: an answer, or a whole reply. In prose without any mark, the answer is the end of the last sentence, or its
+            only bold or math part.
     """
     text = text[-_MAX_TEXT_CHARS:].strip()
     if len(text) <= 20 and text.isalnum():
@@ -93,7 +93,7 @@ def unwrapped_answer(text: str) -> str | None:
 
 
 def _marked(text: str) -> str | None:
-    """What a text marks as its answer."""
+    """The answer that a text marks by a tag, a box, a last line or a phrase."""
     if _TAG in text:
         return unwrapped_answer(_tagged(text)) or ""
     boxes = _last_boxes(text)
@@ -128,7 +128,7 @@ def _first_content(text: str) -> str | None:
 
 
 def _last_boxes(text: str) -> str:
-    r"""What the boxes of the last line with boxes hold, joined by commas where they differ."""
+    r"""The contents of the boxes in the last line that has boxes, without repetitions, joined by commas."""
     found: list[str] = []
     line = 0
     for opening in list(_BOXED.finditer(text))[: -_MAX_BOXES - 1 : -1]:
@@ -163,14 +163,14 @@ def _is_prose(text: str) -> bool:
 
 
 def _last_sentence(text: str) -> tuple[str, str]:
-    """The last paragraph of a text, and what it says after its last "is", "=" or the like."""
+    """The last paragraph of a text, and the part of it after the last "is", "=" or the like."""
     sentence = text.rstrip(" .*_\n").rpartition("\n\n")[2][-2 * MAX_ANSWER_CHARS :]
     said = list(_SAID.finditer(sentence))
     return sentence, sentence[said[-1].end() :] if said else ""
 
 
 def _concluded(text: str) -> str | None:
-    """The one value at the end of a reply's last sentence. Not in the rest of an object that was cut off."""
+    """The value at the end of a reply's last sentence; None if there are several, or if a JSON object was cut off."""
     sentence, _ = _last_sentence(text)
     conclusion = _CONCLUSION.split(sentence)[-1]
     value = conclusion.rpartition("=")[2].strip(" *_\n")
@@ -182,7 +182,7 @@ def _concluded(text: str) -> str | None:
 
 
 def _end_of_prose(text: str) -> str:
-    """The answer in a last sentence: its end, or its one bold or math part. Of several parts none is chosen."""
+    """The answer in the last sentence: its end, or its bold or math part if there is only one."""
     sentence, end = _last_sentence(text)
     rest = end.strip(" *_\n")
     if rest and not _words(rest):

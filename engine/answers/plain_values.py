@@ -1,6 +1,6 @@
-"""Single values compared without any heavy library: numbers, units written alike, and words.
+"""Compare single values without heavy libraries: numbers, quantities in the same unit, and words.
 
-This layer decides most answers in microseconds. It returns None where algebra or a conversion is needed.
+Most answers are decided here, in microseconds. The result is None where algebra or a unit conversion is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine.mathematics.quantities.units import read_quantity, same_quantity
 
 
 class Decision(NamedTuple):
-    """A verdict on one value and the layer that gave it."""
+    """Whether one value is correct, and the method of this decision."""
 
     correct: bool
     method: str
@@ -41,8 +41,8 @@ _DEGREE: Powers = read_unit("deg") or ()
 def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
     """Compare two cleaned texts as values of mathematics.
 
-    A unit or a noun that only one side writes is ignored ("5 cm" is 5, "33 ways" is 33); units that both
-    write must agree.
+    A unit or a noun on one side only is ignored ("5 cm" is 5, "33 ways" is 33); units on both sides must
+    agree.
     """
     left, right = read_numeral(answer), read_numeral(truth)
     if left and right:
@@ -59,7 +59,7 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
 
 
 def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
-    """Compare two cleaned texts as quantities of physics, where both write the same unit or none."""
+    """Compare two cleaned texts as quantities of physics, if both have the same unit or none."""
     right = read_quantity(truth)
     if right is None:
         return _words(answer, truth, truth_is_number=False)
@@ -70,7 +70,7 @@ def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decis
 
 
 def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[str, Powers]]:
-    """Both texts without the unit or noun after the value, and these units."""
+    """Split both texts into value and unit (see ``without_tail``)."""
     left, right = without_tail(answer), without_tail(truth)
     if left[1] and not right[1]:
         right = without_tail(truth, expected=left[1])
@@ -80,9 +80,9 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
 
 
 def without_tail(text: str, expected: Powers = ()) -> tuple[str, Powers]:
-    """A value's text without the unit or noun after it, and the unit.
+    """Split a text into the value and the unit after it; a noun after the value is dropped.
 
-    "5 m" stays as it is, because m may be an unknown, unless the other side has metres (``expected``).
+    "5 m" is not split, because m may be an unknown, unless the other side is in metres (``expected``).
     """
     prefix = numeral_prefix(text)
     if prefix and prefix[1].strip():
@@ -107,7 +107,7 @@ def as_words(text: str) -> str:
 
 
 def written_alike(answer: str, truth: str) -> bool:
-    """Compare unparsable answers as text without spaces, and words also without case and punctuation."""
+    """Compare answers as text without spaces; words are compared without case and punctuation."""
     answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
     if _WORDS.fullmatch(truth) and _WORDS.fullmatch(answer):
         return as_words(answer) == as_words(truth)
@@ -126,8 +126,8 @@ def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     plain_answer, plain_truth = _UNWRAP.sub(r"\1", answer).strip(), _UNWRAP.sub(r"\1", truth).strip()
     if truth_is_number:
-        hopeless = _WORDS.fullmatch(plain_answer) and _LONG_WORD.search(plain_answer)
-        return Decision(False, "text") if hopeless and not _MATH_WORDS.search(plain_answer) else None
+        is_word = _WORDS.fullmatch(plain_answer) and _LONG_WORD.search(plain_answer)
+        return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
     if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
         return Decision(True, "text")
     if len(plain_truth) == 1 and plain_truth.isupper():

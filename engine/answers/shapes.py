@@ -3,11 +3,11 @@ r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an i
 Policies:
 
 * ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
-  is a tuple where the other side is one, and then order matters. A set is never a tuple.
-* ``1,024`` is a number; ``1,2`` is two.
-* The ends of an interval matter; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is two values.
-* ``x = 5`` and ``p + q = 23`` and ``33 + 1 + 24 = 58`` have the value at their end; an equation of a line is
-  compared as one where the truth is one too.
+  is compared with a tuple in order. A set never equals a tuple.
+* ``1,024`` is one number; ``1,2`` is a list of two numbers.
+* Open and closed ends of an interval differ; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is a list of two values.
+* ``x = 5``, ``p + q = 23`` and ``33 + 1 + 24 = 58`` are compared with a value by the value at their end. Two equations,
+  for example of a line, are compared as equations.
 
 ``comparison`` compares shapes.
 """
@@ -26,14 +26,14 @@ Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A piece of an answer.
+    """An answer or a part of one.
 
     Args:
-        kind: what it is.
-        text: of a value its text, of an interval its brackets (``[)``), of a relation its sign
+        kind: the kind of shape.
+        text: the text of a value, the brackets of an interval (``[)``), or the sign of a relation
             (``=``, ``<``, ``<=``, ``!=``).
-        parts: the pieces inside; of a relation its two sides.
-        name: of a value the name it is given (``x`` of ``x = 5``).
+        parts: the shapes inside; the two sides of a relation.
+        name: the name of a value (``x`` in ``x = 5``).
     """
 
     kind: Kind
@@ -63,7 +63,7 @@ _EMPTY_SETS = frozenset({r"\emptyset", r"\varnothing", r"\{\}", r"\{ \}"})
 
 
 def read_shape(text: str) -> Shape:
-    """Read a cleaned text. Anything is a shape: what has no structure is one value."""
+    """Read a cleaned text. A text without structure is one value."""
     text = text.strip()
     if sum(map(text.count, "([{")) > _MAX_BRACKETS:
         return Shape("value", text)
@@ -98,7 +98,7 @@ def _matrix(text: str) -> Shape | None:
 
 
 def _has_bare_thousands(text: str) -> bool:
-    """1,024 alone or among commas that are followed by spaces; not inside (1,024), which is a pair."""
+    """Whether "1,024" is a number: alone, or in a list with a space after each comma. "(1,024)" is a pair."""
     return "," in text and (", " in text or text[:1] not in "([{\\") and _THOUSANDS.search(text) is not None
 
 
@@ -159,7 +159,7 @@ def _group(kind: Kind, pieces: list[str]) -> Shape:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas, semicolons, "or" and "and" that stand outside all brackets."""
+    """Split at commas, semicolons, "or" and "and" outside all brackets."""
     pieces, level, start = [], 0, 0
     for mark in re.finditer(r"[(\[{]|[)\]}]|" + _SEPARATOR.pattern, text, re.IGNORECASE):
         if mark.start() < start:
@@ -176,7 +176,7 @@ def _split(text: str) -> list[str]:
 
 
 def _inside(text: str) -> str | None:
-    """What a pair of brackets around the whole text holds; None where no one pair does."""
+    """The text inside the brackets around the whole text; None if there are none."""
     for opening, closing in ((r"\{", r"\}"), (r"\langle", r"\rangle")):
         if text.startswith(opening) and text.endswith(closing):
             return text[len(opening) : -len(closing)].strip()
@@ -205,7 +205,7 @@ def _relation(text: str) -> Shape | None:
     starts, ends = [0, *(mark.end() for mark in found)], [*(mark.start() for mark in found), len(text)]
     sides = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
     operators = [_OPERATORS.get(mark[0], mark[0]) for mark in found]
-    if not sides[0] and operators[0] == "=" and len(sides) == 2:  # "= 5" after a sentence was cut
+    if not sides[0] and operators[0] == "=" and len(sides) == 2:  # "= 5" is the end of a longer text
         return _single(sides[1])
     if not all(sides):
         return None

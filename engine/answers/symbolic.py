@@ -1,7 +1,7 @@
 """Jobs of the verifier's worker processes: algebra, unit conversion, and Math-Verify.
 
 They run under ``WorkerPool``, which kills them at their time limit. A job that needs a library that is slow to import
-returns ``{"needs": name}`` instead of importing it, so that the import does not count as its time.
+returns ``{"needs": name}`` instead of importing it, so that the import does not count towards the time limit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, dimension_of, read_quantity, same_quantity
 from engine.mathematics.tree import FormulaSyntaxError, Node, apply
 
-_MAX_OPINION_CHARS = 300
-_SMALLEST_FOR_OPINION = 1e-5
+_MAX_MATH_VERIFY_CHARS = 300
+_SMALLEST_FOR_MATH_VERIFY = 1e-5
 _FLOAT_ROUNDING, _NUMERIC_PRECISION = 40, 60
 _NO_FORMULA = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}|\d\s+\d")  # words; "20 4"
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
@@ -111,7 +111,7 @@ class WorkerComparer(Comparer):
             )
             if self._formulas(*in_radians):
                 return True
-        return r"\circ" in answer + truth and self._formulas(answer, truth)  # the degrees are inside: \tan 75^\circ
+        return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
         try:
@@ -122,15 +122,15 @@ class WorkerComparer(Comparer):
             if written_alike(answer, truth):
                 self.method = "text"
                 return True
-            opinion = self._opinion(answer, truth)
-            if opinion is not None:
+            decision = self._by_math_verify(answer, truth)
+            if decision is not None:
                 self.method = "math_verify"
-            return bool(opinion)
+            return bool(decision)
         by_value = self._by_value(answer, truth, left, right)
         return same_formula(left, right) if by_value is None else by_value
 
     def _by_value(self, answer: str, truth: str, left: Node, right: Node) -> bool | None:
-        """Decimals against exact constants; None where neither side is a decimal."""
+        """Compare a decimal with an exact constant; None if this decides nothing."""
         said, meant = read_numeral(answer), read_numeral(truth)
         if self.rel_tol is None and not (said and said.rounded) and not (meant and meant.rounded):
             return None
@@ -144,14 +144,14 @@ class WorkerComparer(Comparer):
             or None
         )
 
-    def _opinion(self, answer: str, truth: str) -> bool | None:
-        """Math-Verify's verdict on formulas that our parser does not know; None where it has none.
+    def _by_math_verify(self, answer: str, truth: str) -> bool | None:
+        """Compare formulas that our parser cannot read by Math-Verify; None if it cannot read them either.
 
         Only its LaTeX parser is used, because its parser of plain text evaluates the text. Its time limits are off,
-        because the worker is killed from outside. Very small numbers are left out: Math-Verify rounds them to 0.
+        because the worker pool has its own. Very small numbers give None, because Math-Verify rounds them to 0.
         """
         for text in (answer, truth):
-            if len(text) > _MAX_OPINION_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
+            if len(text) > _MAX_MATH_VERIFY_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
                 return None
         if "math_verify" not in sys.modules:
             raise _NeedsLibrary("math_verify")
@@ -192,10 +192,10 @@ def _with_number(quantity: Quantity) -> Quantity | None:
 
 
 def _is_doubtful(value: Any) -> bool:
-    """Whether Math-Verify read a number so small that it rounds it to 0, or skipped a part (which it reads as 0)."""
+    """Whether a value from Math-Verify is text, not a finite number, or rounded to 0 (as are parts that it skips)."""
     if isinstance(value, str):
         return True
     if not getattr(value, "is_number", False):
         return False
     number = value.evalf(15)
-    return not number.is_comparable or not number.is_finite or bool(abs(number) < _SMALLEST_FOR_OPINION)
+    return not number.is_comparable or not number.is_finite or bool(abs(number) < _SMALLEST_FOR_MATH_VERIFY)

@@ -1,6 +1,6 @@
-r"""Whether an answer is right: the verdict from which ``r_ans`` is computed.
+r"""Decide whether an answer is correct. The component ``r_ans`` is computed from this verdict.
 
-Layers, cheapest first; a layer that cannot decide leaves it to the next:
+The layers, cheapest first; each is used only if the one before cannot decide:
 
 1. the answer is found in the text (``final_answer``) and its shape is read (``shapes``);
 2. in this process, in microseconds (``comparison``, ``plain_values``): integers, fractions, decimals, words,
@@ -8,12 +8,12 @@ Layers, cheapest first; a layer that cannot decide leaves it to the next:
 3. in a worker process with a time limit (``symbolic``): algebra, units through pint, and Math-Verify for formulas
    that our parser does not know.
 
-What counts as equal is documented where it is decided: numbers in ``numerals.same_number`` and
+The rules for equality are documented with the code: numbers in ``numerals.same_number`` and
 ``numerals.physics_tolerance``, units in ``units`` and ``plain_values``, tuples, sets and intervals in
 ``shapes``, formulas in ``equivalence``.
 
-A timeout, a crash and an unreadable answer are all "not correct", so that a text cannot gain by breaking the checker.
-Only a worker that could not be started leaves the verdict open.
+A timeout, a crash and an unreadable answer are all "not correct", so that breaking the verifier gains nothing.
+The verdict is None only if no worker could be started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
 VERIFIER_VERSION = 2
-"""Increases with every change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
+"""Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
 """
@@ -73,16 +73,16 @@ def verify_answer(
     timeout_s: float = 3.0,
     rel_tol: float | None = None,
 ) -> Verdict:
-    """Decide whether an answer is right. Thread-safe; no answer text makes it raise.
+    """Decide whether an answer is correct. Thread-safe. No text of an answer raises an exception.
 
     Args:
         answer: any text of a model, or None.
         ground_truth: the true answer, as ``check_ground_truth`` accepts it.
-        comparison: ``exact``: exact values; a unit on one side only is ignored. ``measured``: a quantity within the
-            truth's tolerance, with its unit: a bare number answers only a truth without dimension.
-        pool: where algebra runs; the shared pool by default.
+        comparison: ``exact``: exact values; a unit on one side only is ignored. ``measured``: quantities with their
+            units, within the truth's tolerance; a bare number is correct only if the truth is dimensionless.
+        pool: the worker processes for algebra; the shared pool by default.
         timeout_s: seconds for one job of the worker (imports not counted).
-        rel_tol: relative tolerance in place of the rules for shown figures.
+        rel_tol: a relative tolerance that replaces the rules for significant figures.
 
     Raises:
         InputError: the ground truth is unusable.
@@ -90,7 +90,7 @@ def verify_answer(
     if comparison == "exact" and rel_tol is None and answer and _are_integers(answer, ground_truth):
         return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
     truth = _prepared(ground_truth, comparison)
-    if not truth or len(truth) > MAX_ANSWER_CHARS:  # as ``is_value``
+    if not truth or len(truth) > MAX_ANSWER_CHARS:  # the condition of ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
     said = _prepared(answer, comparison) if answer else ""
     if not said:
@@ -120,10 +120,10 @@ def is_value(text: str, comparison: Comparison = "exact") -> bool:
 
 
 def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> None:
-    """Refuse a ground truth that no answer could be compared with, before a run starts.
+    """Check, before a run starts, that answers can be compared with a ground truth.
 
     Raises:
-        InputError: none, empty, a placeholder such as "N/A", too long, or (``measured``) with an unknown unit.
+        InputError: it is missing, empty, a placeholder such as "N/A", too long, or (``measured``) with an unknown unit.
     """
     if not isinstance(text, str):
         raise _unusable(text, "it is missing")

@@ -1,8 +1,8 @@
-"""Which variables of a scaffold the names in a rule mean.
+"""Resolve the names in a rule to variables of the scaffold.
 
-A name means the variable of that name. Models also spell a variable out (``OC^2`` for ``OC_squared``,
+A name refers to the variable of that name. Models also write a variable as a term (``OC^2`` for ``OC_squared``,
 ``log2(x)`` for ``log2_x``) or change its case. Such a spelling is accepted only for declared causes, only if exactly
-one variable fits, and only if the name has no other meaning.
+one variable matches, and only if the name has no other meaning.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _POWERS = {"squared": "2", "cubed": "3"}
 
 @dataclass(frozen=True, slots=True)
 class BoundRule:
-    """A rule whose names are variables.
+    """A rule whose names have been resolved to variables.
 
     Args:
-        effect: the variable it gives.
+        effect: the variable that the rule computes.
         left: the left side of an equation to solve for the effect; None where ``right`` is its value.
         right: the expression, or the right side of the equation.
         reads: the variables that must have values first (the effect is not among them).
-        unknown: names that mean no variable; such a rule has no value.
+        unknown: names that refer to no variable; a rule with such names has no value.
         assumptions: what the rule states about its effect (``positive`` ...).
     """
 
@@ -62,13 +62,13 @@ def bind_rule(
     """Resolve a rule's names to variables.
 
     Args:
-        rule: as read.
+        rule: the parsed rule.
         effect: the variable that the rule computes.
         causes: its declared causes.
-        variables: all variables of the scaffold; one that is used without being declared is still found by
-            its exact name, and ``reads`` then shows it.
+        variables: all variables of the scaffold; one that is used but is not a declared cause is found by its exact
+            name and is then in ``reads``.
         lowest_terms: whether the scaffold states that fractions are in lowest terms; only then are ``m`` and
-            ``n`` the parts of a cause ``m_over_n``.
+            ``n`` the numerator and the denominator of a cause ``m_over_n``.
 
     Raises:
         FormulaSyntaxError: the bound rule is too large.
@@ -85,9 +85,9 @@ def bind_rule(
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """A name without case, spaces and underscores: ``Total Time`` and ``total_time`` are one name.
+    """A name without case, spaces, hyphens and underscores, so that ``Total Time`` and ``total_time`` are equal.
 
-    A single letter keeps its case: ``R`` and ``r``, ``G`` and ``g`` are different things.
+    A single letter keeps its case, because ``R`` and ``r`` are usually different variables.
     """
     bare = re.sub(r"[\s_\-]+", "", name)
     return bare.casefold() if len(bare) > 1 else bare
@@ -95,9 +95,9 @@ def folded(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def signature(variable: str) -> str:
-    """A variable's name as it would be spelled out: ``OC_squared`` is ``oc2``, ``m_over_n`` is ``movern``.
+    """A variable's name in the form of ``spelling``: ``OC_squared`` gives ``oc2``, ``m_over_n`` gives ``movern``.
 
-    A digit behind an underscore is an index (``x_2``), not a power, and keeps its mark.
+    A digit after an underscore is an index (``x_2``), not a power, and is marked by ``#``.
     """
     text = re.sub(r"_(?=\d)", "#", re.sub(r"log_(?=\d)", "log", variable.lower()))
     for word, digit in _POWERS.items():
@@ -106,6 +106,8 @@ def signature(variable: str) -> str:
 
 
 class _Binder:
+    """Binds the sides of one rule to the variables of its scaffold."""
+
     def __init__(
         self,
         rule: Rule,
@@ -130,7 +132,7 @@ class _Binder:
             self.right = self._bound(rule.left, frozenset())
             return
         left = self._bound(rule.left, frozenset())
-        # "slope = ..." in the rule for slope_AB: a name that means nothing else is the effect's short name.
+        # "slope = ..." in the rule for slope_AB: a name without another meaning is a short name of the effect.
         alias = isinstance(left, Name) and left.name not in variables and left.name not in self.right.names
         if not alias:
             self.left = left
@@ -139,7 +141,7 @@ class _Binder:
         return isinstance(node, Name) and node.name == self._effect
 
     def _names_effect(self, node: Node) -> bool:
-        """Whether a left side is the effect alone, also spelled out, and the right side is free of it."""
+        """Whether the left side is only the effect, as a name or a term, and the right side does not contain it."""
         if self._effect in self.right.names:
             return False
         if isinstance(node, Name):
@@ -151,7 +153,7 @@ class _Binder:
     def _spells(self, node: Node, variable: str) -> bool:
         if not isinstance(node, Apply) or spelling(node) != signature(variable):
             return False
-        # x^2 is x_squared, but never x2, which is as likely a second x.
+        # x^2 may be x_squared, but not x2, because x2 may also be the second of several x.
         return node.function != "pow" or variable.lower().endswith(tuple(_POWERS))
 
     def _meaning(self, name: str) -> str | None:
@@ -194,7 +196,7 @@ class _Binder:
         return node
 
     def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
-        """The cause that a term spells, where one of its names means nothing by itself."""
+        """The cause whose name a term spells, if one of the names in the term has no meaning of its own."""
         if not self._by_signature:
             return None
         names = (node.names | _called(node)) - local
@@ -209,12 +211,12 @@ class _Binder:
         variable = self._meaning(node.function)
         callable_so = function == "log" or (function in OPERATIONS and OPERATIONS[function][0] == 1)
         if variable is not None and len(arguments) == 1 and not callable_so:
-            return apply("mul", Name(variable), arguments[0])  # n(n - 3), and n is a variable
+            return apply("mul", Name(variable), arguments[0])  # n(n - 3) with a variable n is a product
         return apply(function if function in FUNCTION_NAMES else node.function, *arguments)
 
 
 def spelling(node: Node) -> str | None:
-    """A tree as a name would spell it: ``log2(x^4*y)`` is ``log2x4y``; None where names do not spell that."""
+    """A tree as part of a variable name: ``log2(x^4*y)`` gives ``log2x4y``; None if it cannot be written so."""
     if isinstance(node, Number):
         return str(node.value) if isinstance(node.value, int) else None
     if isinstance(node, Name):
@@ -230,7 +232,7 @@ def spelling(node: Node) -> str | None:
 
 
 def _unique(keys: Mapping[str, str]) -> dict[str, str]:
-    """The names by key, where a key belongs to one name."""
+    """The names by key, without the keys that several names share."""
     found: dict[str, str] = {}
     shared: set[str] = set()
     for name, key in keys.items():
@@ -241,7 +243,7 @@ def _unique(keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """``m`` and ``n`` as the numerator and denominator of a cause ``m_over_n``."""
+    """Map ``m`` and ``n`` to the numerator and denominator of a cause ``m_over_n``."""
     parts: dict[str, tuple[str, str]] = {}
     for cause in causes:
         match = re.fullmatch(r"(\w+?)_over_(\w+)", cause)
@@ -251,7 +253,7 @@ def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def _called(node: Node) -> frozenset[str]:
-    """The functions that a tree calls by a name which the grammar does not define."""
+    """The names of called functions that the grammar does not define."""
     return frozenset(name for name in node.functions if name not in FUNCTION_NAMES and name not in FUNCTIONS)
 
 

@@ -1,8 +1,8 @@
-"""Whether two formulas are the same: exact for rational numbers, else by their values at seeded points.
+"""Compare two formulas: rational numbers exactly, other formulas by their values at random points with a fixed seed.
 
-Two analytic expressions that agree to 25 digits at several random points are the same one; constants are
-compared to 100 digits. A point where one of them is not real is left out, so that sqrt(1/n) and 1/sqrt(n),
-which differ only where n is negative, are the same, while |x| and x are not.
+Two expressions are equal if they agree to 25 digits at several points; constants are compared to 100 digits. Points
+where one of the values is not real are left out: sqrt(1/n) and 1/sqrt(n), which differ only for negative n, are equal;
+|x| and x are not.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def symbols_of(node: Node) -> frozenset[str]:
 
 
 def same_formula(answer: Node, truth: Node) -> bool:
-    """Whether two formulas have the same value wherever both are real (or everywhere, with i in them).
+    """Whether two formulas have the same value wherever both are real; everywhere, if one contains ``i``.
 
-    ``log`` without a base may mean the natural or the decimal one, but the same on both sides.
+    ``log`` without a base may be natural or decimal; the formulas are the same if they are so for one of the two.
     """
     if answer == truth:
         return True
@@ -56,10 +56,10 @@ def same_formula(answer: Node, truth: Node) -> bool:
 
 
 def same_zeros(answer: Node, truth: Node) -> int:
-    """Compare two functions whose zeros are a curve.
+    """Whether one function is a constant multiple of the other, so that both have the same zeros.
 
     Returns:
-        the sign (1 or -1) of the factor where one is a constant multiple of the other, else 0.
+        the sign (1 or -1) of the constant factor; 0 if there is none.
     """
     if answer == truth:
         return 1
@@ -154,12 +154,12 @@ def _compare(
         if seen.agree and digits == precisions[-1]:
             return seen
         if not seen.agree and (digits > _DIGITS or difference > _CANCELLED):
-            return seen  # a smaller difference may be all that a cancellation left: look closer
+            return seen  # a smaller difference may come from cancellation: use more digits
     return seen
 
 
 def _points(names: list[str]) -> Iterator[dict[str, Fraction]]:
-    draw = random.Random(_SEED)  # noqa: S311 - no secret: the same points every time
+    draw = random.Random(_SEED)  # noqa: S311 - not for security: the same points in each run
     for low, high in _RANGES:
         for _ in range(_ENOUGH):
             yield {name: low + (high - low) * Fraction(draw.randrange(1, 10**9), 10**9) for name in names}

@@ -1,8 +1,8 @@
-"""The value of a formula's tree.
+"""Evaluate the tree of a formula.
 
-``Evaluator`` walks a tree; its subclasses say what numbers are. ``evaluate`` works with exact integers and fractions
-as long as possible and with floats where not; ``exact_value`` with exact numbers alone; ``high_precision`` with many
-digits and complex numbers. Every operation is charged to a budget before it is done, so that the cost is bounded.
+``Evaluator`` traverses a tree; its subclasses define the arithmetic. ``evaluate`` uses exact integers and fractions
+where possible, and floats elsewhere; ``exact_value`` uses exact numbers only; ``high_precision`` uses many digits and
+complex numbers. Every operation is charged to a budget before it is done, so that the cost is bounded.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ def evaluate(
     Args:
         node: the tree.
         values: numbers by name; they have priority over ``pi`` and ``e``.
-        budget: shared by all that is evaluated for one scaffold; a fresh one where None.
+        budget: shared by all evaluations of one scaffold; a new one if None.
         logarithm: the meaning of ``log`` of one argument.
 
     Raises:
-        FormulaValueError: there is no value; ``kind`` says why.
+        FormulaValueError: there is no value; ``kind`` is the reason.
     """
     value: Value = _MachineEvaluator(values, budget or WorkBudget(), logarithm).value(node)
     return value
 
 
 def evaluate_rule(node: Node, values: Mapping[str, Value], budget: WorkBudget | None = None) -> Value:
-    """As ``evaluate``; but where ``log`` could be base e or base 10 and the values differ, there is no value."""
+    """As ``evaluate``, but raises FormulaValueError if ``log`` without a base leaves the value ambiguous."""
     budget = budget or WorkBudget()
     value = evaluate(node, values, budget)
     if _has_bare_log(node) and not agree(value, evaluate(node, values, budget, logarithm=math.log10)):
@@ -72,7 +72,7 @@ def evaluate_rule(node: Node, values: Mapping[str, Value], budget: WorkBudget | 
 
 
 def exact_value(node: Node) -> Fraction | None:
-    """The rational number that a formula without names is; None where it is not one, or is too large."""
+    """The value of a formula without names; None if it is not rational, or too large."""
     if node.names:
         return None
     try:
@@ -89,11 +89,11 @@ def _has_bare_log(node: Node) -> bool:
 
 
 class Evaluator(ABC):
-    """Walks a tree. Numbers are whatever ``named``, ``number`` and ``applied`` return.
+    """Computes the value of a tree. Subclasses define the type of numbers and the functions on them.
 
     Args:
         values: the numbers of variables.
-        budget: what the walk may cost.
+        budget: the work that the evaluation may do.
     """
 
     def __init__(self, values: Mapping[str, Any], budget: WorkBudget) -> None:
@@ -125,7 +125,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def whole(self, value: Any) -> int:
-        """The integer that a value is."""
+        """A value as an integer. Raises FormulaValueError if it is not one."""
 
     def application(self, node: Apply) -> Any:
         """The value of a function at the values of its arguments."""
@@ -182,7 +182,7 @@ class _MachineEvaluator(Evaluator):
 
     def applied(self, function: str, arguments: list[Value]) -> Value:
         bits = max(map(bits_of, arguments), default=0)
-        if bits > 64:  # products cost by length; what needs a gcd costs by its square
+        if bits > 64:  # a product costs its length; an operation with a gcd costs the square of it
             exact = function in ("mul", "add", "neg", "abs")
             plain = exact and not any(isinstance(argument, Fraction) for argument in arguments)
             self._budget.charge(len(arguments) * (bits >> 8 if plain else bits * bits >> 16))
@@ -228,14 +228,14 @@ class _MachineEvaluator(Evaluator):
         return pow(base, exponent, modulus)
 
     def _guard_angle(self, node: Apply, value: Value) -> None:
-        """``sin(30)`` and ``sin(theta)`` with theta = 30 are degrees to many authors: refused, not guessed."""
+        """Refuse ``sin(30)`` and ``sin(theta)`` with theta = 30, because many authors mean degrees."""
         turns = not isinstance(value, float) and not -6.2832 < value < 6.2832
         if turns and len(node.names) <= 1:
             fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
 
 
 class _ExactEvaluator(_MachineEvaluator):
-    """As above, but a float anywhere ends the evaluation: it could be rounded to a wrong integer later."""
+    """As ``_MachineEvaluator``, but fails at the first float, which could later be rounded to a wrong integer."""
 
     def applied(self, function: str, arguments: list[Value]) -> Value:
         value = super().applied(function, arguments)

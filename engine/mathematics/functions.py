@@ -31,7 +31,7 @@ def _root(value: int, degree: int) -> int | None:
         root = math.isqrt(value)
     elif degree > value.bit_length():
         return None
-    else:  # Newton from above ends at the floor of the root
+    else:  # Newton's method from above converges to the floor of the root
         root = 1 << -(-value.bit_length() // degree)
         while (smaller := ((degree - 1) * root + value // root ** (degree - 1)) // degree) < root:
             root = smaller
@@ -39,7 +39,7 @@ def _root(value: int, degree: int) -> int | None:
 
 
 def positive(value: Value) -> float:
-    """The float of a positive value. Raises FormulaValueError (``domain``): it is an argument of a log."""
+    """The argument of a logarithm as a float. Raises FormulaValueError (``domain``) if it is not positive."""
     number = as_float(value)
     if number <= 0:
         fail("domain", "a logarithm of a number that is not positive")
@@ -158,7 +158,7 @@ def _fold(work: Callable[..., int]) -> Callable[..., Value]:
 
 
 def _rounded(budget: WorkBudget, value: Value, digits: Value = 0) -> Value:
-    """To the nearest, halves away from zero, as in mathematics (Python rounds halves to even)."""
+    """Round to the nearest, halves away from zero, as in mathematics (Python rounds halves to even)."""
     places = as_whole(digits)
     if abs(places) > 30:
         fail("domain", "rounding to more than 30 places")

@@ -1,6 +1,6 @@
-"""Formulas evaluated to many decimal digits, also with complex numbers, by mpmath. Bounded in size.
+"""Evaluate formulas with mpmath to many decimal digits, in real and complex numbers. The size of values is bounded.
 
-Answers are compared with it in a worker process that may be killed: mpmath is slow to import.
+Only worker processes import this module, because mpmath is slow to import.
 """
 
 from __future__ import annotations

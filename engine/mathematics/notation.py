@@ -1,4 +1,4 @@
-r"""One spelling for the many ways in which the same mathematics is written: Unicode and LaTeX to plain LaTeX."""
+r"""Normalise mathematical text: Unicode signs and variants of LaTeX become one plain LaTeX notation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\s*\{\s*)?per\s?cent\b(?:\s*\})?"
 
 
 def clean(text: str) -> str:
-    """The text with one spelling for Unicode signs and LaTeX spacing, without delimiters and final punctuation."""
+    """Normalise Unicode signs and LaTeX spacing, and remove delimiters and final punctuation."""
     if text.isalnum() and text.isascii():
         return text
     if not text.isascii():

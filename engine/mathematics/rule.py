@@ -1,6 +1,6 @@
-"""A rule as a model writes it: an expression, an equation, or one of a few exact phrases of English.
+"""Parse the rules that models write: an expression, an equation, or one of a fixed set of English phrases.
 
-Other prose is refused.
+Other prose raises FormulaSyntaxError.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that could be read.
+    """A parsed rule.
 
     Args:
         left: the left side of an equation; None where the rule is an expression alone.
         right: the right side, or the expression.
-        assumptions: what the rule itself says of its effect: ``positive``, ``nonnegative``, ``integer``.
+        assumptions: what the rule states about its effect: ``positive``, ``nonnegative``, ``integer``.
     """
 
     left: Node | None
@@ -34,13 +34,13 @@ class Rule:
 
 
 def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
-    """Read a rule.
+    """Parse a rule.
 
     Args:
         text: ``effect = expression``, an expression, an equation, a chain ``a = b = c``, or an exact phrase
             such as "numerator of x in simplest form"; ``, where s = (a + b) / 2`` and ``, x > 0`` may follow.
         effect: the variable that the rule is for.
-        causes: the declared causes; "the simplified fraction" is the only one, where there is one.
+        causes: the declared causes; if there is only one, "the simplified fraction" means this cause.
 
     Raises:
         FormulaSyntaxError: the text cannot be read, or can be read in two ways.
@@ -51,7 +51,7 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
     raise FormulaSyntaxError(*found)
 
 
-# The rollouts of a group repeat each other's rules, and several measurements parse the same rule.
+# Cached because the rollouts of a group have many rules in common, and several measurements parse each of them.
 @lru_cache(maxsize=1024)
 def _read(text: str, effect: str, only_cause: str) -> Rule | tuple[str, str]:
     try:
@@ -77,25 +77,25 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     if any(isinstance(side, Apply) and side.function in _COMPARISONS for side in sides):
         raise FormulaSyntaxError("comparison", "a comparison gives no value")
     if local:
-        # Twice, so that a clause may use a later one.
+        # Substitute twice, because a clause may use a name that a later clause defines.
         sides = [substitute(substitute(side, local), local) for side in sides]
     left, right = (sides[0], _informative_side(sides[1:])) if len(sides) > 1 else (None, sides[0])
     return Rule(left, right, frozenset(assumptions))
 
 
 def _informative_side(sides: Sequence[Node]) -> Node:
-    """Of ``area = pi*r^2 = 3.14*9`` the last side that contains variables, else the last side."""
+    """The last side with variables (``pi*r^2`` in ``area = pi*r^2 = 3.14*9``), else the last side."""
     return next((side for side in reversed(sides) if side.names - {"pi", "e"}), sides[-1])
 
 
 def _split_equation(text: str) -> tuple[str, str, str]:
-    """The text around its last plain ``=``; empty where there is none."""
+    """Split a text at its last plain ``=``; without one, the first two parts are empty."""
     places = [match.start() for match in re.finditer(r"(?<![<>=!])=(?!=)", text)]
     return (text[: places[-1]], "=", text[places[-1] + 1 :]) if places else ("", "", text)
 
 
 def _condition(text: str, effect: str) -> tuple[str, set[str]]:
-    """Take a sign condition on the effect off the end: ``x^2 = 9, x > 0`` or ``x^2 = 9 (x > 0)``."""
+    """Split off a sign condition on the effect at the end: ``x^2 = 9, x > 0`` or ``x^2 = 9 (x > 0)``."""
     match = re.fullmatch(r"(.+?)(?:, ?(?:with |where )?| \()([^\s,()]+) ?(>=?|≥) ?0\)?", text)
     if match is None or match[2] != effect or match[1].count("(") != match[1].count(")"):
         return text, set()
@@ -103,7 +103,7 @@ def _condition(text: str, effect: str) -> tuple[str, set[str]]:
 
 
 def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: set[str]) -> None:
-    """One clause behind "where": a definition, or what the effect is."""
+    """Read one clause after "where": a definition of a name, or a statement about the effect."""
     words = re.fullmatch(r"(\S+) (?:is|are) (?:an? )?(.+)", clause)
     if words and words[1] == effect and (stated := domain_words(words[2])):
         assumptions |= stated
@@ -115,7 +115,7 @@ def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: 
 
 
 def domain_words(text: str) -> set[str]:
-    """``{"positive", "integer"}`` of "positive integer"; empty where other words stand in it too."""
+    """The assumptions in a text: ``{"positive", "integer"}`` for "positive integer"; empty if other words occur."""
     meanings = {
         "positive": {"positive"}, "nonnegative": {"nonnegative"}, "non-negative": {"nonnegative"},
         "natural": {"positive", "integer"}, "integer": {"integer"}, "integers": {"integer"},
@@ -171,7 +171,7 @@ _PHRASE_WORDS = re.compile(
 
 
 def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
-    """A phrase in the grammar's own notation; anything else as it is."""
+    """Translate an English phrase to a formula; return other text unchanged."""
     text = re.sub(r"^(?:the|The) ", "", text.strip())
     if not _PHRASE_WORDS.search(text):
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text

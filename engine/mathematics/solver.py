@@ -1,7 +1,7 @@
-"""Solve equations for one unknown: polynomials here and exactly, the rest by SymPy in a worker process.
+"""Solve equations for one unknown: polynomials of degree 1 and 2 in this process, others with SymPy in a worker.
 
-SymPy never gets a model's text: its expressions are built from our own tree. It is slow to import, so only the worker
-imports it.
+SymPy never receives text from a model: its expressions are built from the parsed tree. It is slow to import, so only
+the worker imports it.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None =
 
     Args:
         equation: the equation.
-        solver: solves what is not a polynomial of degree 1 or 2; None leaves it unsolved.
-        budget: for checking the solutions.
+        solver: solves equations other than polynomials of degree 1 or 2; if None, they are ``unsolved``.
+        budget: the work for solving and for checking the solutions.
 
     Raises:
         EquationError: no solution, several, or none that could be found.
-        FormulaValueError: a number is too large on the way.
+        FormulaValueError: an intermediate number is too large.
     """
     try:
         return _single_solution(equation, solver, budget or WorkBudget())
-    except OverflowError:  # an exact number of more than 308 digits met a float
+    except OverflowError:  # an exact number is too large for a float
         fail("too_large", "a number is too large for a float")
 
 
@@ -115,7 +115,7 @@ def _holds(equation: Equation, value: Value, budget: WorkBudget) -> bool:
             raise
         return False
     if not isinstance(left, float) and not isinstance(right, float):
-        return left == right  # of any length
+        return left == right  # exact, also for numbers that are too large for a float
     scale = max(1.0, abs(float(left)), abs(float(right)))
     return abs(float(left) - float(right)) <= 1e-7 * scale
 
@@ -133,7 +133,7 @@ def polynomial_solutions(equation: Equation, budget: WorkBudget) -> list[Value] 
     Coefficients are exact where the values are, so linear solutions are exact fractions.
 
     Raises:
-        EquationError: every value is a solution, so none is the answer (``ambiguous``).
+        EquationError: every value is a solution (``ambiguous``).
     """
     try:
         top, _ = _quotient(apply("add", equation.left, apply("neg", equation.right)), equation, budget)
@@ -213,7 +213,7 @@ def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
 
 
 def _trimmed(polynomial: _Polynomial) -> _Polynomial:
-    """Without leading zeros; a float that is noise beside the other coefficients is a zero."""
+    """Remove leading zeros. A float counts as zero if it is rounding noise compared with the other coefficients."""
     has_floats = any(isinstance(value, float) for value in polynomial)
     scale = max(abs(float(value)) for value in polynomial) if has_floats else 0.0
     end = len(polynomial)
@@ -235,7 +235,7 @@ def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Valu
     """Roots of ``square x^2 + linear x + constant``, ascending; exact where the discriminant is a square."""
     discriminant = canonical(linear * linear - 4 * square * constant)
     if isinstance(discriminant, float) and abs(discriminant) <= 1e-13 * float(linear) ** 2:
-        discriminant = 0  # a double root; rounding could split or remove it
+        discriminant = 0  # a double root, which rounding errors could split or remove
     if discriminant < 0:
         return []
     root = evaluate(apply("sqrt", Name("d")), {"d": discriminant})
@@ -261,7 +261,7 @@ def solve_in_worker(equation: Equation) -> list[Value]:
 
 
 def _reduced(node: Node, equation: Equation) -> list[Any]:
-    """A tree as JSON lists, with every part without the unknown evaluated to a number's text."""
+    """A tree as JSON lists. Parts without the unknown are evaluated and written as text."""
     if equation.unknown not in node.names:
         value = evaluate(node, equation.values)
         if bits_of(value) > MAX_ANSWER_BITS:
@@ -287,13 +287,16 @@ def _read_solution(text: str, exact: bool) -> Value:
 
 
 class SolverTimeoutError(Exception):
-    """The worker has used its processor time for one equation."""
+    """One equation took more than the limit of processor time."""
 
 
 def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
-    """A worker's job: the real solutions as text (``"3/4"`` or a float); None where they are not finite.
+    """Solve one equation; runs in a worker process.
 
-    The limit is processor time after the import of SymPy, so that a busy machine and a cold start do not matter.
+    The time limit counts processor time after the import of SymPy, so that the machine's load has no effect.
+
+    Returns:
+        the real solutions as text (``"3/4"`` or a float); None if they are unknown or infinitely many.
     """
     import sympy  # slow to import: only in the worker
 
@@ -308,7 +311,7 @@ def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
         if not isinstance(solutions, sympy.FiniteSet):
             return [] if solutions is sympy.S.EmptySet else None
         if any(solution.is_real is None for solution in solutions):
-            return None  # leaving out solutions that could be real would make several look like one
+            return None  # a solution that may be real must not be left out: another one could seem unique
         return [_written(solution) for solution in solutions if solution.is_real]
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -351,6 +354,6 @@ class _SymPyBuilder:
             return self._unknown
         function, *arguments = rest
         values = [self.expression(argument) for argument in arguments]
-        if function == "log":  # of one argument the base is not known
+        if function == "log":  # needs the base: IndexError with one argument
             return self._sympy.log(values[0], values[1])
         return self._functions[function](*values)

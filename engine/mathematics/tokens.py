@@ -1,6 +1,6 @@
-"""Formula text as tokens: plain, Python, Unicode and LaTeX spellings of the same mathematics.
+"""Split formula text into tokens. Plain, Python, Unicode and LaTeX notation give the same tokens.
 
-The two dialects differ in what a run of letters is; ``parser`` lists the differences and the reasons.
+The two dialects read a sequence of letters differently; ``parser`` lists the differences and the reasons.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class TokenCursor:
 
     @property
     def peek(self) -> Token:
-        """The next token; ``END`` behind the last."""
+        """The next token; ``END`` after the last."""
         return self.tokens[self.at] if self.at < len(self.tokens) else END
 
     @property
@@ -170,10 +170,10 @@ class TokenCursor:
 
 
 def tokens(text: str, dialect: Dialect = Dialect.RULE) -> list[Token]:
-    """The tokens of a formula, LaTeX and Unicode brought to one spelling.
+    """The tokens of a formula, with LaTeX and Unicode notation normalised.
 
     Raises:
-        FormulaSyntaxError: an unknown character or command, or too long a text.
+        FormulaSyntaxError: the text has an unknown character or command, or is too long.
     """
     if len(text) > MAX_CHARACTERS:
         raise FormulaSyntaxError("too_large", f"a formula is longer than {MAX_CHARACTERS} characters")
@@ -248,7 +248,7 @@ def _letters(text: str, spaced: bool) -> Iterator[Token]:
 
 
 def _command(text: str, dialect: Dialect) -> tuple[str, str]:
-    """Kind and text of a LaTeX command's token; an empty text is a command that changes no meaning."""
+    """Kind and text of a LaTeX command's token; the text is empty for a command without a meaning."""
     base, _, subscript = _without_braces(text).partition("_")
     if base in _WITHOUT_MEANING:
         return "symbol", ""

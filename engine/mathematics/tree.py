@@ -53,7 +53,7 @@ class Name:
 class Apply:
     """A function or an operator (``add``, ``mul``, ``div``, ``pow``, ``neg`` ...) and its arguments.
 
-    ``size``, ``depth``, the free ``names`` and all ``functions`` inside are stored, so that reading them costs nothing.
+    ``size``, ``depth``, the free ``names`` and all ``functions`` inside are computed when the node is made.
     """
 
     function: str
@@ -109,7 +109,7 @@ def series(function: str, body: Node, index: str, first: Node, last: Node) -> Se
 
 
 def join(function: str, left: Node, right: Node) -> Node:
-    """A binary node; long sums and products stay flat, so that a chain of a hundred terms is not deep."""
+    """A binary node. A chain of sums or products becomes one node with many arguments, so that the tree is not deep."""
     if function == "sub":
         function, right = "add", apply("neg", right)
     if function in ("add", "mul") and isinstance(left, Apply) and left.function == function:

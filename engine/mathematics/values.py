@@ -1,4 +1,4 @@
-"""Numbers of formulas: exact where possible; their limits, the work budget, and their text."""
+"""The numbers of formulas: their types, size limits, work budget and text form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FormulaValueError(ScaffoldError, ArithmeticError):
 
 @dataclass
 class WorkBudget:
-    """The work that evaluation may still do. A unit is about a microsecond; terms are those of series."""
+    """The work that an evaluation may still do: units of about a microsecond, and terms of series."""
 
     units: int = 200_000
     terms: int = 100_000
@@ -64,7 +64,7 @@ def agree(left: Value, right: Value) -> bool:
 
 
 def canonical(value: Value) -> Value:
-    """An int where a fraction is whole."""
+    """The value, with a fraction of denominator 1 as an int."""
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
@@ -77,7 +77,7 @@ def format_value(value: Value) -> str | None:
     if isinstance(value, float):
         for digits in (15, 14, 13):
             short = f"{value:.{digits}g}"
-            # Three digits shorter than the precision asked for: they were zeros, so the rest was noise.
+            # At least three digits less than requested: the last ones are zeros, so the rest was rounding noise.
             if len(short.partition("e")[0].strip("-0.").replace(".", "")) <= digits - 3:
                 return short
         return repr(value)

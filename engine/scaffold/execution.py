@@ -20,7 +20,7 @@ from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
 
 MAX_RULES = 2000
-MAX_RULE_CHARACTERS = 200_000  # of all rules together: reading them is linear in this
+MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them is linear in it
 _MAX_WORKER_CALLS = 6
 
 
@@ -30,8 +30,8 @@ class RuleFailure:
 
     ``kind``: a kind of FormulaSyntaxError, FormulaValueError or EquationError, or ``missing_input`` (a cause
     has no value), ``effect_absent`` (an equation that does not contain its effect), ``conflict`` (it
-    contradicts another rule or a known), ``outside_domain`` (its value is not what is stated of it),
-    ``rests_on_no_known`` (the target is a constant that a rule states).
+    contradicts another rule or a known), ``outside_domain`` (its value violates a stated assumption),
+    ``rests_on_no_known`` (the target's value does not depend on a known).
     """
 
     effect: str
@@ -42,7 +42,7 @@ class RuleFailure:
 
 @dataclass(frozen=True)
 class Program:
-    """A scaffold's rules, read and bound once; ``failures`` are those that could not be."""
+    """The parsed and bound rules of a scaffold; ``failures`` are the rules that could not be parsed."""
 
     scaffold: Scaffold
     rules: tuple[tuple[int, BoundRule], ...]
@@ -75,12 +75,12 @@ class Execution:
 
     @property
     def partial(self) -> bool:
-        """Whether some effect got a value, but the target's does not follow."""
+        """Whether some effect has a value, but the scaffold is not executed."""
         return bool(self.order) and not self.executed
 
 
 def compile_scaffold(scaffold: Scaffold) -> Program:
-    """Read and bind all rules. Never raises; of a scaffold beyond the limits no rule is read."""
+    """Parse and bind all rules. Never raises; a scaffold beyond the limits has no rules and one failure."""
     characters = sum(len(edge.rule) for edge in scaffold.causal_graph)
     if len(scaffold.causal_graph) > MAX_RULES or characters > MAX_RULE_CHARACTERS:
         limits = f"{MAX_RULES} rules or {MAX_RULE_CHARACTERS} characters in them"
@@ -114,12 +114,12 @@ def execute(
 
     Args:
         scaffold: the scaffold.
-        interventions: do(): these variables have these values, and their own rules are ignored.
-        solver: solves equations that are no polynomials of degree 1 or 2; None leaves them unsolved.
+        interventions: values set by do(); the rules of these variables are ignored.
+        solver: solves equations other than polynomials of degree 1 or 2; if None, they have no value.
 
     Returns:
-        the values and the failures. Bounded in work (``WorkBudget``) and in calls of the solver; no content of the
-        scaffold raises an exception.
+        the values and the failures. The work (``WorkBudget``) and the number of solver calls are bounded. No content of
+        a scaffold raises an exception.
     """
     return run(compile_scaffold(scaffold), interventions, solver)
 
@@ -135,6 +135,8 @@ def run(
 
 
 class _Run:
+    """The state of one execution."""
+
     def __init__(
         self,
         program: Program,
@@ -209,7 +211,7 @@ class _Run:
         return order
 
     def _apply(self, place: int, rule: BoundRule) -> bool:
-        """Whether the rule gave its effect a value that it did not have."""
+        """Apply a rule; return whether its effect got a new value."""
         text = self._program.scaffold.causal_graph[place].rule
         try:
             value = self._value(rule)
@@ -254,12 +256,12 @@ class _Run:
         try:
             return self._solver(equation)
         except EquationError as error:
-            if error.kind == "solver_timeout":  # one slow equation is enough for a scaffold
+            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
                 self._solver_calls = _MAX_WORKER_CALLS
             raise
 
     def _ancestors(self, target: str) -> frozenset[str]:
-        """What the target's value was computed from."""
+        """The variables that the target's value was computed from."""
         found: set[str] = set()
         stack = [target]
         while stack:
@@ -274,5 +276,5 @@ class _Run:
 
 
 def _shown(value: Value) -> str:
-    """A value for a message; Python refuses to write the longest integers."""
+    """A value for a message. Very long integers are not written, because Python limits their conversion."""
     return format_value(value) or "a very long number"

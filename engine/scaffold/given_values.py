@@ -1,4 +1,4 @@
-"""What a scaffold states: the numbers and units of its known variables, and the domains of its variables."""
+"""Read what a scaffold gives: numbers and units of its known variables, and domains of its variables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Known:
 
 
 def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
-    """The knowns that are numbers; lists, truth values and words are left out.
+    """The knowns that are numbers; lists, booleans and words are left out.
 
     An angle in degrees becomes radians, unless a rule of the scaffold contains such a conversion.
     """
@@ -56,7 +56,7 @@ def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
 
 
 def read_known(written: Any) -> Known | None:
-    """A known's number.
+    """Read the value of a known.
 
     Args:
         written: a JSON value: a number, ``"3/4"``, ``"\\\\frac{1}{2}"``, ``"sqrt(41)"``, ``"5 m/s"``,
@@ -76,7 +76,7 @@ def read_known(written: Any) -> Known | None:
     return _read_text(written)
 
 
-@lru_cache(maxsize=1024)  # the scaffolds of a group repeat each other's knowns
+@lru_cache(maxsize=1024)  # the scaffolds of a group have many knowns in common
 def _read_text(text: str) -> Known | None:
     cleaned = clean(text)
     counted = _UNITS.fullmatch(cleaned)
@@ -93,7 +93,7 @@ def _read_text(text: str) -> Known | None:
 
 
 def _decimal(number: float) -> Value:
-    """The decimal or fraction that a JSON float shows."""
+    """The exact decimal or fraction of a JSON float; the float itself if there is none."""
     text = repr(number)
     if len(text.partition("e")[0].strip("-0.").replace(".", "")) < _RATIONAL_DIGITS:
         return canonical(Fraction(text))

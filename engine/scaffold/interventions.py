@@ -16,7 +16,7 @@ from engine.scaffold.execution import Execution, run
 MAX_KNOWNS = 8
 _MAX_SOLVER_CALLS = 8
 _UNITS = 400_000
-# A changed run that failed with one of these shows nothing about the rules.
+# If a changed run adds a failure of these kinds, it is not counted: it shows nothing about the rules.
 _UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
 
 
@@ -26,10 +26,10 @@ class KnownReaction:
 
     Args:
         known: the variable that was changed.
-        expected: the effects that the graph leads to from it.
-        reacted: the effects whose values moved, or were lost, in at least one change.
-        target_agrees: the target moved if, and only if, the graph says so.
-        score: half for the target, half for the share of ``expected`` and ``reacted`` that they have in common.
+        expected: the effects that are its descendants in the graph.
+        reacted: the effects whose values changed, or were lost, in at least one run.
+        target_agrees: whether the target reacted if, and only if, it was expected to.
+        score: half for ``target_agrees``, half for |expected and reacted| / |expected or reacted|.
     """
 
     known: str
@@ -58,11 +58,11 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
     Args:
         scaffold: the scaffold.
         execution: its execution without interventions; the target must have a value in it.
-        solver: as in ``execute``; asked for at most 8 equations in all.
+        solver: as in ``execute``; called for at most 8 equations in total.
 
     Returns:
-        a score in [0, 1], 1 where every effect moved exactly where the graph says so; at most 8 knowns are
-        changed, in the order in which the scaffold names them.
+        a score in [0, 1], 1 if exactly the descendants of each known reacted; at most 8 knowns are changed, in
+        the order of the scaffold.
     """
     if scaffold.target_variable not in execution.order:
         return InterventionReport(None)
@@ -84,6 +84,8 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
 
 
 class _Experiment:
+    """Changes the knowns of one execution, with one budget of work and of solver calls."""
+
     def __init__(self, execution: Execution, children: Mapping[str, list[str]], solver: Solver | None) -> None:
         self._base = execution
         self._children = children
@@ -103,7 +105,7 @@ class _Experiment:
                 continue
             measured = True
             reacted |= moved
-            if reacted >= expected:  # min(a, b) may need another change to move; what moved is enough
+            if reacted >= expected:  # no further change is needed; min(a, b) may need several
                 break
         if not measured or not (expected or reacted):
             return None
@@ -138,7 +140,7 @@ class _Experiment:
 
 
 def _changes(value: Value) -> tuple[Value, ...]:
-    """Other values to try, in turn: whole numbers stay whole, so that factorials keep their meaning."""
+    """Other values to try, in this order. Integers stay integers, as functions such as factorial need them."""
     if isinstance(value, int):
         return (value + 1, 2 * value or 2, value - 1)
     if isinstance(value, Fraction):

@@ -1,6 +1,6 @@
-"""Merge the scaffolds of one problem by their structure where they do not contradict each other.
+"""Merge the scaffolds of one problem if they do not contradict each other.
 
-Contradictions are listed for the critic; nothing is decided by majority.
+Contradictions are listed for the critic. There is no majority vote.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
 class Conflict:
     """A contradiction between scaffolds: in a rule, a known's value, the target, or the answer.
 
-    ``effect`` names the variable (``target_variable`` for the target itself); ``alternatives`` are the texts.
+    ``effect`` names the variable (``target_variable`` for the target itself); ``alternatives`` are the different texts.
     """
 
     effect: str
@@ -41,9 +41,9 @@ class Merge:
     """The result of merging.
 
     Args:
-        merged: the merged scaffold; only where there is no conflict and it executes.
+        merged: the merged scaffold; None if there is a conflict or it does not execute.
         conflicts: the contradictions in what the target depends on.
-        agreed: share of all their effects that every scaffold has, with an equivalent rule.
+        agreed: share of the effects for which all scaffolds have equivalent rules.
         answer: the merged scaffold's executed answer.
     """
 
@@ -55,7 +55,11 @@ class Merge:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """One scaffold's rule for an effect, read (``rule``) or not, with its value before and after a change."""
+    """One scaffold's rule for an effect.
+
+    ``rule`` is None if it cannot be parsed. ``value`` and ``changed`` are the effect's values before and after the
+    shared knowns are changed.
+    """
 
     source: int
     edge: CausalEdge
@@ -72,17 +76,16 @@ def merge_scaffolds(
 ) -> Merge:
     """Merge scaffolds of one problem.
 
+    Two rules of an effect are equivalent if they are the same expression up to the order of sums and products, or if
+    their values are equal, also after all shared knowns are changed. A rule that only some scaffolds have is used if
+    the target depends on it. A rule that can be parsed is preferred to one that cannot.
+
     Args:
-        scaffolds: at least one; variables that differ in case, spaces or underscores only are one variable.
+        scaffolds: the scaffolds; variables that differ only in case, spaces or underscores are the same variable.
         answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
             number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
         solver: as in ``execute``.
-
-    Two rules of an effect are equivalent where they are the same expression up to the order of sums and
-    products, or where their values are equal, also after all shared knowns are changed. A rule that only
-    some scaffolds have is taken where the target needs it. A rule that cannot be read gives way to one that
-    can.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
         return Merge(None, (), 0.0)
@@ -135,7 +138,7 @@ def _checked(
 
 
 def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
-    """The scaffolds with one spelling for each variable: the most frequent, of equals the first."""
+    """The scaffolds with one spelling for each variable: the most frequent one; among equals, the first."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     distinct: set[str] = set()  # keys that one scaffold uses for two variables, such as R and r
     for scaffold in scaffolds:
@@ -228,7 +231,7 @@ def _equivalent(left: _Alternative, right: _Alternative) -> bool:
         return True
     if left.value is None or right.value is None or not agree(left.value, right.value):
         return False
-    # x + 2 and 2 x are equal for x = 2, and are not the same rule.
+    # One equal value is not enough: x + 2 and 2 x are equal for x = 2.
     if left.changed is None or right.changed is None:
         return left.changed is right.changed
     return agree(left.changed, right.changed)
@@ -252,13 +255,13 @@ def _normal(node: Node) -> tuple[Any, ...]:
 
 
 def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
-    """The classes whose rules can be read, where there are any; each with its best rule first."""
+    """The classes of rules that can be parsed, or all if none can; each with its best rule first."""
     readable = [group for group in classes if group[0].rule is not None]
     return [sorted(group, key=_flaws) for group in readable or classes]
 
 
 def _flaws(item: _Alternative) -> tuple[bool, int]:
-    """Rules with a value first; of those, the ones that use just what they list."""
+    """A sort key: rules with a value first, then those whose used variables differ least from their causes."""
     if item.rule is None:
         return True, 0
     used = item.rule.reads | item.rule.unknown
@@ -312,7 +315,7 @@ def _shown(value: Any) -> str:
 
 
 def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[CausalEdge]:
-    """Rules after those that they need, as far as that is possible."""
+    """Sort the rules so that each comes after the rules of its causes, as far as possible."""
     ordered: list[CausalEdge] = []
     have = set(knowns)
     effects = {edge.effect for edge in edges}

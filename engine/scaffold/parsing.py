@@ -1,7 +1,7 @@
-"""A causal scaffold from a model's reply or from a file that another program wrote.
+"""Parse causal scaffolds from replies of models and from files of other programs.
 
-Tolerant in form, never in meaning: every repair is recorded as a short code, and what cannot be read is classified.
-No content of a text raises an exception.
+Errors of form are repaired, and each repair is recorded as a short code; the meaning is never changed. A text without a
+readable scaffold gets a fault with a kind. No text raises an exception.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     """Read the best scaffold of a model's reply: the last object that has a causal graph.
 
     Args:
-        text: the reply; of one above 200,000 characters only the end is read.
+        text: the reply; only its last 200,000 characters are read.
 
     Returns:
         the scaffold or the fault, the repairs, and the stated answer. Never raises.
@@ -83,7 +83,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
 
 
 def scaffold_from_object(value: Any) -> ParsedScaffold:
-    """Read a scaffold that a file holds: an object, or the JSON or Python-literal text of one.
+    """Read a scaffold from a file: an object, or the JSON or Python-literal text of one.
 
     Args:
         value: any JSON value; None and empty text are ``no_json``.
@@ -253,7 +253,7 @@ def _causes(causes: Any, repairs: RepairLog) -> list[str]:
 
 
 def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
-    """Knowns by name: also of a list of ``{"name", "value", "unit"}``, of "x = 5" and of plain names."""
+    """Knowns by name, from an object, or from a list of ``{"name", "value", "unit"}``, "x = 5" or plain names."""
     if isinstance(knowns, dict):
         return {name.strip(): _known(value, repairs) for name, value in knowns.items() if name.strip()}
     if knowns is None:
@@ -275,7 +275,7 @@ def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
 
 
 def _known(value: Any, repairs: RepairLog) -> Any:
-    """A value as it is; of ``{"value": 5, "unit": "m"}`` the quantity "5 m"."""
+    """A value unchanged, but ``{"value": 5, "unit": "m"}`` as the quantity "5 m"."""
     if isinstance(value, dict) and "value" in value:
         repairs.note("knowns_form")
         unit = value.get("unit") or value.get("units")
@@ -343,7 +343,7 @@ def _answer(content: Mapping[str, Any], repairs: RepairLog) -> str | None:
 
 
 def _name(value: Any) -> str:
-    """The name that a value gives: text, the first of a list of one, or the name of an object."""
+    """The name in a value: a text, the only item of a list, or the name of an object."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict):

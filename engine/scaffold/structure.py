@@ -1,4 +1,4 @@
-"""The graph that a scaffold declares: checks of it, and how well rules and plan follow it."""
+"""Check the graph that a scaffold declares, and measure how well its rules and plan follow the graph."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class StructureReport:
 
     Args:
         schema_ok: there is a target, a rule, and every rule has an effect and a text.
-        acyclic: the graph has no cycle; otherwise ``cycle`` holds one (without repeating its start).
+        acyclic: the graph has no cycle; otherwise ``cycle`` is one (without repeating its start).
         knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
         target_covered: the target is the effect of a rule.
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
-        reachable: share of the effects that do.
+        reachable: share of the effects that follow from knowns.
         faults: short codes of the failed checks.
     """
 
@@ -38,7 +38,7 @@ class StructureReport:
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
-    """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as unread."""
+    """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as not readable."""
     edges = scaffold.causal_graph
     complete = [bool(edge.effect.strip() and edge.rule.strip()) for edge in edges]
     schema_ok = bool(scaffold.target_variable.strip()) and bool(edges) and all(complete)
@@ -72,8 +72,8 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
 def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
     """One cycle of the declared graph, in the direction of its edges; None if it has none.
 
-    Kahn's algorithm in linear time: variables without an unsettled cause are removed until none is left. Each
-    variable that remains has an unsettled cause, so following the causes leads to a cycle.
+    Kahn's algorithm in linear time: variables whose causes have all been removed are removed. Each variable that
+    remains has a cause that remains, so following the causes leads to a cycle.
     """
     children: dict[str, list[str]] = defaultdict(list)
     unsettled: dict[str, int] = defaultdict(int)
@@ -151,7 +151,7 @@ def _readable(edge: CausalEdge) -> bool:
 
 
 def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None) -> float:
-    """How far rules use just the causes that they list: the mean over rules, in [0, 1].
+    """How well the used variables of rules agree with their listed causes: the mean over rules, in [0, 1].
 
     A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
     read. A name that is no variable counts as used and not listed. 0 if there are no rules.
@@ -176,7 +176,7 @@ def plan_agreement(scaffold: Scaffold) -> float:
     """How far the computation plan follows the graph, in [0, 1].
 
     A step's share is |inputs and causes| / |inputs or causes| of the rule of its target that fits best
-    (step ids stand for their targets), 0 where no rule gives its target or an input is neither known nor
+    (a step id counts as the step's target), 0 where no rule gives its target or an input is neither known nor
     the target of an earlier step. The mean is over the steps and over the effects that no step computes,
     which count 0. 0 without a plan or without rules.
     """

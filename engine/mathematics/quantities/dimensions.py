@@ -1,7 +1,7 @@
 """Dimensional analysis of a scaffold's rules.
 
-A dimension is a mapping from base dimension to power ({} is a pure number). None is "not known": a constant such
-as 9.8 may have a unit that is not written, so what depends on it is not checked.
+A dimension is a mapping from base dimension to power ({} is a pure number). None means unknown: a constant such
+as 9.8 may have a unit that is not written, so expressions that contain it are not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PURE_ONLY = frozenset(
 )
 _CONSTANTS = frozenset({"pi", "e"})
 _MOST_RULES = 500
-_MOST_PURE_INTEGER = 9  # 2, 3 and 4 stand in formulas; 10 may be g
+_MOST_PURE_INTEGER = 9  # a larger one may have a unit: 10 may be g in m/s^2
 
 
 class DimensionMismatchError(ValueError):
@@ -44,8 +44,8 @@ def dimension_checks(
         stated: the dimension of the stated answer; None where there is none.
 
     Returns:
-        by effect, whether its rule agrees with itself; under ``target``, whether the target's dimension is the
-        stated one. What is not known is left out, and a graph of more than 500 rules wholly.
+        for each effect, whether its rule is consistent; for the key ``target``, whether the target's dimension is the
+        stated one. Effects of unknown dimension have no entry. Empty for a graph of more than 500 rules.
     """
     if len(scaffold.causal_graph) > _MOST_RULES:
         return {}
@@ -61,7 +61,7 @@ def dimension_checks(
             try:
                 rule = parse_rule(edge.rule, edge.effect, edge.cause)
                 if rule.left is not None and not (isinstance(rule.left, Name) and rule.left.name == name):
-                    dimensions[name] = None  # an equation solved for its effect: not carried through
+                    dimensions[name] = None  # no analysis of equations that must be solved
                     continue
                 dimensions[name] = dimension_of_tree(rule.right, dimensions.get)
             except FormulaSyntaxError:
@@ -79,14 +79,14 @@ def dimension_checks(
 
 
 def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) -> Dimension | None:
-    """The dimension of an expression; None where it is not known.
+    """The dimension of an expression; None if it is unknown.
 
     Args:
         tree: the expression.
-        dimension: gives a variable's dimension.
+        dimension: returns the dimension of a variable.
 
     Raises:
-        DimensionMismatchError: the expression adds or compares what cannot be.
+        DimensionMismatchError: terms of different dimensions are combined, or an argument must be a pure number.
     """
     match tree:
         case Number():
@@ -95,7 +95,7 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
             return _PURE if tree.name in _CONSTANTS else dimension(tree.name)
         case Apply():
             return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
-    return None  # a series: its index runs over pure numbers, its body is not followed
+    return None  # a series is not analysed
 
 
 def is_pure_constant(value: Fraction) -> bool:

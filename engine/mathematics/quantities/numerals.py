@@ -1,4 +1,4 @@
-"""Numbers as they are written: the exact value, and how precisely it was shown. No heavy imports."""
+"""Read numbers from text: their exact value, and the precision that the text shows. No heavy imports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Numeral:
 
     Args:
         value: its exact value.
-        rounded: written with a decimal point or a power of ten, so that it may stand for a longer number.
+        rounded: written with a decimal point or a power of ten, so that it may be a rounded number.
         figures: significant figures shown; the zeros at the end of a plain integer count.
         place: the value of one unit of the last figure shown.
     """
@@ -86,7 +86,7 @@ def numeral_prefix(text: str) -> tuple[Numeral, str] | None:
 
 
 def find_numerals(text: str) -> Iterator[tuple[int, Numeral]]:
-    """The numbers in a cleaned text with their positions, without signs; digits inside a word are no number."""
+    """The numbers in a cleaned text with their positions, without signs; digits inside a word are skipped."""
     end = 0
     for match in _STARTS.finditer(text):
         start = match.start()
@@ -126,18 +126,18 @@ def _fraction(found: re.Match[str]) -> Numeral | None:
 
 
 def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -> bool:
-    """Whether an answer is the true number, for mathematics.
+    """Whether an answer equals the true number, by the conventions of mathematics.
 
-    * Equal values are equal, however they are written.
-    * An integer truth needs the integer. A decimal within 1e-9 (relative) is float noise and counts:
-      79.99999999999999 is 80; 246.67 is not 247.
-    * A truth that is exact but no integer may be answered in decimals: at least 4 significant figures, and
-      the truth rounded or cut at the last figure shown (2/3: 0.6667 and 0.6666, not 0.667, not 0.6668).
-    * A truth in decimals with 3 or more figures was rounded when it was written, so every value within half
-      a unit of its last figure is right (3.14: pi); with fewer figures only the value itself is.
+    * Equal values are accepted in any notation.
+    * If the truth is an integer, the answer must be that integer. A decimal within a relative 1e-9 of it is accepted
+      as float rounding: 79.99999999999999 is 80; 246.67 is not 247.
+    * If the truth is exact but not an integer, a decimal is accepted with at least 4 significant figures, rounded or
+      truncated at its last figure (for 2/3: 0.6667 and 0.6666, but not 0.667 or 0.6668).
+    * If the truth is a decimal with 3 or more figures, it counts as rounded: every value within half a unit of its
+      last figure is accepted (pi for 3.14). With fewer figures only the value itself is accepted.
 
     Args:
-        rel_tol: replaces all of this by |answer - truth| <= rel_tol |truth|.
+        rel_tol: replaces these rules by |answer - truth| <= rel_tol |truth|.
     """
     if rel_tol is not None:
         return abs(answer.value - truth.value) <= Fraction(rel_tol) * abs(truth.value)
@@ -149,7 +149,7 @@ def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -
 
 
 def shows(answer: Numeral, exact: Fraction) -> bool:
-    """Whether decimals show an exact value: float noise, or (not for integers) at least 4 right figures."""
+    """Whether a decimal equals an exact value up to float rounding or, if that is no integer, in 4 or more figures."""
     difference = abs(answer.value - exact)
     if difference <= (_NOISE * abs(exact) if exact else _NOISE_AT_ZERO) and difference < Fraction(1, 2):
         return True
@@ -160,7 +160,7 @@ def shows(answer: Numeral, exact: Fraction) -> bool:
 
 
 def rounds_to(exact: Fraction, truth: Numeral) -> bool:
-    """Whether a truth in decimals is an exact value rounded. 80.0 is an integer that a program wrote."""
+    """Whether a decimal truth is the rounded form of an exact value. 80.0 is an integer written as a float."""
     if not truth.rounded or truth.figures < _MIN_FIGURES_OF_TRUTH or truth.value.denominator == 1:
         return False
     return 2 * abs(exact - truth.value) <= truth.place
@@ -171,8 +171,9 @@ def physics_tolerance(truth: Numeral, rel_tol: float | None = None) -> Fraction:
 
     Half a unit of the truth's last figure (a rounded 1.2 can be any value from 1.15 to 1.25), or
     1 % where that is larger (constants differ in the third figure: authors choose g = 9.8, 9.81 or
-    10 m/s^2, so 9.8 is accepted for 9.81). For a truth of one figure this would be too wide ("5 m"
-    would accept 4.5 m), so there it is 1 %. A truth of zero has no scale: exact, or half of the last decimal.
+    10 m/s^2, so 9.8 is accepted for 9.81). For a truth of one figure half a unit would be too wide
+    ("5 m" would accept 4.5 m), so the tolerance is 1 %. For a truth of zero it is half a unit of the last
+    decimal, or 0.
     """
     if rel_tol is not None:
         return Fraction(rel_tol) * abs(truth.value)

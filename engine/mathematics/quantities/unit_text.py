@@ -2,8 +2,8 @@ r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into
 
 Only listed names are units. No heavy imports.
 
-Reading rules: a space or a dot multiplies; after a slash its factor stays in the denominator (``J/kg·K``);
-``*`` multiplies from left to right; powers are whole or simple fractions of at most 12.
+Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
+is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
 """
 
 from __future__ import annotations
@@ -107,16 +107,16 @@ _TOKEN = re.compile(
 )
 
 Powers = tuple[tuple[str, Fraction], ...]
-"""Unit names with their powers, sorted by name, no zero powers: the meaning of a unit text."""
+"""Unit names with their powers, sorted by name, without zero powers."""
 
 
 class UnknownUnitError(ValueError):
-    """The text is no unit."""
+    """The text is not a unit."""
 
 
 @lru_cache(maxsize=2048)
 def read_unit(text: str) -> Powers | None:
-    """Read a whole text as a unit; None if it is not one. An empty text is the unit 1: ``()``."""
+    """Read a whole text as a unit; None if it is not one. An empty text is dimensionless: ``()``."""
     if len(text) > MAX_UNIT_CHARS:
         return None
     text = text.strip()

@@ -1,12 +1,12 @@
-"""Physical quantities, read from text and compared through pint.
+"""Read physical quantities from text and compare them with pint.
 
-pint never gets the text, which is not trusted: our own readers read numbers, formulas and units, and pint gets names
-of ``unit_text.UNITS`` with bounded powers. pint is slow to import, so it is imported at its first use.
+pint never receives the text, which is not trusted: it receives only names of ``unit_text.UNITS`` with bounded powers.
+pint is slow to import, so it is imported at its first use.
 
 Policies:
 
 * An angle in radians has no unit; a degree is pi/180, so 30 degrees is 0.5236 and a bare 30 is not 30 degrees.
-* A temperature alone (25 degrees Celsius) is a point on its scale; in a product (J/(kg degC)) it is a step.
+* A temperature alone (25 degrees Celsius) is an absolute temperature; in a product (J/(kg degC)) it is a difference.
 * A per cent is a hundredth.
 """
 
@@ -44,7 +44,7 @@ _registry_guard = threading.Lock()
 class Quantity:
     """A number with a unit. ``number`` is None where the number is a formula, whose text is ``formula``.
 
-    ``prose`` is what follows the unit ("downwards"); ``written`` is the unit with its prose as written.
+    ``prose`` is the text after the unit ("downwards"); ``written`` is the unit and the prose as in the text.
     """
 
     unit: Powers
@@ -55,7 +55,7 @@ class Quantity:
 
 
 def without_side_remarks(text: str) -> str:
-    """A cleaned text without "about", without the spread of a measurement, and "5 N, down" as "5 N down"."""
+    """Remove "about" and the uncertainty of a measurement from a cleaned text; "5 N, down" becomes "5 N down"."""
     return _REMARK.sub(r" \1", _SPREAD.sub("", _HEDGE.sub("", text.strip())))
 
 
@@ -119,12 +119,12 @@ def dimension_of(text: str) -> dict[str, float] | None:
 
 
 def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:
-    """Whether a quantity is the true one, compared in the truth's unit.
+    """Whether an answer equals the true quantity, compared in the truth's unit.
 
     Args:
-        answer, truth: with numbers (a formula was evaluated by the caller and put in their place).
+        answer, truth: quantities with numbers; the caller evaluates formulas.
         rel_tol: replaces the tolerance that the truth's significant figures give (``physics_tolerance``).
-        tolerance_of: ``measured``, or ``exact``, which grants only float noise.
+        tolerance_of: ``measured``, or ``exact``, which accepts float rounding only.
 
     Returns:
         False also where dimensions differ, a unit is missing, or the directions named are different ones.
@@ -190,7 +190,7 @@ def _dimensions(unit: Powers) -> tuple[tuple[str, float], ...]:
 
 @lru_cache(maxsize=1024)
 def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
-    """(a, b) of "a x + b", which takes a value to base units; b only for a temperature alone."""
+    """a and b of ``a x + b``, which converts a value to base units; b is 0 except for an absolute temperature."""
     registry = _registry_of_units()
     alone = len(unit) == 1 and unit[0][1] == 1
     if alone and unit[0][0] in _STEPS:
@@ -203,5 +203,5 @@ def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
 
 
 def _exact(value: float) -> Fraction:
-    """A float as the decimal number that it shows: 0.01, not the nearest binary fraction."""
+    """A float rounded to 15 decimal figures: 0.01, not the nearest binary fraction."""
     return Fraction(f"{value:.15g}")

@@ -6,9 +6,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
+TRAFFIC := $(VENV)/.installed-traffic
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune demo train-demo test lint docs bench clean
+.PHONY: help install local finetune traffic demo train-demo test lint docs bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -33,6 +34,12 @@ $(FINETUNE): $(LOCAL)
 	$(INSTALL) '.[finetune]'
 	@touch $@
 
+traffic: $(TRAFFIC)  ## add SUMO, for traffic signals
+
+$(TRAFFIC): $(STAMP)
+	$(INSTALL) '.[traffic]'
+	@touch $@
+
 $(DOCS): $(STAMP)
 	$(INSTALL) '.[docs]'
 	@touch $@
@@ -43,7 +50,7 @@ demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
 
-test: $(FINETUNE)  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC)  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(STAMP)  ## style, types, import contracts

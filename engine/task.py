@@ -34,6 +34,7 @@ _TASKS = {
     "math": "engine.tasks.math.task:TASK",
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
+    "traffic": "engine.tasks.traffic.task:TASK",
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 

@@ -34,15 +34,15 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 WRITTEN_BY_COMMANDS = re.compile(
-    r"grpo_training/cache|data/(grpo_experiences|api_keys/api_config\.json|train|val|data_report|teacher_traces)|outputs/"
+    r"grpo_training/cache|data/(grpo_experiences|traffic|api_keys/api_config\.json|train|val|data_report|teacher_traces)|outputs/"
     r"|data/datasets/[a-z0-9_<>]+\.jsonl?"
 )
 
 
 @cache
-def help_of(module):
+def help_of(module, *step):
     done = subprocess.run(
-        [sys.executable, "-m", f"grpo_training.{module}", "--help"],
+        [sys.executable, "-m", f"grpo_training.{module}", *step, "--help"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout.replace("-\n", "-")
@@ -60,7 +60,9 @@ def test_documented_commands_have_their_flags():
     wrong = []
     for page, module, words in [(p, *line) for p in PAGES for line in commands_of(p.read_text(encoding="utf-8"))]:
         assert module in commands() or module.startswith("pocket."), f"{page}: {module} is not a command"
-        shown = set(re.findall(r"--[a-z0-9][a-z0-9_-]*", help_of(module).replace("_", "-")))
+        has_steps = f"grpo_training.{module} STEP " in help_of(module)  # each step has options of its own
+        text = help_of(module, *words[:1]) if has_steps and words else help_of(module)
+        shown = set(re.findall(r"--[a-z0-9][a-z0-9_-]*", text.replace("_", "-")))
         for word in words:
             if word.startswith("--") and word != "--":
                 flag = word.split("=")[0].rstrip(",.;:)").replace("_", "-")

@@ -1,0 +1,1 @@
+"""Traffic signals: extend the current green or switch, scored by SUMO."""

@@ -1,0 +1,152 @@
+"""Datasets of decisions: one ``grpo_dataset.json`` per scenario, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InputError
+from engine.storage.append_log import replace_file
+from engine.tasks.traffic.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.scenarios import find_config
+
+DATASET = "grpo_dataset.json"
+RECORD = "generation.json"
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """What shapes a dataset.
+
+    Args:
+        extend_seconds: length of one extension.
+        horizon: seconds that both branches are simulated.
+        warmup_steps: seconds before the first decision is stored.
+        min_green_offset: limits move by up to so many seconds, drawn per light and phase.
+        max_green_offset: the same for the longest green.
+        seed: of SUMO, of the offsets and of the exploration.
+        explore: share of random decisions in the run that the states are taken from.
+        max_decisions: stop after so many per scenario; None: run to the end.
+        keep_states: store SUMO's state of each row.
+    """
+
+    extend_seconds: int = 5
+    horizon: int = 20
+    warmup_steps: int = 300
+    min_green_offset: float = 2.0
+    max_green_offset: float = 5.0
+    seed: int = 3407
+    explore: float = 0.3
+    max_decisions: int | None = None
+    keep_states: bool = False
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What a scenario gave: its rows, and how many decisions were dropped for which reason."""
+
+    scenario: str
+    rows: int
+    dropped: dict[str, int]
+    was_there: bool = False
+
+
+def generate_scenario(
+    folder: Path,
+    output: Path,
+    settings: GenerationSettings,
+    *,
+    limit_s: float = 60.0,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Generated:
+    """Simulate a scenario and write ``output/<scenario>/grpo_dataset.json``.
+
+    A dataset that is there with the same settings is left as it is. The files appear at the end in one rename, so a
+    process that is killed leaves either none or all.
+
+    Args:
+        folder: the scenario, with one ``.sumocfg``.
+        limit_s: longest silence of the simulation before it is stopped.
+        progress: called with the number of rows so far.
+
+    Raises:
+        InputError: a dataset with other settings is there.
+        SimulationFailedError: SUMO failed, or no row came out.
+    """
+    config, name = find_config(folder), folder.resolve().name
+    target = output / name
+    record: dict[str, Any] = {"settings": asdict(settings), "config": config.name}
+    kept = _kept(target, record)
+    if kept is not None:
+        return Generated(name, kept["rows"], kept["dropped"], was_there=True)
+    partial = output / f".{name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    states = partial / "states"
+    (states if settings.keep_states else partial).mkdir(parents=True)
+    job = {
+        "kind": "generate",
+        "scenario": name,
+        "options": {
+            "sumocfg": str(config.resolve()),
+            "seed": settings.seed,
+            "extend_seconds": settings.extend_seconds,
+            "min_green_offset": settings.min_green_offset,
+            "max_green_offset": settings.max_green_offset,
+        },
+        "horizon": settings.horizon,
+        "warmup_steps": settings.warmup_steps,
+        "explore": settings.explore,
+        "max_decisions": settings.max_decisions,
+        "states_dir": str(states.resolve()) if settings.keep_states else "",
+        "branch_limit_s": limit_s / 2,
+    }
+    rows, dropped = 0, Counter[str]()
+    try:
+        with SimulationProcess(job, limit_s) as process, (partial / DATASET).open("w", encoding="utf-8") as file:
+            for message in process.messages():
+                if "row" in message:
+                    file.write("[\n  " if rows == 0 else ",\n  ")
+                    file.write(json.dumps(message["row"], indent=2, ensure_ascii=False).replace("\n", "\n  "))
+                    rows += 1
+                    progress(rows)
+                elif "dropped" in message:
+                    dropped[message["dropped"]] += 1
+            file.write("\n]\n")
+        if rows == 0:
+            raise SimulationFailedError(
+                f"No decision of {name} could be stored",
+                why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "No decision was due.",
+                fix="Use a longer simulation, a shorter --warmup-steps, or a busier scenario.",
+            )
+        record |= {"rows": rows, "dropped": dict(dropped)}
+        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Generated(name, rows, dict(dropped))
+
+
+def _kept(target: Path, record: dict[str, Any]) -> dict[str, Any] | None:
+    """The record of a dataset that is there; None where there is none."""
+    if not target.exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads((target / RECORD).read_text(encoding="utf-8"))
+        differing = [key for key, value in record["settings"].items() if found["settings"].get(key) != value]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"{target} exists and is no dataset of this command", why=str(error), fix="Choose another --output-dir."
+        ) from None
+    if differing:
+        raise InputError(
+            f"{target} holds a dataset with other settings",
+            why="; ".join(f"{key}: {found['settings'].get(key)} there" for key in differing),
+            fix="Remove that folder, or choose another --output-dir.",
+        )
+    return found

@@ -1,0 +1,293 @@
+"""The jobs of a simulation process: make a dataset, simulate branches, run a policy in closed loop.
+
+A job is a JSON object; its results are emitted as JSON objects, see :mod:`engine.tasks.traffic.worker`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TextIO
+
+from engine.tasks.traffic.policies import BASELINES, Policy, exploring, max_pressure, random_policy
+from engine.tasks.traffic.rows import row_of, state_text
+from engine.tasks.traffic.signals import Observation
+from engine.tasks.traffic.simulation import (
+    Simulation,
+    SimulationError,
+    SimulationOptions,
+    forked,
+    network_digest,
+    outcome_json,
+)
+
+_HEARTBEAT_S = 60  # simulated seconds between two signs of life
+_QUEUE_EVERY_S = 10  # simulated seconds between two points of the queue's curve
+
+Emit = Callable[[Mapping[str, Any]], None]
+
+
+def run_job(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> bool:
+    """Run a job of any kind; False after emitting ``{"error": ...}`` if the simulation failed."""
+    try:
+        if job["kind"] == "generate":
+            generate(job, emit)
+        elif job["kind"] == "branches":
+            branches(job, emit, requests)
+        else:
+            control(job, emit, requests)
+    except SimulationError as error:
+        emit({"error": str(error)})
+        return False
+    return True
+
+
+def generate(job: Mapping[str, Any], emit: Emit) -> None:
+    """Run a scenario and emit a row for each decision that is kept.
+
+    The main run is a fork that waits while this process, which never steps, runs both branches in forks of its own.
+
+    Emits: ``{"row": ...}``, ``{"dropped": reason}``, ``{"time": seconds}`` and at last ``{"done": true}``.
+    """
+    options = SimulationOptions(**job["options"])
+    simulation = Simulation(options)
+    network = network_digest(Path(options.sumocfg))
+    with tempfile.TemporaryDirectory() as folder:
+        here, there = Pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover - runs in the fork
+            here.close()
+            try:
+                _main_run(simulation, job, Path(folder), there)
+            except SimulationError as error:
+                there.send(("error", str(error)))
+            finally:
+                os._exit(0)
+        there.close()
+        number = 0
+        while True:
+            try:
+                kind, value = here.recv()
+            except EOFError:
+                raise SimulationError("SUMO crashed in the main run") from None
+            if kind == "decisions":
+                for seen, queue, state in value["due"]:
+                    number += 1
+                    branches = _branches(simulation, job, Path(state), value["controllers"], seen, emit)
+                    if branches is None:
+                        continue
+                    row = row_of(
+                        seen,
+                        scenario=job["scenario"],
+                        number=number,
+                        queue=queue,
+                        branches=branches,
+                        seed=options.seed,
+                        network=network,
+                        extend_seconds=options.extend_seconds,
+                        horizon=job["horizon"],
+                        state_file=f"states/{Path(state).name}" if job["states_dir"] else "",
+                    )
+                    emit({"row": row.model_dump(mode="json")})
+                here.send("go")
+            elif kind == "error":
+                raise SimulationError(value)
+            elif kind == "done":
+                break
+            else:
+                emit({kind: value})
+        os.waitpid(child, 0)
+    emit({"done": True})
+
+
+def _branches(
+    simulation: Simulation, job: Mapping[str, Any], state: Path, controllers: Any, seen: Observation, emit: Emit
+) -> dict[str, Any] | None:
+    """Both outcomes of a decision; None where one failed, so that the row is dropped."""
+    found = {}
+    for name, extend in (("extend", True), ("switch", False)):
+        try:
+            outcome = forked(
+                lambda extend=extend: simulation.run_branch(  # type: ignore[misc]
+                    state, controllers, seen.junction, extend, job["horizon"], max_pressure
+                ),
+                job["branch_limit_s"],
+            )
+        except SimulationError as error:
+            emit({"dropped": f"branch failed: {error}"})
+            return None
+        found[name] = outcome_json(outcome)
+    return found
+
+
+def _main_run(simulation: Simulation, job: Mapping[str, Any], folder: Path, parent: Connection) -> None:
+    """Step through the scenario; stop at each decision that is kept until both branches are known."""
+    seed = simulation.options.seed
+    policy = exploring(max_pressure, job["explore"], seed)
+    begin, number = simulation.now, 0
+    simulation.take_over()
+    while not simulation.is_over:
+        due = simulation.due()
+        if simulation.now - begin >= job["warmup_steps"] and simulation.now + job["horizon"] <= simulation.end:
+            wanted = []
+            for seen in due:
+                reason = _reason_to_drop(seen, seed)
+                if reason:
+                    parent.send(("dropped", reason))
+                    continue
+                wanted.append(seen)
+            if wanted:
+                states = []
+                for seen in wanted:
+                    number += 1
+                    states.append(_state_path(job, folder, seen, number))
+                controllers = simulation.save(states[0])
+                if job["states_dir"]:
+                    for path in states:
+                        if path != states[0]:
+                            path.write_bytes(states[0].read_bytes())
+                        path.with_suffix(".json").write_text(json.dumps(controllers), encoding="utf-8")
+                value = {
+                    "due": [
+                        (seen, simulation.junction_queue(seen.junction), str(path))
+                        for seen, path in zip(wanted, states, strict=True)
+                    ],
+                    "controllers": controllers,
+                }
+                parent.send(("decisions", value))
+                parent.recv()
+                if job["max_decisions"] is not None and number >= job["max_decisions"]:
+                    break
+        for seen in due:
+            simulation.decide(seen.junction, policy(seen))
+        simulation.step()
+        if simulation.now % _HEARTBEAT_S == 0:
+            parent.send(("time", simulation.now))
+    parent.send(("done", None))
+    parent.close()
+
+
+def _reason_to_drop(seen: Observation, seed: int) -> str | None:
+    """Why a decision is not stored: nothing to choose, or few queues (kept in proportion to the phases with one)."""
+    if not seen.can_extend:
+        return "the longest green is reached"
+    share = sum(each.queue > 0 for each in seen.phases.values()) / len(seen.phases)
+    drawn = random.Random(f"{seed}:keep:{seen.junction}:{seen.time:g}").random()  # noqa: S311 - a sample, no secret
+    return None if drawn < share else "few or no queues"
+
+
+def _state_path(job: Mapping[str, Any], folder: Path, seen: Observation, number: int) -> Path:
+    if not job["states_dir"]:
+        return folder / "state.xml"
+    return Path(job["states_dir"]) / f"state_{seen.junction}_{int(seen.time)}_{number}.xml"
+
+
+def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
+    """Simulate branches from state files: one request a line, one outcome a line, until the input ends.
+
+    A request has ``state`` (a file with its ``.json`` of controllers beside it), ``junction``, ``extend``, ``horizon``.
+    The figures are those of :func:`generate` for the same state.
+    """
+    simulation = Simulation(SimulationOptions(**job["options"]))
+    for line in requests:
+        request = json.loads(line)
+        state = Path(request["state"])
+        try:
+            controllers = json.loads(state.with_suffix(".json").read_text(encoding="utf-8"))
+            outcome = forked(
+                lambda request=request, state=state, controllers=controllers: simulation.run_branch(  # type: ignore[misc]
+                    state, controllers, request["junction"], request["extend"], request["horizon"], max_pressure
+                ),
+                job["branch_limit_s"],
+            )
+            emit({"outcome": outcome_json(outcome)})
+        except (OSError, ValueError, SimulationError) as error:
+            emit({"failed": str(error)})
+
+
+def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
+    """Run a scenario under a policy and measure.
+
+    The policy ``ask`` emits ``{"decisions": [{"junction", "state"}, ...]}`` and reads one line of answers, a list of
+    true (extend), false (switch) and null (no readable decision: switch); ``fixed`` leaves the lights alone.
+
+    Emits at last ``{"figures": ..., "curve": [[seconds, halting vehicles], ...]}``.
+    """
+    options = SimulationOptions(**job["options"])
+    with tempfile.TemporaryDirectory() as folder:
+        trips = Path(folder) / "trips.xml"
+        more = ("--tripinfo-output", str(trips), "--tripinfo-output.write-unfinished")
+        with Simulation(options, more) as simulation:
+            begin, curve, queue_seconds = simulation.now, [], 0
+            policy = _policy(job["policy"], options.seed)
+            is_free = job["policy"] == "fixed"
+            if not is_free:
+                simulation.take_over()
+            end = min(simulation.end, begin + job["seconds"]) if job["seconds"] else simulation.end
+            while not simulation.is_over and simulation.now < end:
+                due = [] if is_free else simulation.due()
+                answers = _ask(due, options.extend_seconds, emit, replies) if policy is None else map(policy, due)
+                for seen, extend in zip(due, answers, strict=True):
+                    simulation.decide(seen.junction, bool(extend))
+                simulation.step()
+                queue = simulation.network_queue()
+                queue_seconds += queue
+                seconds = simulation.now - begin
+                if seconds % _QUEUE_EVERY_S == 0:
+                    curve.append([seconds, queue])
+                if seconds % _HEARTBEAT_S == 0:
+                    emit({"time": simulation.now})
+            figures = {"seconds": simulation.now - begin, "switches": simulation.switches}
+        figures |= {"mean_queue": queue_seconds / max(1.0, figures["seconds"]), **_trip_figures(trips)}
+    emit({"figures": figures, "curve": curve})
+
+
+def _policy(name: str, seed: int) -> Policy | None:
+    """None: the parent process is asked."""
+    if name == "random":
+        return random_policy(seed)
+    return None if name in ("ask", "fixed") else BASELINES[name]
+
+
+def _ask(due: list[Observation], extend_seconds: int, emit: Emit, replies: TextIO) -> list[bool | None]:
+    if not due:
+        return []
+    emit(
+        {
+            "decisions": [
+                {"junction": seen.junction, "can_extend": seen.can_extend, "state": state_text(seen, extend_seconds)}
+                for seen in due
+            ]
+        }
+    )
+    line = replies.readline()
+    if not line:
+        raise SimulationError("the process that decides has ended")
+    return list(json.loads(line))
+
+
+def _trip_figures(path: Path) -> dict[str, float]:
+    """Means over all vehicles that departed, also those still driving; waiting and travel time in seconds."""
+    waiting = travel = 0.0
+    vehicles = arrived = 0
+    for _, element in ElementTree.iterparse(path):  # noqa: S314 - SUMO wrote it
+        if element.tag == "tripinfo" and float(element.get("depart", "-1")) >= 0:
+            vehicles += 1
+            arrived += float(element.get("arrival", "-1")) >= 0
+            waiting += float(element.get("waitingTime", "0"))
+            travel += float(element.get("duration", "0"))
+        element.clear()
+    count = max(1, vehicles)
+    return {
+        "vehicles": vehicles,
+        "throughput": arrived,
+        "mean_waiting_s": waiting / count,
+        "mean_travel_s": travel / count,
+    }

@@ -1,0 +1,155 @@
+"""Rows of ``grpo_dataset.json``: one decision of one light, and what both branches led to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.tasks.traffic.signals import Observation
+
+_DAY_S = 24 * 3600
+_FIRST_DAY = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class Outcome(BaseModel):
+    """What one branch led to, see :class:`engine.tasks.traffic.simulation.BranchOutcome`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    queue: int = Field(ge=0)
+    phase_queues: dict[str, float]
+    waiting_s: float = Field(ge=0)
+    queue_seconds: int = Field(ge=0)
+    throughput: int = Field(ge=0)
+
+
+class Branches(BaseModel):
+    """Both outcomes of a decision."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    extend: Outcome
+    switch: Outcome
+
+
+class TrafficRow(BaseModel):
+    """A row. The keys up to ``expert_decision`` are those of earlier datasets of this kind.
+
+    Args:
+        prompt: the state as JSON text, without the instruction.
+        state_file: SUMO's state, relative to the scenario's folder; empty where it was not kept.
+        queue: halting vehicles on all incoming lanes when the decision was due.
+        branches: the outcomes after ``horizon`` seconds.
+        seed: of SUMO.
+        network: names the content of the scenario's files.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    id: str
+    scenario: str
+    junction_id: str
+    simulation_time: float
+    current_phase_id: int
+    current_phase_order_idx: int
+    current_green_elapsed: float
+    min_green: float
+    max_green: float
+    extend_seconds: int = Field(gt=0)
+    can_extend: bool
+    phase_order: list[int]
+    phase_metrics: dict[str, float]
+    prompt: str
+    state_file: str = ""
+    expert_decision: str | None = None
+
+    task: str = "traffic"
+    horizon: int = Field(gt=0)
+    seed: int
+    network: str
+    moving: dict[str, float]
+    queue: int = Field(ge=0)
+    branches: Branches
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> TrafficRow:
+        phases = {str(index) for index in self.phase_order}
+        if len(phases) < 2:
+            raise ValueError("phase_order has fewer than two phases, so there is nothing to decide")
+        if self.current_phase_id not in self.phase_order:
+            raise ValueError(f"current_phase_id {self.current_phase_id} is not in phase_order")
+        if self.phase_order[self.current_phase_order_idx] != self.current_phase_id:
+            raise ValueError("current_phase_order_idx is not the place of current_phase_id")
+        for name, keys in (("phase_metrics", self.phase_metrics.keys()), ("moving", self.moving.keys())):
+            if set(keys) != phases:
+                raise ValueError(f"{name} has the phases {sorted(keys)}, phase_order has {sorted(phases)}")
+        return self
+
+
+def row_of(
+    seen: Observation,
+    *,
+    scenario: str,
+    number: int,
+    queue: int,
+    branches: dict[str, Any],
+    seed: int,
+    network: str,
+    extend_seconds: int,
+    horizon: int,
+    state_file: str,
+) -> TrafficRow:
+    """Make a row. ``number`` counts the scenario's decisions."""
+    return TrafficRow(
+        id=f"{scenario}_{seen.junction}_{int(seen.time)}_{number}",
+        scenario=scenario,
+        junction_id=seen.junction,
+        simulation_time=seen.time,
+        current_phase_id=seen.phase,
+        current_phase_order_idx=seen.phase_order.index(seen.phase),
+        current_green_elapsed=float(seen.elapsed),
+        min_green=seen.min_green,
+        max_green=seen.max_green,
+        extend_seconds=extend_seconds,
+        can_extend=seen.can_extend,
+        phase_order=seen.phase_order,
+        phase_metrics={str(index): each.queue for index, each in seen.phases.items()},
+        prompt=state_text(seen, extend_seconds),
+        state_file=state_file,
+        horizon=horizon,
+        seed=seed,
+        network=network,
+        moving={str(index): each.moving for index, each in seen.phases.items()},
+        queue=queue,
+        branches=Branches.model_validate(branches),
+    )
+
+
+def state_text(seen: Observation, extend_seconds: int) -> str:
+    """The state of a light as the model sees it: the same for generation, training and closed-loop evaluation."""
+    state = {
+        "crossing_id": crossing_id(seen.junction),
+        "as_of": (_FIRST_DAY + timedelta(seconds=seen.time % _DAY_S)).strftime("%Y-%m-%d %H:%M:%S"),
+        "phase_order": seen.phase_order,
+        "state": {
+            "current_phase_id": seen.phase,
+            "current_green_elapsed_s": seen.elapsed,
+            "min_green_s": seen.min_green,
+            "max_green_s": seen.max_green,
+            "extend_s": extend_seconds,
+            "phase_metrics_by_id": {
+                str(index): {"avg_queue_veh": each.queue, "avg_moving_veh": each.moving}
+                for index, each in seen.phases.items()
+            },
+        },
+    }
+    return json.dumps(state)
+
+
+def crossing_id(junction: str) -> int:
+    """A number from 0 to 9999 for a light, the same in every process (``hash`` is not)."""
+    return int.from_bytes(hashlib.sha256(junction.encode()).digest()[:4], "big") % 10_000

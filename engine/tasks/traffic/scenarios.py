@@ -1,0 +1,197 @@
+"""Scenarios: own networks and demand made with SUMO's tools, and any folder with a ``.sumocfg``."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+from xml.sax.saxutils import quoteattr
+
+from engine.errors import InputError, MissingInputError
+
+Kind = Literal["grid2x2", "arterial1x4", "single"]
+Profile = Literal["uniform", "peak", "tidal"]
+Split = Literal["train", "validation", "test"]
+
+_SHAPES: dict[Kind, tuple[int, int]] = {"grid2x2": (2, 2), "arterial1x4": (4, 1), "single": (1, 1)}
+_PROFILES: tuple[Profile, ...] = ("uniform", "peak", "tidal")
+_SLICE_S = 300
+_TOOL_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class ScenarioSpec:
+    """What an own scenario is made of; the same values give the same files.
+
+    Args:
+        length_m: length of the roads between junctions.
+        lanes: lanes per direction.
+        vehicles_per_hour: mean demand of an entry at the profile's mean.
+        seconds: simulated time with demand.
+    """
+
+    name: str
+    kind: Kind
+    profile: Profile
+    split: Split
+    seed: int
+    length_m: int
+    lanes: int
+    vehicles_per_hour: int
+    seconds: int = 1800
+
+
+def specs_of(kind: Kind, count: int, seed: int) -> list[ScenarioSpec]:
+    """``count`` scenarios of one kind. Of each eight, five are for training, one for validation, two for the test.
+
+    Networks (road length, lanes) and demand are drawn anew for each, so no network is in two splits.
+    """
+    found = []
+    for number in range(count):
+        rng = random.Random(f"{seed}:{kind}:{number}")  # noqa: S311 - no secret
+        lanes = rng.choice((1, 2))
+        split: Split = "train" if number % 8 < 5 else "validation" if number % 8 == 5 else "test"
+        found.append(
+            ScenarioSpec(
+                name=f"{kind}_{seed}_{number}",
+                kind=kind,
+                profile=_PROFILES[number % 3],
+                split=split,
+                seed=rng.randrange(1, 2**31 - 1),
+                length_m=rng.randrange(150, 301, 10),
+                lanes=lanes,
+                vehicles_per_hour=lanes * rng.randrange(130, 211, 10),
+            )
+        )
+    return found
+
+
+def write_scenario(spec: ScenarioSpec, folder: Path) -> Path:
+    """Write ``folder/<name>/`` with network, routes, configuration and ``scenario.json``; all of it or nothing.
+
+    Returns:
+        the configuration file. A folder that is there with the same specification is left as it is.
+
+    Raises:
+        InputError: the folder holds another scenario, or a tool of SUMO failed.
+    """
+    target = folder / spec.name
+    text = json.dumps(asdict(spec), indent=2) + "\n"
+    if target.exists():
+        kept = target / "scenario.json"
+        if kept.exists() and kept.read_text(encoding="utf-8") == text:
+            return target / f"{spec.name}.sumocfg"
+        raise InputError(f"{target} holds another scenario", fix="Remove it, or choose another folder or seed.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{spec.name}.") as made:
+        place = Path(made) / spec.name
+        place.mkdir()
+        _write_network(spec, place / f"{spec.name}.net.xml")
+        _write_demand(spec, place)
+        (place / f"{spec.name}.sumocfg").write_text(
+            f'<configuration>\n  <input>\n    <net-file value="{spec.name}.net.xml"/>\n'
+            f'    <route-files value="{spec.name}.rou.xml"/>\n  </input>\n'
+            f'  <time>\n    <begin value="0"/>\n    <end value="{spec.seconds + 300}"/>\n  </time>\n</configuration>\n',
+            encoding="utf-8",
+        )
+        (place / "scenario.json").write_text(text, encoding="utf-8")
+        place.rename(target)
+    return target / f"{spec.name}.sumocfg"
+
+
+def find_config(folder: Path) -> Path:
+    """The ``.sumocfg`` of a scenario's folder.
+
+    Raises:
+        MissingInputError: no such folder, or no configuration in it.
+        InputError: several configurations.
+    """
+    found = sorted(folder.glob("*.sumocfg"))
+    if not found:
+        raise MissingInputError(
+            f"No .sumocfg in {folder}",
+            fix="Name a folder of a SUMO scenario, or make some: python -m grpo_training.traffic scenarios",
+        )
+    if len(found) > 1:
+        raise InputError(
+            f"{folder} has several .sumocfg files: {', '.join(path.name for path in found)}",
+            fix="Keep one of them in the folder.",
+        )
+    return found[0]
+
+
+def _write_network(spec: ScenarioSpec, path: Path) -> None:
+    columns, rows = _SHAPES[spec.kind]
+    _run(
+        "netgenerate",
+        [
+            *("--grid", "--grid.x-number", str(columns), "--grid.y-number", str(rows)),
+            *("--grid.length", str(spec.length_m), "--grid.attach-length", str(spec.length_m)),
+            *("--default.lanenumber", str(spec.lanes), "--no-turnarounds", "true"),
+            *("--default-junction-type", "traffic_light", "--tls.default-type", "static"),
+            *("--seed", str(spec.seed), "--output-file", str(path)),
+        ],
+    )
+
+
+def _write_demand(spec: ScenarioSpec, place: Path) -> None:
+    """Flows between all pairs of entries and exits in slices of five minutes, made into vehicles by duarouter."""
+    import sumolib  # optional: only making scenarios needs it
+
+    network = place / f"{spec.name}.net.xml"
+    edges = sumolib.net.readNet(str(network)).getEdges()
+    entries = sorted(edge.getID() for edge in edges if not edge.getIncoming())
+    exits = sorted(edge.getID() for edge in edges if not edge.getOutgoing())
+    rng = random.Random(f"{spec.seed}:demand")  # noqa: S311 - no secret
+    lines: list[str] = []
+    for begin in range(0, spec.seconds, _SLICE_S):
+        share = (begin + _SLICE_S / 2) / spec.seconds
+        for number, entry in enumerate(entries):
+            targets = [edge for edge in exits if edge.split("to")[0] != entry.split("to")[0]]
+            rate = spec.vehicles_per_hour * _weight(spec.profile, share, number / max(1, len(entries) - 1))
+            for target in targets:
+                part = rate / len(targets) * rng.uniform(0.7, 1.3)
+                lines.append(
+                    f'  <flow id="f{len(lines)}" from={quoteattr(entry)} to={quoteattr(target)} begin="{begin}" '
+                    f'end="{begin + _SLICE_S}" vehsPerHour="{part:.1f}" departLane="best" departSpeed="max"/>'
+                )
+    flows = place / "flows.xml"
+    flows.write_text("<routes>\n" + "\n".join(lines) + "\n</routes>\n", encoding="utf-8")
+    _run(
+        "duarouter",
+        [
+            *("--net-file", str(network), "--route-files", str(flows), "--seed", str(spec.seed)),
+            *("--output-file", str(place / f"{spec.name}.rou.xml"), "--randomize-flows", "--ignore-errors"),
+            *("--departlane", "best", "--no-warnings"),
+        ],
+    )
+    flows.unlink()
+    for other in place.glob("*.alt.xml"):
+        other.unlink()
+
+
+def _weight(profile: Profile, share: float, side: float) -> float:
+    """Demand of an entry relative to the mean. ``share``: part of the time that has passed; ``side``: 0 to 1."""
+    if profile == "peak":
+        return 0.6 + 1.2 * max(0.0, 1 - abs(share - 0.5) * 4)
+    if profile == "tidal":
+        return 0.5 + (side if share < 0.5 else 1 - side)
+    return 1.0
+
+
+def _run(tool: str, arguments: Sequence[str]) -> None:
+    import sumo  # optional: the package with the programs
+
+    program = shutil.which(tool, path=str(Path(sumo.SUMO_HOME) / "bin")) or tool
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_TOOL_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"SUMO's {tool} failed: {error}", fix="Run `make traffic` to install SUMO.") from error
+    if done.returncode:
+        raise InputError(f"SUMO's {tool} failed", why=done.stderr.strip()[-500:])

@@ -1,0 +1,140 @@
+"""The task: extend the current green or switch, judged by what SUMO measured after both decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from engine.errors import InputError
+from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.task import Measurement, Task
+from engine.tasks.traffic.policies import max_pressure
+from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
+from engine.tasks.traffic.rewards import (
+    TrafficRewardSettings,
+    after,
+    better_branch,
+    observation_of,
+    regret,
+    traffic_reward,
+)
+from engine.tasks.traffic.rows import TrafficRow
+
+_REWARDS = TrafficRewardSettings()
+_FORMAT = {Tier.STRICT: 1.0, Tier.PARTIAL: 0.25, Tier.INVALID: 0.0}
+
+_SCHEMA: dict[str, Any] = {
+    "title": "decision",
+    "type": "object",
+    "properties": {"extend": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["extend"],
+    "additionalProperties": False,
+}
+
+
+class TrafficTask(Task[TrafficReply]):
+    """Decisions of a traffic light.
+
+    ``r_ans`` is 1 for the better of the two stored branches (for either, where both ended alike); ``r_tsc`` is the
+    traffic reward, moved into [0, 1]; ``r_format`` pays the form. The truth of a problem is its row as JSON text,
+    so that cached groups can be scored again without the dataset.
+    """
+
+    name = "traffic"
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_tsc": 0.4, "r_format": 0.1})
+    reply_schema = _SCHEMA
+    reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
+    attempt_descriptions: Mapping[str, str] = MappingProxyType(
+        {
+            "generator": "decisions that a controller took for a junction",
+            "critic": "decisions that a critic took after seeing several proposals",
+        }
+    )
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row of ``grpo_dataset.json``."""
+        try:
+            checked = TrafficRow.model_validate(row)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(
+                f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+                fix="Check the file: python -m grpo_training.traffic validate",
+            ) from None
+        answer = json.dumps(checked.model_dump(mode="json", exclude={"prompt", "state_file", "expert_decision"}))
+        return Problem(id=checked.id, text=checked.prompt, answer=answer, task=self.name)
+
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[TrafficReply]:
+        """Read the decision; a reply without one is a model fault."""
+        reply = read_reply(completion.text)
+        if reply.tier is Tier.INVALID:
+            fault = Fault(kind="no_decision", message='there is no {"extend": "yes"} or {"extend": "no"} in it')
+            return Candidate(outcome=Outcome.MODEL_FAULT, text=completion.text, fault=fault, content=reply)
+        return Candidate(outcome=Outcome.OK, text=completion.text, stated_answer=reply.decision, content=reply)
+
+    def evaluate(self, candidate: Candidate[TrafficReply], problem: Problem) -> Measurement:
+        """Score the decision with the stored outcomes of both branches. No simulation runs."""
+        reply = candidate.content
+        if reply is None or reply.extend is None:
+            return Measurement(
+                components={"r_ans": 0.0, "r_tsc": 0.0, "r_format": 0.0},
+                is_correct=False,
+                outcome=Outcome.MODEL_FAULT,
+                fault=candidate.fault,
+                detail={"tier": Tier.INVALID},
+            )
+        row = _row_of(problem.answer)
+        best = better_branch(row)
+        is_correct = best is None or reply.extend == best
+        return Measurement(
+            components={
+                "r_ans": float(is_correct),
+                "r_tsc": (1 + traffic_reward(reply.extend, row, _REWARDS)) / 2,
+                "r_format": _FORMAT[reply.tier],
+            },
+            is_correct=is_correct,
+            answer=reply.decision,
+            answer_source="stated",
+            remarks=[_outcomes_text(row)],
+            detail={
+                "tier": str(reply.tier),
+                "regret": regret(reply.extend, row),
+                "max_pressure": "yes" if max_pressure(observation_of(row)) else "no",
+            },
+        )
+
+    def re_ask_reason(self, candidate: Candidate[TrafficReply]) -> str | None:
+        """A reply without a decision may be sent again."""
+        return candidate.fault.message if candidate.fault is not None else None
+
+    def truth(self, problem: Problem) -> str:
+        """Both outcomes in words."""
+        return _outcomes_text(_row_of(problem.answer))
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """An experience that names the junction or the moment of its problem is about that state alone."""
+        state = json.loads(problem.text)
+        return any(str(state[key]) in content for key in ("crossing_id", "as_of"))
+
+
+@lru_cache(maxsize=4096)
+def _row_of(answer: str) -> TrafficRow:
+    """The row that ``Problem.answer`` holds."""
+    return TrafficRow.model_validate({**json.loads(answer), "prompt": ""})
+
+
+def _outcomes_text(row: TrafficRow) -> str:
+    best = better_branch(row)
+    better = "both are equal" if best is None else f'the better decision is "{"yes" if best else "no"}"'
+    return (
+        f"mean number of halting vehicles in the next {row.horizon} s: {after(True, row):.1f} with an extension, "
+        f"{after(False, row):.1f} with a switch ({row.queue} at the decision); {better}"
+    )
+
+
+TASK = TrafficTask()

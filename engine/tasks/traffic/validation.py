@@ -1,0 +1,136 @@
+"""Checks of generated datasets: every row against its schema, its own figures, its scenario and SUMO."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from engine.errors import InputError, MissingInputError
+from engine.tasks.traffic.generation import DATASET
+from engine.tasks.traffic.rewards import observation_of
+from engine.tasks.traffic.rows import TrafficRow, state_text
+
+MIN_ROWS = 10
+_STATES_READ = 10
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a dataset; ``row`` counts from 1, 0 is the file."""
+
+    file: Path
+    row: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}{f', row {self.row}' if self.row else ''}: {self.what}"
+
+
+def dataset_files(path: Path) -> list[Path]:
+    """A dataset file, or those of a directory's scenarios (``*/grpo_dataset.json``).
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    found = sorted(path.glob(f"*/{DATASET}")) or sorted(path.glob(DATASET))
+    if not found:
+        raise MissingInputError(
+            f"No {DATASET} in {path}",
+            fix="Generate one: python -m grpo_training.traffic generate --all",
+        )
+    return found
+
+
+def read_rows(path: Path) -> list[TrafficRow]:
+    """The rows of a dataset file.
+
+    Raises:
+        InputError: the file is no JSON array, or a row does not fit its schema; it names the row.
+    """
+    rows = []
+    for number, value in enumerate(_array(path), 1):
+        try:
+            rows.append(TrafficRow.model_validate(value))
+        except ValidationError as error:
+            raise InputError(f"{path}, row {number}: {_first(error)}") from None
+    return rows
+
+
+def problems_of(path: Path, horizon: int | None = None) -> Iterator[Problem]:
+    """What is wrong with a dataset file.
+
+    Args:
+        horizon: that every row must have; None: that of the first row.
+    """
+    try:
+        values = _array(path)
+    except InputError as error:
+        yield Problem(path, 0, str(error.what))
+        return
+    if len(values) < MIN_ROWS:
+        yield Problem(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
+    seen: dict[str, int] = {}
+    networks = set()
+    for number, value in enumerate(values, 1):
+        try:
+            row = TrafficRow.model_validate(value)
+        except ValidationError as error:
+            yield Problem(path, number, _first(error))
+            continue
+        horizon = row.horizon if horizon is None else horizon
+        networks.add(row.network)
+        if row.horizon != horizon:
+            yield Problem(path, number, f"its horizon is {row.horizon} s, that of the others {horizon} s")
+        if row.id in seen:
+            yield Problem(path, number, f"id {row.id!r} is also that of row {seen[row.id]}")
+        seen.setdefault(row.id, number)
+        for what in _wrong_with(row):
+            yield Problem(path, number, what)
+        if number <= _STATES_READ and row.state_file:
+            yield from (Problem(path, number, what) for what in _wrong_with_state(path.parent / row.state_file))
+    if len(networks) > 1:
+        yield Problem(path, 0, f"its rows are of {len(networks)} networks")
+
+
+def _wrong_with(row: TrafficRow) -> Iterator[str]:
+    low, high, elapsed = row.min_green, row.max_green, row.current_green_elapsed
+    if not low <= elapsed <= high:
+        yield f"current_green_elapsed {elapsed:g} is outside of {low:g} to {high:g}"
+    if row.can_extend != (elapsed + row.extend_seconds <= high):
+        yield f"can_extend is {row.can_extend}, the limits say {not row.can_extend}"
+    if row.prompt != state_text(observation_of(row), row.extend_seconds):
+        yield "prompt does not show the row's own figures"
+
+
+def _wrong_with_state(path: Path) -> Iterator[str]:
+    try:
+        root = next(ElementTree.iterparse(path, events=("start",)))[1].tag  # noqa: S314 - a local file
+    except (OSError, ElementTree.ParseError, StopIteration) as error:
+        yield f"state file {path.name} cannot be read: {error}"
+        return
+    if root != "snapshot":
+        yield f"state file {path.name} is no SUMO state: its root is <{root}>"
+
+
+def _array(path: Path) -> list[Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not isinstance(values, list):
+        raise InputError(f"{path}: expected a JSON array, got {type(values).__name__}")
+    return values
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place + ': ' if place else ''}{str(first['msg']).removeprefix('Value error, ')}"

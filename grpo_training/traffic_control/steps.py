@@ -1,0 +1,167 @@
+"""The steps of ``python -m grpo_training.traffic``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tqdm import tqdm
+
+from agents.generator import generator_messages
+from engine.errors import InputError, MissingInputError, ScaffoldError
+from engine.storage.append_log import replace_file
+from engine.tasks.traffic.generation import Generated, GenerationSettings, generate_scenario
+from engine.tasks.traffic.process import require_sumo
+from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
+from engine.tasks.traffic.sft import sft_examples
+from engine.tasks.traffic.task import TASK
+from engine.tasks.traffic.validation import dataset_files, problems_of, read_rows
+from grpo_training.traffic_control.evaluation import evaluate
+from grpo_training.traffic_control.settings import (
+    Chosen,
+    EvaluateSettings,
+    GenerateSettings,
+    ScenarioSettings,
+    SftSettings,
+    StepSettings,
+    ValidateSettings,
+)
+
+
+def run_step(settings: StepSettings) -> int:
+    """Run the step that the settings belong to; the exit code."""
+    match settings:
+        case ScenarioSettings():
+            return make_scenarios(settings)
+        case GenerateSettings():
+            return generate(settings)
+        case ValidateSettings():
+            return validate(settings)
+        case SftSettings():
+            return write_sft_data(settings)
+        case EvaluateSettings():
+            return evaluate(settings, chosen_folders(settings))
+    raise AssertionError(type(settings))
+
+
+def make_scenarios(settings: ScenarioSettings) -> int:
+    """Write own scenarios; those that are there already are left as they are."""
+    require_sumo()
+    for spec in tqdm(specs_of(settings.kind, settings.count, settings.seed), desc="scenarios", unit=""):
+        write_scenario(spec, settings.scenarios_dir)
+    print(f"{settings.count} scenarios in {settings.scenarios_dir}")
+    return 0
+
+
+def generate(settings: GenerateSettings) -> int:
+    """Make the datasets of the chosen scenarios. Failed scenarios are reported at the end; the others are kept."""
+    require_sumo()
+    folders = chosen_folders(settings)
+    shape = GenerationSettings(**{name: getattr(settings, name) for name in GenerationSettings.__dataclass_fields__})
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    failures: list[tuple[str, ScaffoldError]] = []
+    done: list[Generated] = []
+    with tqdm(desc="decisions", unit="") as bar, ThreadPoolExecutor(settings.parallel) as pool:
+
+        def count(rows: int) -> None:
+            bar.update()
+
+        running = {
+            pool.submit(
+                generate_scenario,
+                folder,
+                settings.output_dir,
+                shape,
+                limit_s=settings.time_limit,
+                progress=count,
+            ): folder
+            for folder in folders
+        }
+        for each in as_completed(running):
+            try:
+                done.append(each.result())
+            except ScaffoldError as error:
+                failures.append((running[each].name, error))
+    for result in sorted(done, key=lambda result: result.scenario):
+        dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
+        state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
+        print(f"{result.scenario}: {result.rows} decisions ({state})")
+    _write_summary(settings, shape, done)
+    if failures:
+        for name, failure in failures[1:]:
+            print(f"✗ {name}: {failure.what} {failure.why}")
+        raise failures[0][1]
+    return 0
+
+
+def validate(settings: ValidateSettings) -> int:
+    """Print every row that is wrong; 1 if there is any."""
+    if settings.verify_sumo:
+        require_sumo()
+    count = 0
+    for file in dataset_files(settings.dataset):
+        for problem in problems_of(file, settings.horizon):
+            print(problem)
+            count += 1
+    return 1 if count else 0
+
+
+def write_sft_data(settings: SftSettings) -> int:
+    """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``."""
+    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    messages = []
+    for row in rows:
+        problem = TASK.problem_from_row(row.model_dump(mode="json"), row.id)
+        rendered = generator_messages(TASK, problem, [], settings.prompts)
+        messages.append([message.model_dump() for message in rendered])
+    examples = sft_examples(rows, messages, settings.sample_size, settings.seed)
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
+    replace_file(settings.output_dir / "sft_dataset.jsonl", lines.encode())
+    whole = json.dumps(examples, ensure_ascii=False, indent=2) + "\n"
+    replace_file(settings.output_dir / "sft_dataset.json", whole.encode())
+    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.json and .jsonl")
+    return 0
+
+
+def chosen_folders(settings: Chosen) -> list[Path]:
+    """The folders of the chosen scenarios.
+
+    Raises:
+        MissingInputError: a scenario is not there, or has no configuration.
+    """
+    if settings.all:
+        folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
+        if not folders:
+            raise MissingInputError(
+                f"No scenarios in {settings.scenarios_dir}", fix="Make some: python -m grpo_training.traffic scenarios"
+            )
+        return list(dict.fromkeys(folders))
+    names = list(_names(settings.scenario or settings.scenarios or ""))
+    if not names:
+        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenarios a,b or --all.")
+    for name in names:
+        find_config(settings.scenarios_dir / name)
+    return [settings.scenarios_dir / name for name in names]
+
+
+def _names(text: str) -> Iterator[str]:
+    for part in text.split(","):
+        name = part.strip()
+        if not name:
+            continue
+        if "/" in name or name in (".", ".."):
+            raise InputError(
+                f"A scenario is named by its folder, got {name!r}", fix="Pass its parent as --scenarios-dir."
+            )
+        yield name
+
+
+def _write_summary(settings: GenerateSettings, shape: GenerationSettings, done: Sequence[Generated]) -> None:
+    counts = {result.scenario: result.rows for result in sorted(done, key=lambda result: result.scenario)}
+    config = {name: getattr(shape, name) for name in GenerationSettings.__dataclass_fields__}
+    summary = {"scenarios": counts, "total": sum(counts.values()), "config": config}
+    text = json.dumps(summary, indent=2) + "\n"
+    replace_file(settings.output_dir / "generation_summary.json", text.encode())

@@ -1,0 +1,63 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from engine.tasks.traffic.rows import TrafficRow, crossing_id
+from tests.conftest import ROOT
+from tests.engine.tasks.traffic.support import row
+
+
+def test_the_prompt_shows_queues_elapsed_green_and_limits():
+    state = json.loads(row().prompt)
+    assert state["crossing_id"] == crossing_id("n7")
+    assert state["as_of"] == "2025-01-01 00:10:42"
+    assert state["phase_order"] == [0, 2, 4]
+    assert state["state"] == {
+        "current_phase_id": 0,
+        "current_green_elapsed_s": 16,
+        "min_green_s": 11,
+        "max_green_s": 58,
+        "extend_s": 5,
+        "phase_metrics_by_id": {
+            "0": {"avg_queue_veh": 3.5, "avg_moving_veh": 0.5},
+            "2": {"avg_queue_veh": 1.0, "avg_moving_veh": 0.5},
+            "4": {"avg_queue_veh": 0.0, "avg_moving_veh": 0.5},
+        },
+    }
+
+
+def test_ids_are_the_same_in_every_process():
+    code = "from engine.tasks.traffic.rows import crossing_id; print(crossing_id('n7'))"
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert printed == {f"{crossing_id('n7')}\n"}
+    assert row().id == "grid2x2_n7_642_9"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"current_phase_id": 1},
+        {"current_phase_order_idx": 1},
+        {"phase_metrics": {"0": 1.0}},
+        {"phase_order": [0]},
+        {"horizon": 0},
+        {"branches": None},
+    ],
+)
+def test_a_row_that_contradicts_itself_is_refused(change):
+    values = row().model_dump(mode="json") | change
+    with pytest.raises(ValidationError):
+        TrafficRow.model_validate(values)

@@ -1,0 +1,193 @@
+"""Generation, live outcomes and closed loop in SUMO itself, on own scenarios and on a real network."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from engine.errors import InputError
+from engine.tasks.traffic.closed_loop import run_closed_loop
+from engine.tasks.traffic.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.process import SimulationFailedError
+from tests.conftest import ROOT, shared_file
+
+pytestmark = [
+    pytest.mark.sumo,
+    pytest.mark.skipif(importlib.util.find_spec("libsumo") is None, reason="SUMO is not installed (make traffic)"),
+    pytest.mark.timeout(300),
+]
+SHORT = GenerationSettings(max_decisions=12, keep_states=True)
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    from engine.tasks.traffic.scenarios import specs_of, write_scenario
+
+    return write_scenario(specs_of("grid2x2", 1, 3407)[0], tmp_path_factory.mktemp("scenarios")).parent
+
+
+@pytest.fixture(scope="module")
+def dataset(grid, tmp_path_factory):
+    output = tmp_path_factory.mktemp("datasets")
+    generate_scenario(grid, output, SHORT)
+    return output / grid.name / "grpo_dataset.json"
+
+
+def rows_of(path):
+    from engine.tasks.traffic.validation import read_rows
+
+    return read_rows(path)
+
+
+def test_a_dataset_is_valid_and_of_several_junctions(dataset):
+    from engine.tasks.traffic.validation import problems_of
+
+    assert list(map(str, problems_of(dataset))) == []
+    rows = rows_of(dataset)
+    assert len(rows) >= 10
+    assert len({row.junction_id for row in rows}) > 1
+
+
+def test_queues_and_outcomes_are_those_of_the_junction_of_the_row(dataset):
+    for row in rows_of(dataset):
+        assert (row.queue > 0) == any(row.phase_metrics.values())
+        for outcome in (row.branches.extend, row.branches.switch):
+            assert (outcome.queue > 0) == any(outcome.phase_queues.values())
+    assert any(row.branches.extend != row.branches.switch for row in rows_of(dataset))
+
+
+def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
+    generate_scenario(grid, tmp_path, SHORT)
+    assert (tmp_path / grid.name / "grpo_dataset.json").read_bytes() == dataset.read_bytes()
+
+
+def test_live_outcomes_equal_the_stored_ones(grid, dataset):
+    from engine.tasks.traffic.live import live_outcomes
+    from engine.tasks.traffic.scenarios import find_config
+
+    rows = rows_of(dataset)
+    with live_outcomes(find_config(grid), dataset.parent, rows, {}, workers=2) as live:
+        for row in reversed(rows):
+            assert live.outcome(row, True) == row.branches.extend
+            assert live.outcome(row, False) == row.branches.switch
+
+
+def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
+    from engine.tasks.traffic.live import live_outcomes
+    from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
+
+    other = write_scenario(specs_of("single", 1, 1)[0], tmp_path)
+    rows = rows_of(dataset)
+    with live_outcomes(find_config(other.parent), dataset.parent, rows, {}, workers=1, max_failures=1) as live:
+        assert live.outcome(rows[0], True) is None
+        with pytest.raises(SimulationFailedError, match="2 simulated branches failed"):
+            live.outcome(rows[1], True)
+
+
+def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, dataset, tmp_path):
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from engine.tasks.traffic.generation import GenerationSettings, generate_scenario\n"
+        "short = GenerationSettings(max_decisions=12, keep_states=True)\n"
+        "generate_scenario(Path(sys.argv[1]), Path(sys.argv[2]), short)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(grid), str(tmp_path)], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    partial = tmp_path / f".{grid.name}.partial" / "grpo_dataset.json"
+    until = time.monotonic() + 60
+    while not (partial.exists() and partial.stat().st_size) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / grid.name).exists()
+    generate_scenario(grid, tmp_path, SHORT)
+    assert (tmp_path / grid.name / "grpo_dataset.json").read_bytes() == dataset.read_bytes()
+
+
+def test_a_dataset_with_other_settings_is_refused_and_left_alone(grid, dataset):
+    before = dataset.read_bytes()
+    with pytest.raises(InputError, match="other settings"):
+        generate_scenario(
+            grid, dataset.parent.parent, GenerationSettings(max_decisions=12, keep_states=True, horizon=5)
+        )
+    assert dataset.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("<configuration><input>", "cannot load"),
+        ('<configuration><input><net-file value="none.xml"/></input></configuration>', ""),
+    ],
+)
+def test_a_broken_configuration_is_one_clear_error(tmp_path, content, said):
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "broken.sumocfg").write_text(content)
+    with pytest.raises(SimulationFailedError) as caught:
+        generate_scenario(folder, tmp_path / "out", SHORT)
+    assert said in str(caught.value.why)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_network_without_traffic_lights_is_refused(grid, tmp_path):
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for path in grid.iterdir():
+        text = path.read_text()
+        if path.name.endswith(".net.xml"):
+            text = re.sub(r"<tlLogic.*?</tlLogic>", "", text, flags=re.DOTALL)
+            text = re.sub(r' tl="[^"]*" linkIndex="[^"]*"', "", text).replace('type="traffic_light"', 'type="priority"')
+        (folder / path.name).write_text(text)
+    with pytest.raises(SimulationFailedError) as caught:
+        generate_scenario(folder, tmp_path / "out", SHORT)
+    assert "no traffic light" in caught.value.why
+
+
+def test_closed_loop_on_the_same_seed_is_the_same_and_policies_differ(grid):
+    runs = [run_closed_loop(grid, policy, 1, seconds=600) for policy in ("max-pressure", "max-pressure", "extend")]
+    assert runs[0] == runs[1]
+    assert runs[2].figures["mean_waiting_s"] > runs[0].figures["mean_waiting_s"]
+    assert runs[2].figures["switches"] < runs[0].figures["switches"]
+
+
+def test_a_model_that_answers_like_a_baseline_has_its_figures(grid):
+    """Decisions asked from outside by the prompt's state text are applied at the right junctions."""
+
+    def decide(states):
+        answers = []
+        for text in states:
+            state = json.loads(text)["state"]
+            queues = {index: each["avg_queue_veh"] for index, each in state["phase_metrics_by_id"].items()}
+            mine = queues.pop(str(state["current_phase_id"]))
+            may = state["current_green_elapsed_s"] + state["extend_s"] <= state["max_green_s"]
+            answers.append(may and mine >= max(queues.values()))
+        return answers
+
+    asked = run_closed_loop(grid, "model", 1, decide=decide, seconds=600)
+    baseline = run_closed_loop(grid, "max-pressure", 1, seconds=600)
+    assert asked.figures == baseline.figures
+    assert asked.decisions > 50
+    assert asked.unreadable == 0
+
+
+def test_unreadable_decisions_are_counted_and_switch(grid):
+    unread = run_closed_loop(grid, "model", 1, decide=lambda states: [None] * len(states), seconds=300)
+    assert unread.unreadable == unread.decisions > 0
+    assert unread.figures == run_closed_loop(grid, "switch", 1, seconds=300).figures
+
+
+def test_a_real_network(tmp_path):
+    config = shared_file("sumo/cologne3/cologne3.sumocfg")
+    done = generate_scenario(config.parent, tmp_path, GenerationSettings(max_decisions=30))
+    assert done.rows >= 25
+    rows = rows_of(tmp_path / "cologne3/grpo_dataset.json")
+    assert len({row.junction_id for row in rows}) == 3
+    assert all(row.min_green >= 5 for row in rows)

@@ -41,7 +41,7 @@ from engine.mathematics.notation import clean
         ("2**3", "2**3"),
     ],
 )
-def test_the_answer_is_found(text, answer):
+def test_answer_text(text, answer):
     assert answer_text(text) == answer
 
 
@@ -50,7 +50,7 @@ def test_the_answer_is_found(text, answer):
     [
         ("<answer> 5 </answer>", "5"),
         ("\\[ \\boxed{113} \\]", "113"),
-        ("so \\boxed{25} or rather \\boxed{\\frac{1}{2}}.", "25, \\frac{1}{2}"),  # two answers, not a choice
+        ("so \\boxed{25} or rather \\boxed{\\frac{1}{2}}.", "25, \\frac{1}{2}"),  # two answers
         ("#### Step 1\nfirst 3\n#### 42", "42"),
         ("**Final answer:** $73$.", "73"),
         ("Final Answer:\n```\n204\n```", "204"),
@@ -62,7 +62,7 @@ def test_the_answer_is_found(text, answer):
         ("So the length is 3.", "3"),
         (r"Thus \( m + n = 1 + 7 = 8 \).", "8"),
         ("Therefore m = 3, n = 4", None),  # several values: none is chosen
-        ('{"problem_model": "the total is 5', None),  # an object that was cut off
+        ('{"problem_model": "the total is 5', None),  # a truncated object
         ("<think> So the length is 3.", None),
         ("#### Step 1\nWe count", None),
         ("Final answer:\n```python", None),
@@ -76,28 +76,28 @@ def test_the_answer_is_found(text, answer):
         ("", None),
     ],
 )
-def test_what_a_reply_states(text, answer):
+def test_stated_answer(text, answer):
     assert stated_answer(text) == answer
 
 
-def test_of_several_candidates_none_is_chosen():
+def test_no_answer_is_chosen_among_several():
     text = "The values that remain after all of this work, **5** perhaps, or **6**, or even **7**, remain open"
     assert answer_text(text) not in ("5", "6", "7")
 
 
 @pytest.mark.parametrize("junk", ["", " ", "**", "```", "\\[", "\\(\\)", "$$", "...", "\u200b"])
-def test_junk_is_no_answer(junk):
+def test_text_without_an_answer(junk):
     assert answer_text(junk) == ""
 
 
-def test_row_ends_of_a_matrix_survive_cleaning():
+def test_cleaning_keeps_the_row_ends_of_a_matrix():
     assert clean(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}") == r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"
 
 
 @pytest.mark.parametrize(
     "piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"]
 )
-def test_a_long_text_takes_linear_time(piece):
+def test_long_texts_are_read_in_linear_time(piece):
     started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))
     stated_answer(piece * (200_000 // len(piece)))
@@ -144,15 +144,15 @@ def show(shape: Shape) -> str:
         (r"\mathbb{R}", r"interval()<-\infty \infty>"),
     ],
 )
-def test_shapes(text, shape):
+def test_read_shape(text, shape):
     assert show(read_shape(text)) == shape
 
 
 @given(st.text(alphabet="(){}[]|,;=<>12x\\ or", max_size=1000))
-def test_any_text_has_a_shape(text):
+def test_read_shape_never_raises(text):
     assert isinstance(read_shape(clean(text)), Shape)
 
 
 @given(st.text(max_size=300))
-def test_cleaning_is_stable_on_any_text(text):
+def test_cleaning_twice_changes_nothing(text):
     assert isinstance(answer_text(text), str)

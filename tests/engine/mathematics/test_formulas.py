@@ -121,14 +121,14 @@ def test_exact_values(text, expected):
         (r"\sin(\pi/2) + \ln(e^2)", 3.0),
     ],
 )
-def test_values_in_floats(text, expected):
+def test_float_values(text, expected):
     assert value(text) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_silent_products_and_their_precedence():
+def test_products_without_a_sign_and_their_precedence():
     assert value("x^4y^3z^2", x=2, y=3, z=5) == 16 * 27 * 25
     assert value("2x + 3(a + b)", x=5, a=1, b=2) == 19
-    assert value("n(n - 3)/2", n=12) == 54  # a call in form, a product because n is a variable
+    assert value("n(n - 3)/2", n=12) == 54  # a product, although it looks like a call, because n is a variable
     assert value(r"\frac{1}{2} m v^2", m=4, v=3) == 18
     assert value("2πr", r=1) == pytest.approx(6.283185307179586)
 
@@ -187,7 +187,7 @@ def reading(text, dialect):
         ("3!!", "ambiguous"),
     ],
 )
-def test_rules_and_answers_are_read_alike(text, meaning):
+def test_notation_with_one_meaning_in_rules_and_answers(text, meaning):
     expected = pytest.approx(meaning) if isinstance(meaning, float) else meaning
     assert reading(text, Dialect.RULE) == expected
     assert reading(text, Dialect.ANSWER) == expected
@@ -207,7 +207,7 @@ def test_rules_and_answers_are_read_alike(text, meaning):
         ("sum(a, b, c, m)", "ambiguous", "syntax"),
     ],
 )
-def test_where_rules_and_answers_differ(text, rule, answer):
+def test_notation_with_different_meanings_in_rules_and_answers(text, rule, answer):
     def outcome(dialect):
         try:
             return reading(text, dialect)
@@ -217,7 +217,7 @@ def test_where_rules_and_answers_differ(text, rule, answer):
     assert (outcome(Dialect.RULE), outcome(Dialect.ANSWER)) == (rule, answer)
 
 
-def test_products_of_vectors_are_not_products_of_numbers():
+def test_products_of_vectors_are_refused():
     assert syntax_kind("|AB · (AC × AD)| / 6") == "ambiguous"
 
 
@@ -248,14 +248,14 @@ def test_products_of_vectors_are_not_products_of_numbers():
         "2 3",
     ],
 )
-def test_what_is_no_expression_is_refused(text):
+def test_text_that_is_not_an_expression_raises_an_error(text):
     assert syntax_kind(text) in ("syntax", "prose")
 
 
 @pytest.mark.parametrize(
     "text", ["(" * 5000, "1+" * 5000 + "1", "-" * 300 + "1", "2^" * 150 + "1", "|" * 200, "9" * 999]
 )
-def test_size_is_bounded_before_anything_is_built(text):
+def test_too_large_expressions_raise_an_error(text):
     start = time.process_time()
     assert syntax_kind(text) == "too_large"
     assert time.process_time() - start < 2
@@ -280,7 +280,7 @@ def test_size_is_bounded_before_anything_is_built(text):
         "(10^300)^(1/7) + 9^9^9",
     ],
 )
-def test_work_is_bounded(text):
+def test_the_work_of_an_evaluation_is_bounded(text):
     tree = canonical_calls(parse_expression(text))
     start = time.process_time()
     with pytest.raises(FormulaValueError) as caught:
@@ -289,7 +289,7 @@ def test_work_is_bounded(text):
     assert time.process_time() - start < 5
 
 
-def test_a_tower_of_powers_is_refused_at_once():
+def test_a_tower_of_powers_is_refused_quickly():
     tree = parse_expression("9**9**9**9")
     start = time.process_time()
     for _ in range(100):
@@ -319,7 +319,7 @@ def test_a_tower_of_powers_is_refused_at_once():
         ("unknown_function(3)", "unknown_function"),
     ],
 )
-def test_why_there_is_no_value(text, kind):
+def test_kind_of_an_evaluation_error(text, kind):
     assert evaluation_kind(text) == kind
 
 
@@ -327,13 +327,13 @@ def test_an_unknown_name_has_no_value():
     assert evaluation_kind("x + 1 - x + q", x=2, q=None) == "unknown_name"
 
 
-def test_an_angle_of_one_name_is_refused_where_it_could_be_degrees():
+def test_an_angle_that_could_be_in_degrees_is_refused():
     assert evaluation_kind("sin(2 * theta)", theta=30) == "ambiguous_angle"
     assert value("sin(omega * t)", omega=2, t=20) == pytest.approx(math.sin(40))
     assert value("sin(theta)", theta=math.pi / 6) == pytest.approx(0.5)
 
 
-def test_float_noise_does_not_move_a_floor_or_hide_a_fraction():
+def test_float_rounding_changes_neither_floor_nor_fractions():
     assert value("floor(3 * (x^2 / 2))", x=math.sqrt(2)) == 3  # the product is 3.0000000000000004 or less
     assert value("ceil(0.1 * x)", x=30.000000000000004) == 3
     assert as_rational(0.1 + 0.2) == Fraction(3, 10)
@@ -355,15 +355,15 @@ def test_float_noise_does_not_move_a_floor_or_hide_a_fraction():
         (299792458.0, "299792458"),
     ],
 )
-def test_numbers_as_text(number, text):
+def test_format_value(number, text):
     assert format_value(number) == text
 
 
-def test_a_number_too_long_to_write_has_no_text():
+def test_format_value_returns_none_for_very_long_numbers():
     assert format_value(2**5000) is None
 
 
-def test_rule_forms():
+def test_forms_of_a_rule():
     assert parse_rule("y = x + 1", "y").left == Name("y")
     assert parse_rule("x + 1", "y").left is None
     assert parse_rule("area = pi*r^2 = 3.14*9 = 28.26", "area").right == parse_expression("pi*r^2")
@@ -393,13 +393,13 @@ def test_rule_forms():
         ("sqrt(s * (s - a)), where s = (a + b) / 2", "sqrt((a + b) / 2 * ((a + b) / 2 - a))"),
     ],
 )
-def test_exact_phrases(text, same_as):
+def test_english_phrases_are_parsed_as_formulas(text, same_as):
     names = {"r": Fraction(6, 8), "N": 9731, "a": 12, "b": 18, "c": 5}
     found = canonical_calls(parse_rule(text, "p").right)
     assert evaluate(found, names) == value(same_as, **names)
 
 
-def test_the_fraction_is_the_only_cause():
+def test_the_simplified_fraction_means_the_only_cause():
     assert parse_rule("numerator of the simplified fraction", "m", ["probability"]).right.names == {"probability"}
     with pytest.raises(FormulaSyntaxError):
         parse_rule("numerator of the simplified fraction", "m", ["a", "b"])
@@ -414,7 +414,7 @@ def test_the_fraction_is_the_only_cause():
         ("x^2 = 9", set()),
     ],
 )
-def test_what_a_rule_states_of_its_effect(text, stated):
+def test_assumptions_that_a_rule_states_about_its_effect(text, stated):
     assert parse_rule(text, "x").assumptions == stated
 
 
@@ -431,12 +431,12 @@ def test_what_a_rule_states_of_its_effect(text, stated):
         "largest value of f",
     ],
 )
-def test_prose_is_not_a_rule(text):
+def test_prose_raises_an_error(text):
     with pytest.raises(FormulaSyntaxError):
         parse_rule(text, "r")
 
 
-def test_rules_of_the_real_data_are_read_or_refused(recorded_rules):
+def test_recorded_rules_are_parsed_or_raise_a_syntax_error(recorded_rules):
     read, prose = 0, 0
     for rule, effect, causes in recorded_rules:
         try:
@@ -488,7 +488,7 @@ _OPERATORS = {
 
 
 def _python_value(node, names):
-    """Python's own reading of the text, worked out in fractions."""
+    """The value of the text as a Python expression, calculated with fractions."""
     match node:
         case ast.Constant():
             return Fraction(str(node.value))
@@ -552,7 +552,7 @@ _pieces = st.sampled_from([*"0123456789xyz+-*/%^!()|{}[],.=<>_\\ $√²π°⌊�
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(_pieces, max_size=60).map("".join))
-def test_hostile_text_ends_in_a_value_or_a_typed_error(text):
+def test_any_text_gives_a_value_or_a_typed_error(text):
     budget = WorkBudget(units=20_000, terms=2_000)
     start = time.process_time()
     try:

@@ -19,13 +19,13 @@ def equation(text, *stated, **values):
 
 
 def no_worker(unwanted):
-    raise AssertionError(f"a worker was asked for {unwanted.left}")
+    raise AssertionError(f"the worker was called for {unwanted.left}")
 
 
 @pytest.mark.parametrize(
     ("text", "stated", "expected"),
     [
-        # 900 = three knowns and 900 less two corrections, the effect on both sides: -2x = -219.
+        # The unknown is on both sides: -2x = -219.
         ("x = 900 - (195 + 367 + 562 + 900 - 437 - 2*234 - 3x)", (), Fraction(219, 2)),
         ("3x + 1 = 2", (), Fraction(1, 3)),
         ("1/x + 1/3 = 1/2", (), 6),
@@ -40,7 +40,7 @@ def no_worker(unwanted):
         ("(x - 1)^3 - x^3 + 3x^2 = 8", (), 3),
     ],
 )
-def test_polynomials_are_solved_here_and_exactly(text, stated, expected):
+def test_polynomials_are_solved_exactly_without_the_worker(text, stated, expected):
     assert solve(equation(text, *stated), no_worker) == expected
 
 
@@ -57,7 +57,7 @@ def test_polynomials_are_solved_here_and_exactly(text, stated, expected):
         ("sin(x) = 1/2", (), "unsolved"),
     ],
 )
-def test_without_one_solution_there_is_none(text, stated, kind):
+def test_an_equation_without_a_unique_solution_raises_an_error(text, stated, kind):
     with pytest.raises(EquationError) as caught:
         solve(equation(text, *stated), None)
     assert caught.value.kind == kind
@@ -69,23 +69,23 @@ def test_without_one_solution_there_is_none(text, stated, kind):
         ("a*x = 3*a", 3),
         ("x + a = 2*a + 1", 2**2024 + 1),
         ("a*x = 3", Fraction(3, 2**2024)),
-        ("(x - 1)^2 = a", None),  # two of them
+        ("(x - 1)^2 = a", None),  # two solutions
         ("x^2 + 0.5x = a", "too_large"),
         ("x / a = sqrt(2)", "too_large"),
         ("x^5 + x = a^3", "too_large"),
     ],
 )
-def test_integers_beyond_floats_are_solved_exactly_or_refused(text, expected):
-    told = equation(text, a=2**2024)
+def test_integers_too_large_for_floats_are_solved_exactly_or_refused(text, expected):
+    to_solve = equation(text, a=2**2024)
     if isinstance(expected, int | Fraction):
-        assert solve(told, no_worker) == expected
+        assert solve(to_solve, no_worker) == expected
         return
     with pytest.raises(FormulaValueError) as caught:
-        solve(told, solve_in_worker)
+        solve(to_solve, solve_in_worker)
     assert caught.value.kind == (expected or "ambiguous")
 
 
-def test_large_powers_of_the_unknown_are_not_multiplied_out():
+def test_large_powers_of_the_unknown_are_not_expanded():
     assert polynomial_solutions(equation("(x + 1)^100 = 2"), WorkBudget()) is None
     assert polynomial_solutions(equation("x^5 - x = 1"), WorkBudget()) is None
 
@@ -115,7 +115,7 @@ def test_other_equations_are_solved_in_the_worker(text, stated, expected):
     assert solve(equation(text, *stated), solve_in_worker) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_pendulum():
+def test_the_length_of_a_pendulum():
     # T = 2 pi sqrt(L / g): L = g (T / 2 pi)^2 = 9.81 * (2 / 2 pi)^2 = 9.81 / pi^2.
     found = solve(equation("T = 2*pi*sqrt(x/g)", T=2, g=Fraction(981, 100)), solve_in_worker)
     assert found == pytest.approx(9.81 / math.pi**2, rel=1e-12)
@@ -124,21 +124,21 @@ def test_a_pendulum():
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("sin(x) = 1", "unsolved"),  # infinitely many, though SymPy's solve would give one
+        ("sin(x) = 1", "unsolved"),  # infinitely many solutions, although SymPy's solve returns one
         ("gcd(x, 6) = 3", "unsolved"),
         ("sum(k, k, 1, x) = 55", "unsolved"),
-        ("x^3 - 6x^2 + 11x - 6 = 0", "ambiguous"),  # 1, 2 and 3
+        ("x^3 - 6x^2 + 11x - 6 = 0", "ambiguous"),  # the solutions are 1, 2 and 3
         ("exp(x) = 0", "no_solution"),
-        ("log(x) = 2", "unsolved"),  # natural or decimal?
+        ("log(x) = 2", "unsolved"),  # the base is not known
     ],
 )
-def test_what_cannot_be_solved_is_said_so(text, kind):
+def test_kind_of_the_error_of_an_unsolved_equation(text, kind):
     with pytest.raises(EquationError) as caught:
         solve(equation(text), solve_in_worker)
     assert caught.value.kind == kind
 
 
-def test_endless_work_ends(monkeypatch):
+def test_a_slow_equation_is_stopped_at_the_time_limit(monkeypatch):
     monkeypatch.setattr(rule_solver, "_WALL_LIMIT_S", 0.05)
     start = time.monotonic()
     with pytest.raises(EquationError) as caught:
@@ -147,7 +147,7 @@ def test_endless_work_ends(monkeypatch):
     assert time.monotonic() - start < 10
 
 
-def test_the_workers_own_clock_counts_processor_time(monkeypatch):
+def test_the_worker_stops_at_its_limit_of_processor_time(monkeypatch):
     monkeypatch.setattr(rule_solver, "_CPU_LIMIT_S", 0.2)
     monkeypatch.setattr(rule_solver, "_SymPyBuilder", _Spinning)
     start = time.process_time()
@@ -165,7 +165,7 @@ class _Spinning:
             pass
 
 
-def test_the_job_gets_numbers_only():
+def test_the_worker_receives_numbers_instead_of_names():
     with pytest.raises(FormulaValueError):
         solve_in_worker(equation("sqrt(x) = y"))  # y has no value: nothing is sent
     assert rule_solver.solve_for(

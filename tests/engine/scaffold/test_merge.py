@@ -18,17 +18,17 @@ def scaffold(*rules, knowns=None, target=None, **fields):
 BASE = scaffold(("a b", "c", "c = a + b"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
 
 
-def test_one_scaffold_is_its_own_merge():
+def test_merging_one_scaffold_returns_its_graph():
     merge = merge_scaffolds([BASE])
     assert merge.merged.causal_graph == BASE.causal_graph
     assert (merge.answer, merge.merged.final_answer, merge.agreed, merge.conflicts) == ("15", "15", 1.0, ())
 
 
-def test_nothing_merges_to_nothing():
+def test_merging_no_scaffolds_gives_none():
     assert merge_scaffolds([]).merged is None
 
 
-def test_order_and_spelling_do_not_make_a_difference():
+def test_order_of_terms_and_spelling_of_names_do_not_matter():
     rules = ("ab bc", "ac_sum", "ac_sum = ab + bc"), ("ac_sum", "area", "2*ac_sum + 1")
     given = scaffold(*rules, knowns={"ab": 3, "bc": 4})
     other = scaffold(
@@ -40,12 +40,12 @@ def test_order_and_spelling_do_not_make_a_difference():
     assert [edge.effect for edge in merge.merged.causal_graph] == ["ac_sum", "area"]
 
 
-def test_two_variables_that_differ_in_case_stay_two():
+def test_single_letters_that_differ_in_case_are_different_variables():
     circles = scaffold(("R r", "y", "R - r"), knowns={"R": 5, "r": 2})
     assert merge_scaffolds([circles, circles]).answer == "3"
 
 
-def test_rules_with_equal_values_are_equivalent_and_chance_is_not():
+def test_rules_are_equivalent_if_their_values_agree_also_after_a_change():
     doubled = scaffold(("x", "y", "2*x"), knowns={"x": 2})
     added = scaffold(("x", "y", "x + x"), knowns={"x": 2})
     chance = scaffold(("x", "y", "x + 2"), knowns={"x": 2})
@@ -53,7 +53,7 @@ def test_rules_with_equal_values_are_equivalent_and_chance_is_not():
     assert merge_scaffolds([doubled, chance]).conflicts == (Conflict("y", ("2*x", "x + 2")),)
 
 
-def test_a_rule_that_only_some_have_is_taken_where_it_is_needed():
+def test_a_rule_of_only_some_scaffolds_is_used_if_the_target_needs_it():
     direct = scaffold(("a b", "y", "2*(a + b) + 1"), knowns={"a": 3, "b": 4})
     merge = merge_scaffolds([direct, BASE])
     assert merge.answer == "15"
@@ -61,7 +61,7 @@ def test_a_rule_that_only_some_have_is_taken_where_it_is_needed():
     assert merge.agreed == 0.5  # y of y and c
 
 
-def test_prose_gives_way_to_a_rule_that_can_be_read():
+def test_a_rule_that_can_be_parsed_is_preferred_to_prose():
     prose = scaffold(("a b", "c", "Add both"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
     assert merge_scaffolds([prose, BASE]).answer == "15"
     other = scaffold(("a b", "c", "Take the sum"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
@@ -79,7 +79,7 @@ def test_contradictions_are_listed():
     assert merge.agreed == 0.5
 
 
-def test_a_contradiction_beside_the_target_does_not_matter():
+def test_a_contradiction_that_the_target_does_not_depend_on_is_ignored():
     first = scaffold(("a", "side", "a + 1"), ("a", "y", "2*a"), knowns={"a": 3})
     second = scaffold(("a", "side", "a + 2"), ("a", "y", "2*a"), knowns={"a": 3})
     merge = merge_scaffolds([first, second])
@@ -87,12 +87,12 @@ def test_a_contradiction_beside_the_target_does_not_matter():
     assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]
 
 
-def test_targets_must_be_one():
+def test_different_targets_are_a_conflict():
     merge = merge_scaffolds([BASE, scaffold(("a b", "z", "a + b"), knowns={"a": 3, "b": 4})])
     assert merge.conflicts == (Conflict("target_variable", ("y", "z")),)
 
 
-def test_a_cycle_of_two_halves_is_a_contradiction():
+def test_a_cycle_between_the_rules_of_two_scaffolds_is_a_conflict():
     first = scaffold(("q", "p", "q + 1"), ("p", "y", "p"), knowns={"q": 1})
     second = scaffold(("p", "q", "p - 1"), ("p", "y", "p"), knowns={"p": 2})
     merge = merge_scaffolds([first, second])
@@ -100,7 +100,7 @@ def test_a_cycle_of_two_halves_is_a_contradiction():
     assert {conflict.effect for conflict in merge.conflicts} <= {"p", "q"}
 
 
-def test_a_common_stated_answer_is_heard():
+def test_a_common_stated_answer_is_compared_with_the_executed_one():
     assert merge_scaffolds([BASE, BASE], ["15", " 15"]).answer == "15"
     assert merge_scaffolds([BASE, BASE], ["16", "17"]).answer == "15"
     assert merge_scaffolds([BASE, BASE], ["16", "16", None]).conflicts == (Conflict("y", ("15", "16")),)
@@ -118,7 +118,7 @@ def test_the_merged_plan_follows_its_graph():
     assert (merged.constraints_and_premises, merged.problem_model) == (["a > 0"], "sums")
 
 
-def test_knowns_of_different_units_are_a_contradiction():
+def test_knowns_with_different_units_are_a_conflict():
     metres = scaffold(("v t", "s", "v*t"), knowns={"v": "5 m/s", "t": "2 s"})
     other = scaffold(("v t", "s", "v*t"), knowns={"v": "5 km/h", "t": "2 s"})
     assert merge_scaffolds([metres, other]).conflicts == (Conflict("v", ("5 m/s", "5 km/h")),)
@@ -137,7 +137,7 @@ def test_the_order_of_the_scaffolds_changes_neither_answer_nor_agreement():
         assert (merge.answer, merge.agreed) == ("15", pytest.approx(1 / 3))
 
 
-def test_size_is_bounded():
+def test_too_many_rules_are_not_merged():
     rules = [(f"v{i}", f"v{i + 1}", f"v{i} + 1") for i in range(240)]
     long = scaffold(*rules, knowns={"v0": 1})
     start = time.process_time()
@@ -146,7 +146,7 @@ def test_size_is_bounded():
     assert time.process_time() - start < 15
 
 
-def test_real_groups(recorded):
+def test_merging_recorded_groups(recorded):
     merged, conflicting = 0, 0
     for name in ("generator_1_rollouts", "generator_2_rollouts"):
         for line in recorded[name].read_text(encoding="utf-8").splitlines():

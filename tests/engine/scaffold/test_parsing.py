@@ -69,26 +69,26 @@ def test_each_repair_is_recorded_and_gives_the_same_graph(text, repairs):
     ("written", "read"),
     [
         (r"\frac{x}{2} \cdot \sqrt{x}", r"\frac{x}{2} \cdot \sqrt{x}"),  # \c and \s are no JSON escapes
-        (r"\frac{x}{2} \times 3", r"\frac{x}{2} \times 3"),  # \f and \t are: they must not be eaten
+        (r"\frac{x}{2} \times 3", r"\frac{x}{2} \times 3"),  # \f and \t are, but must be kept
         (r"\binom{x}{2} + \theta + \rho + \nu + \beta", r"\binom{x}{2} + \theta + \rho + \nu + \beta"),
-        (r"\\frac{x}{2} \\times 3", r"\frac{x}{2} \times 3"),  # doubled as it should be
+        (r"\\frac{x}{2} \\times 3", r"\frac{x}{2} \times 3"),  # correctly escaped
         (r"\(x + 1\)", r"\(x + 1\)"),
-        (r"x\n+ 1", "x\n+ 1"),  # a line break that is meant
+        (r"x\n+ 1", "x\n+ 1"),  # an intended line break
         (r"x\tor 1", "x\tor 1"),
         (r"caf\u00e9", "café"),
     ],
 )
 @pytest.mark.parametrize("quote", ['"', "'"])
-def test_latex_survives(written, read, quote):
+def test_latex_in_rules_is_kept(written, read, quote):
     text = TEXT if quote == '"' else str(OBJECT)
     parsed = parse_scaffold(text.replace("y = x + 1", written))
     assert rule_of(parsed) == read
 
 
-def test_the_last_object_with_a_graph_counts():
+def test_the_last_object_with_a_graph_is_parsed():
     first = json.dumps(changed(final_answer="1"))
     assert parse_scaffold(f'{first} then {TEXT} and {{"note": 1}}').stated_answer == "3"
-    assert parse_scaffold(f"{TEXT}\n{TEXT[:90]}").stated_answer == "3"  # a second one is cut off
+    assert parse_scaffold(f"{TEXT}\n{TEXT[:90]}").stated_answer == "3"  # the second object is truncated
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_last_object_with_a_graph_counts():
         (TEXT.replace("2}", "[" * 60 + "]" * 60 + "}"), "too_large"),
     ],
 )
-def test_faults_are_classified(text, kind):
+def test_kind_of_a_fault(text, kind):
     parsed = parse_scaffold(text)
     assert parsed.scaffold is None
     assert parsed.fault.kind == kind
@@ -134,7 +134,7 @@ def test_forms_of_knowns():
     }  # fmt: skip
 
 
-def test_half_characters_are_replaced():
+def test_lone_surrogates_are_replaced():
     parsed = parse_scaffold(TEXT.replace("add one", "\\ud83d alone").replace('"x": 2', '"x": 2, "\\udc00": 1'))
     assert parsed.repairs == ["half_characters"]
     assert parsed.scaffold.computation_plan[0].description == "\ufffd alone"
@@ -159,7 +159,7 @@ def test_inputs_of_the_plan_name_steps_or_parts():
     assert parsed.repairs == ["input_refs", "missing_step_id", "dropped_step"]
 
 
-def test_rules_without_an_effect_are_dropped_and_that_is_seen():
+def test_rules_without_an_effect_are_dropped_and_recorded():
     graph = [*OBJECT["causal_graph"], {"cause": ["x"], "rule": "1"}, "x -> y", {"effect": "z", "cause": "a, b"}]
     parsed = scaffold_from_object(changed(causal_graph=graph))
     assert [(edge.effect, edge.cause, edge.rule) for edge in parsed.scaffold.causal_graph] == [
@@ -172,7 +172,7 @@ def test_rules_without_an_effect_are_dropped_and_that_is_seen():
 @pytest.mark.parametrize(
     ("value", "kind"), [(None, "no_json"), (5, "not_an_object"), ([OBJECT], "not_an_object"), ("", "no_json")]
 )
-def test_objects_of_foreign_files(value, kind):
+def test_faults_of_objects_from_other_programs(value, kind):
     assert scaffold_from_object(value).fault.kind == kind
 
 
@@ -206,7 +206,7 @@ def test_every_recorded_scaffold_is_parsed_or_classified(recorded):
                     assert all(
                         not name.startswith("{") for step in parsed.scaffold.computation_plan for name in step.inputs
                     )
-    assert kinds == {"parsed": 253, "no_json": 3}  # three rollouts of one record have null in the scaffold's place
+    assert kinds == {"parsed": 253, "no_json": 3}  # three rollouts of one record have null instead of a scaffold
 
 
 @pytest.mark.parametrize("reply", ["<answer>3</answer>", "We count.\n#### 3", "We count. So the length is 3."])
@@ -240,7 +240,7 @@ def test_the_braces_of_an_answer_are_kept(written):
     ],
     ids=range(13),
 )
-def test_ten_megabytes_end_soon(text):
+def test_ten_megabytes_are_parsed_quickly(text):
     start = time.process_time()
     parsed = parse_scaffold(text)
     assert time.process_time() - start < 5
@@ -292,7 +292,7 @@ _steps = st.fixed_dictionaries({"id": _names, "target": _names, "inputs": st.lis
         computation_plan=st.lists(_steps),
     )
 )
-def test_written_scaffolds_are_read_back(scaffold):
+def test_a_scaffold_written_as_json_is_read_back(scaffold):
     parsed = parse_scaffold(scaffold.model_dump_json(exclude_none=True))
     if not parsed.repairs:
         assert parsed.scaffold == scaffold

@@ -22,7 +22,7 @@ KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
         ("sqrt(2 * d / t^2)", {"[length]": Fraction(1, 2), "[time]": -1}),
         ("sin(d / h)", {}),
         ("n * d", M),
-        ("9.8 * t", None),  # the constant hides a unit
+        ("9.8 * t", None),  # the constant may have a unit
         ("secret * t", None),
         ("max(d, h)", M),
         ("pi * d^2", {"[length]": 2}),
@@ -32,13 +32,13 @@ KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
         ("d^(1/0)", None),
     ],
 )
-def test_dimensions_of_expressions(text, expected):
+def test_dimension_of_an_expression(text, expected):
     found = dimension_of_tree(parse_expression(text), KNOWN.get)
     assert (None if found is None else dict(found)) == expected
 
 
 @pytest.mark.parametrize("text", ["d + t", "sin(d)", "max(v, t)", "n^d", "d - v * v"])
-def test_what_cannot_be_added(text):
+def test_terms_of_different_dimensions_raise_an_error(text):
     with pytest.raises(DimensionMismatchError):
         dimension_of_tree(parse_expression(text), KNOWN.get)
 
@@ -53,7 +53,7 @@ def fall(rule, **more):
     )
 
 
-def test_a_scaffolds_target_must_have_the_stated_unit():
+def test_rules_and_target_are_checked_for_their_dimensions():
     known = {"g": {"[length]": 1, "[time]": -2}, "h": M}
     assert dimension_checks(fall("v = sqrt(2*g*h)"), known, SPEED) == {"v": True, "target": True}
     assert dimension_checks(fall("v = 2*g*h"), known, SPEED) == {"v": True, "target": False}
@@ -61,7 +61,7 @@ def test_a_scaffolds_target_must_have_the_stated_unit():
     assert dimension_checks(fall("v = sqrt(19.6*h)"), known, SPEED) == {}
 
 
-def test_a_cycle_ends():
+def test_a_cyclic_scaffold_has_no_checks():
     scaffold = Scaffold(
         target_variable="a",
         causal_graph=[

@@ -1,4 +1,4 @@
-"""Numbers as written, and when two of them are the same; all expected values are worked out by hand."""
+"""Reading and comparing numerals; the expected values were calculated by hand."""
 
 from fractions import Fraction
 
@@ -39,7 +39,7 @@ from engine.mathematics.quantities.numerals import (
         ("50%", Fraction(1, 2)),
     ],
 )
-def test_reads(text, value):
+def test_read_numeral(text, value):
     assert read_numeral(text).value == value
 
 
@@ -64,24 +64,24 @@ def test_reads(text, value):
         "5%%",
     ],
 )
-def test_refuses(text):
+def test_read_numeral_returns_none_for_other_text(text):
     assert read_numeral(text) is None
 
 
-def test_significant_figures_and_the_last_place():
+def test_significant_figures_and_last_place_of_a_numeral():
     assert (read_numeral("0.0250").figures, read_numeral("0.0250").place) == (3, Fraction(1, 10_000))
     assert (read_numeral("3.00e8").figures, read_numeral("3.00e8").place) == (3, 1_000_000)
     assert (read_numeral("300").figures, read_numeral("300").place) == (3, 1)
 
 
-def test_a_prefix_ends_where_the_number_ends():
+def test_numeral_prefix_splits_number_and_rest():
     number, rest = numeral_prefix("1.6e-19C")
     assert (number.value, rest) == (Fraction(16, 10**20), "C")
     assert numeral_prefix("5 eV")[1] == " eV"
     assert numeral_prefix("m") is None
 
 
-def test_all_numbers_of_a_text_are_found():
+def test_find_numerals_finds_all_numbers():
     text = r"Take 1,024 of x2, then 3/4 or \frac{1}{2}, 2.5e3, and (7,8)."
     assert [number.value for _, number in find_numerals(text)] == [
         1024, Fraction(3, 4), Fraction(1, 2), 2500, 7, 8,
@@ -95,21 +95,21 @@ def test_all_numbers_of_a_text_are_found():
         ("79.99999999999999", "80", True),
         ("79.999", "80", False),
         ("246.67", "247", False),
-        ("1000000000001", "1000000000000", False),  # float noise is for decimals only
+        ("1000000000001", "1000000000000", False),  # float rounding is accepted for decimals only
         ("1000000000001.0", "1000000000000", False),
         ("0.6667", "2/3", True),
-        ("0.6666", "2/3", True),  # cut
-        ("0.667", "2/3", False),  # three figures
+        ("0.6666", "2/3", True),  # truncated
+        ("0.667", "2/3", False),  # only three figures
         ("0.6668", "2/3", False),
         ("-0.6667", "2/3", False),
         ("0.125", "1/8", True),
         ("0.13", "1/8", False),
-        ("1/3", "0.333", True),  # the truth was rounded
+        ("1/3", "0.333", True),  # the truth is rounded
         ("1/3", "0.33", False),
         ("3.1416", "3.14", True),
         ("3.14", "3.1416", False),
         ("9.8", "9.81", False),
-        ("80.04", "80.0", False),  # an integer that a program wrote as a float
+        ("80.04", "80.0", False),  # 80.0 is an integer written as a float
         ("9.1e-31", "1.6e-19", False),
         ("0.0000001", "0.0000004", False),
         ("0.00000000000000011", "0", True),
@@ -122,7 +122,7 @@ def test_same_number(answer, truth, same):
     assert same_number(read_numeral(answer), read_numeral(truth)) is same
 
 
-def test_a_given_tolerance_replaces_the_rules():
+def test_rel_tol_replaces_the_rules_for_figures():
     assert same_number(read_numeral("9.8"), read_numeral("9.81"), rel_tol=0.01)
     assert not same_number(read_numeral("9.6"), read_numeral("9.81"), rel_tol=0.01)
 
@@ -140,12 +140,12 @@ def test_a_given_tolerance_replaces_the_rules():
         ("0.0", Fraction(1, 20)),
     ],
 )
-def test_tolerance_of_a_measurement(truth, tolerance):
+def test_physics_tolerance(truth, tolerance):
     assert physics_tolerance(read_numeral(truth)) == tolerance
 
 
 @given(st.fractions(), st.fractions())
-def test_exact_numbers_are_the_same_when_fractions_are(left, right):
+def test_exact_numbers_are_compared_as_fractions(left, right):
     for value in (left, right):
         assert read_numeral(f"{value.numerator}/{value.denominator}".removesuffix("/1")).value == value
     assert same_number(Numeral(left), Numeral(right)) is (left == right)
@@ -157,6 +157,6 @@ def test_decimals_are_read_exactly(number):
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_number_or_none(text):
+def test_read_numeral_never_raises(text):
     assert read_numeral(text) is None or isinstance(read_numeral(text), Numeral)
     numeral_prefix(text)

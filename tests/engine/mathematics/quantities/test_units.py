@@ -1,4 +1,4 @@
-"""Units and quantities; scipy's constants and plain conversion factors are the independent oracles."""
+"""Units and quantities; the expected values come from scipy's constants and from plain conversion factors."""
 
 import threading
 from fractions import Fraction
@@ -44,7 +44,7 @@ MPS2 = (("meter", 1), ("second", -2))
         ("", ()),
     ],
 )
-def test_reads_units(text, powers):
+def test_read_unit(text, powers):
     assert read_unit(text) == powers
 
 
@@ -66,7 +66,7 @@ def test_reads_units(text, powers):
         "m;s",
     ],
 )
-def test_refuses_what_is_no_unit(text):
+def test_read_unit_returns_none_for_other_text(text):
     assert read_unit(text) is None
 
 
@@ -89,12 +89,12 @@ def test_every_listed_unit_is_known_to_pint():
         ("25 °C", {"[temperature]": 1}),
     ],
 )
-def test_dimensions(text, dimensions):
+def test_dimension_of(text, dimensions):
     assert dimension_of(text) == dimensions
 
 
 @pytest.mark.parametrize("text", ["", "foo", "5 foo", "x + 1", "'; DROP", "**"])
-def test_no_dimension_in_what_is_no_quantity(text):
+def test_text_without_a_quantity_has_no_dimension(text):
     assert dimension_of(text) is None
 
 
@@ -138,11 +138,11 @@ def test_conversions_agree_with_scipy(unit, target, expected):
 @pytest.mark.parametrize(
     ("celsius", "kelvin", "fahrenheit"), [(25, "298.15", "77"), (-40, "233.15", "-40"), (100, "373.15", "212")]
 )
-def test_temperatures_have_offsets(celsius, kelvin, fahrenheit):
+def test_absolute_temperatures_are_converted_with_an_offset(celsius, kelvin, fahrenheit):
     degrees = Fraction(celsius)
     assert float(convert(degrees, read_unit("degC"), read_unit("K"))) == pytest.approx(float(kelvin), abs=1e-9)
     assert float(convert(degrees, read_unit("degC"), read_unit("degF"))) == pytest.approx(float(fahrenheit), abs=1e-9)
-    assert factor("J/(kg degC)", "J/(kg K)") == 1  # a step, not a point
+    assert factor("J/(kg degC)", "J/(kg K)") == 1  # a temperature difference
 
 
 def test_different_dimensions_do_not_convert():
@@ -164,30 +164,30 @@ def test_different_dimensions_do_not_convert():
         ("300K", 300, "K"),
     ],
 )
-def test_reads_quantities(text, value, unit):
+def test_read_quantity(text, value, unit):
     quantity = read_quantity(clean(text))
     assert (quantity.number.value, quantity.unit) == (value, read_unit(unit))
 
 
-def test_a_formula_may_stand_for_the_number():
+def test_quantity_with_a_formula_instead_of_a_number():
     quantity = read_quantity(clean(r"2\pi \text{ s}"))
     assert (quantity.formula, quantity.number, quantity.unit) == (r"2\pi", None, (("second", 1),))
 
 
 @pytest.mark.parametrize("text", ["5 apples", "", "m", "x", "5 m 3", "north"])
-def test_no_quantity(text):
+def test_read_quantity_returns_none_for_other_text(text):
     assert read_quantity(text) is None
 
 
-def test_the_truths_unit_is_the_scale():
-    """1 % of 25 is 0.25, half a unit of its last figure 0.5; on the Kelvin scale 2 degrees would be granted."""
+def test_the_tolerance_is_in_the_unit_of_the_truth():
+    """The tolerance of 25 degrees Celsius is 0.5 (half a unit of the last figure); 1 % in kelvin would be about 3."""
     truth = read_quantity(clean("25 °C"))
     assert same_quantity(read_quantity(clean("298.6 K")), truth, None)
     assert not same_quantity(read_quantity(clean("299.2 K")), truth, None)
     assert same_quantity(read_quantity(clean("27 °C")), truth, rel_tol=0.1)
 
 
-def test_pint_is_made_once_from_many_threads():
+def test_dimension_of_works_in_many_threads():
     results = []
     threads = [threading.Thread(target=lambda: results.append(dimension_of("5 N"))) for _ in range(8)]
     for thread in threads:
@@ -199,7 +199,7 @@ def test_pint_is_made_once_from_many_threads():
 
 @settings(max_examples=200, deadline=1000)
 @given(st.text(alphabet="0123456789.eE+-*/^(){} mskgNJVCKμ°Ω\\textcdofrac%±", max_size=60))
-def test_any_text_is_read_or_refused(text):
+def test_reading_units_and_quantities_never_raises(text):
     cleaned = clean(text)
     read_unit(cleaned)
     read_quantity(cleaned)
@@ -208,7 +208,7 @@ def test_any_text_is_read_or_refused(text):
 
 @given(st.sampled_from(sorted(UNITS)), st.sampled_from(sorted(UNITS)), st.integers(1, 10**6))
 @settings(max_examples=150, deadline=1000)
-def test_there_and_back(first, second, number):
+def test_conversion_is_reversible(first, second, number):
     there = convert(Fraction(number), read_unit(first), read_unit(second))
     if there is not None:
         back = convert(there, read_unit(second), read_unit(first))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards
 from engine.task import Task
@@ -66,7 +67,7 @@ class RewardEvaluator:
         self._weights = dict(weights or {})
         self._judge_weight = judge_weight
 
-    def weights_of(self, task: Task, components: Iterable[str]) -> dict[str, float]:
+    def weights_of(self, task: Task, components: Mapping[str, float | None]) -> dict[str, float]:
         """The weights of a task's components and of ``r_fusion`` in ``r_total``."""
         own = _own_weights(task, components)
         if own.keys() <= self._weights.keys():
@@ -121,8 +122,17 @@ def task_total(task: Task, components: Mapping[str, float | None]) -> float | No
     return combine_rewards(components, _own_weights(task, components))
 
 
-def _own_weights(task: Task, components: Iterable[str]) -> dict[str, float]:
-    return dict(task.reward_weights) or dict.fromkeys(components, 1.0)
+def _own_weights(task: Task, components: Mapping[str, float | None]) -> dict[str, float]:
+    weights = dict(task.reward_weights)
+    if not weights:
+        return dict.fromkeys(components, 1.0)
+    for name, value in components.items():
+        if value is not None and name not in weights:
+            raise ConfigurationError(
+                f"Task {task.name!r} measures {name!r} and gives it no weight",
+                fix="Add it to the task's reward_weights.",
+            )
+    return weights
 
 
 def with_opinion(measured: float | None, opinion: float | None, judge_weight: float) -> float | None:

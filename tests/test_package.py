@@ -101,7 +101,7 @@ def test_the_console_script_runs_commands(tmp_path):
     assert run([*start, "prepare-data", "--help"], cwd=tmp_path, path=ROOT).returncode == 0
     unknown = run([*start, "generator4"], cwd=tmp_path, path=ROOT)
     assert unknown.returncode == 1
-    assert re.search(r"Unknown command 'generator4'.\n  Did you mean 'generator\d'\?", unknown.stderr)
+    assert re.search(r"Unknown command 'generator4'\n  Did you mean 'generator\d'\?", unknown.stderr)
 
 
 def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path):

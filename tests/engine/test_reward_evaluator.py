@@ -1,7 +1,9 @@
 import pytest
 
-from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, with_opinion
+from engine.errors import ConfigurationError
+from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, task_total, with_opinion
 from engine.tasks.scaffold_task import mean_of_measured
+from engine.tasks.simple import SimpleTask
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,13 @@ def test_an_opinion_joins_with_its_own_weight():
     assert with_opinion(0.5, None, 0.3) == 0.5
     assert with_opinion(None, 0.8, 0.3) == pytest.approx(0.8)
     assert with_opinion(None, None, 0.3) is None
+
+
+def test_a_component_without_a_weight_is_an_error_of_the_task():
+    def reward(answer, row):
+        return {"exact": 1.0, "extra": 0.0}
+
+    task = SimpleTask(prompt="{question}", reward=reward, reward_weights={"exact": 1.0})
+    with pytest.raises(ConfigurationError, match="measures 'extra' and gives it no weight"):
+        task_total(task, reward("", {}))
+    assert task_total(SimpleTask(prompt="{question}", reward=reward), reward("", {})) == 0.5

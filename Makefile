@@ -7,9 +7,10 @@ STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
 TRAFFIC := $(VENV)/.installed-traffic
+GYM := $(VENV)/.installed-reasoning-gym
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune traffic demo train-demo test lint docs bench clean
+.PHONY: help install local finetune traffic reasoning-gym demo train-demo test lint docs bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -40,6 +41,12 @@ $(TRAFFIC): $(STAMP)
 	$(INSTALL) '.[traffic]'
 	@touch $@
 
+reasoning-gym: $(GYM)  ## add the package with procedural reasoning problems
+
+$(GYM): $(STAMP)
+	$(INSTALL) '.[reasoning-gym]'
+	@touch $@
+
 $(DOCS): $(STAMP)
 	$(INSTALL) '.[docs]'
 	@touch $@
@@ -50,7 +57,7 @@ demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
 
-test: $(FINETUNE) $(TRAFFIC)  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC) $(GYM)  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(STAMP)  ## style, types, import contracts

@@ -47,3 +47,13 @@ def recorded():
 def aime2024():
     """The AIME 2024 problems as a JSONL file."""
     return shared_file("datasets/aime2024.jsonl")
+
+
+def pytest_collection_modifyitems(items):
+    """Run tests with a long time limit first: at the end, the other workers would wait for them."""
+    items.sort(key=_time_limit, reverse=True)
+
+
+def _time_limit(item):
+    marker = item.get_closest_marker("timeout")
+    return marker.args[0] if marker is not None and marker.args else 0

@@ -73,7 +73,7 @@ class ValidateSettings(StepSettings):
 
     dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
     horizon: Positive | None = Field(None, description="horizon that every row must have")
-    verify_sumo: bool = Field(False, description="also check that SUMO starts")
+    verify_sumo: bool = Field(False, description="also check that SUMO is installed")
 
 
 class SftSettings(StepSettings):

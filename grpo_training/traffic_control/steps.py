@@ -17,7 +17,7 @@ from engine.tasks.traffic.process import require_sumo
 from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
 from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import dataset_files, problems_of, read_rows
+from engine.tasks.traffic.validation import dataset_files, errors_of, read_rows
 from grpo_training.traffic_control.evaluation import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
@@ -102,8 +102,8 @@ def validate(settings: ValidateSettings) -> int:
         require_sumo()
     count = 0
     for file in dataset_files(settings.dataset):
-        for problem in problems_of(file, settings.horizon):
-            print(problem)
+        for error in errors_of(file, settings.horizon):
+            print(error)
             count += 1
     return 1 if count else 0
 

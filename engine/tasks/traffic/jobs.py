@@ -26,6 +26,7 @@ from engine.tasks.traffic.simulation import (
     forked,
     network_digest,
     outcome_json,
+    run_in_fork,
 )
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
@@ -64,19 +65,14 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
         child = os.fork()
         if child == 0:  # pragma: no cover - runs in the fork
             here.close()
-            try:
-                _main_run(simulation, job, Path(folder), there)
-            except SimulationError as error:
-                there.send(("error", str(error)))
-            finally:
-                os._exit(0)
+            run_in_fork(lambda: _main_run(simulation, job, Path(folder), there))
         there.close()
         number = 0
         while True:
             try:
                 kind, value = here.recv()
             except EOFError:
-                raise SimulationError("SUMO crashed in the main run") from None
+                raise SimulationError("the main run crashed") from None
             if kind == "decisions":
                 for seen, queue, state in value["due"]:
                     number += 1
@@ -128,7 +124,15 @@ def _branches(
 
 
 def _main_run(simulation: Simulation, job: Mapping[str, Any], folder: Path, parent: Connection) -> None:
-    """Step through the scenario; stop at each decision that is kept until both branches are known."""
+    """Step through the scenario and report to the parent; a failure of SUMO is reported too."""
+    try:
+        _step_through(simulation, job, folder, parent)
+    except SimulationError as error:
+        parent.send(("error", str(error)))
+
+
+def _step_through(simulation: Simulation, job: Mapping[str, Any], folder: Path, parent: Connection) -> None:
+    """Send each decision that is kept, and wait until both of its branches are known."""
     seed = simulation.options.seed
     policy = exploring(max_pressure, job["explore"], seed)
     begin, number = simulation.now, 0

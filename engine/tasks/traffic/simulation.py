@@ -17,10 +17,11 @@ import random
 import select
 import signal
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import libsumo
 
@@ -307,13 +308,7 @@ def forked(function: Callable[[], Any], limit_s: float) -> Any:
     child = os.fork()
     if child == 0:  # pragma: no cover - runs in the fork
         os.close(reading)
-        try:
-            answer: tuple[str, Any] = ("value", function())
-        except SimulationError as error:
-            answer = ("error", str(error))
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(pickle.dumps(answer))
-        os._exit(0)
+        run_in_fork(lambda: _answer(function, writing))
     os.close(writing)
     try:
         content = _read_all(reading, time.monotonic() + limit_s)
@@ -324,11 +319,30 @@ def forked(function: Callable[[], Any], limit_s: float) -> Any:
     if content is None:
         raise SimulationError(f"a branch did not end within {limit_s:g} s")
     if not content:
-        raise SimulationError("SUMO crashed in a branch")
+        raise SimulationError("a branch crashed")
     kind, value = pickle.loads(content)  # noqa: S301 - written by our own fork
     if kind == "error":
         raise SimulationError(value)
     return value
+
+
+def run_in_fork(function: Callable[[], object]) -> NoReturn:  # pragma: no cover - runs in the fork
+    """Run a function and end this process, which is a fork: it must not return into the parent's code."""
+    try:
+        function()
+    except BaseException:  # noqa: BLE001 - printed; the parent sees that no answer came
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _answer(function: Callable[[], Any], pipe: int) -> None:
+    try:
+        answer: tuple[str, Any] = ("value", function())
+    except SimulationError as error:
+        answer = ("error", str(error))
+    with os.fdopen(pipe, "wb") as stream:
+        stream.write(pickle.dumps(answer))
 
 
 def _read_all(pipe: int, until: float) -> bytes | None:

@@ -21,7 +21,7 @@ _STATES_READ = 10
 
 
 @dataclass(frozen=True)
-class Problem:
+class DatasetError:
     """One thing that is wrong with a dataset; ``row`` counts from 1, 0 is the file."""
 
     file: Path
@@ -64,7 +64,7 @@ def read_rows(path: Path) -> list[TrafficRow]:
     return rows
 
 
-def problems_of(path: Path, horizon: int | None = None) -> Iterator[Problem]:
+def errors_of(path: Path, horizon: int | None = None) -> Iterator[DatasetError]:
     """What is wrong with a dataset file.
 
     Args:
@@ -73,31 +73,31 @@ def problems_of(path: Path, horizon: int | None = None) -> Iterator[Problem]:
     try:
         values = _array(path)
     except InputError as error:
-        yield Problem(path, 0, str(error.what))
+        yield DatasetError(path, 0, str(error.what))
         return
     if len(values) < MIN_ROWS:
-        yield Problem(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
+        yield DatasetError(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
     seen: dict[str, int] = {}
     networks = set()
     for number, value in enumerate(values, 1):
         try:
             row = TrafficRow.model_validate(value)
         except ValidationError as error:
-            yield Problem(path, number, _first(error))
+            yield DatasetError(path, number, _first(error))
             continue
         horizon = row.horizon if horizon is None else horizon
         networks.add(row.network)
         if row.horizon != horizon:
-            yield Problem(path, number, f"its horizon is {row.horizon} s, that of the others {horizon} s")
+            yield DatasetError(path, number, f"its horizon is {row.horizon} s, that of the others {horizon} s")
         if row.id in seen:
-            yield Problem(path, number, f"id {row.id!r} is also that of row {seen[row.id]}")
+            yield DatasetError(path, number, f"id {row.id!r} is also that of row {seen[row.id]}")
         seen.setdefault(row.id, number)
         for what in _wrong_with(row):
-            yield Problem(path, number, what)
+            yield DatasetError(path, number, what)
         if number <= _STATES_READ and row.state_file:
-            yield from (Problem(path, number, what) for what in _wrong_with_state(path.parent / row.state_file))
+            yield from (DatasetError(path, number, what) for what in _wrong_with_state(path.parent / row.state_file))
     if len(networks) > 1:
-        yield Problem(path, 0, f"its rows are of {len(networks)} networks")
+        yield DatasetError(path, 0, f"its rows are of {len(networks)} networks")
 
 
 def _wrong_with(row: TrafficRow) -> Iterator[str]:

@@ -46,9 +46,9 @@ def rows_of(path):
 
 
 def test_a_dataset_is_valid_and_of_several_junctions(dataset):
-    from engine.tasks.traffic.validation import problems_of
+    from engine.tasks.traffic.validation import errors_of
 
-    assert list(map(str, problems_of(dataset))) == []
+    assert list(map(str, errors_of(dataset))) == []
     rows = rows_of(dataset)
     assert len(rows) >= 10
     assert len({row.junction_id for row in rows}) > 1
@@ -191,3 +191,31 @@ def test_a_real_network(tmp_path):
     rows = rows_of(tmp_path / "cologne3/grpo_dataset.json")
     assert len({row.junction_id for row in rows}) == 3
     assert all(row.min_green >= 5 for row in rows)
+
+
+FORKS = """
+import time
+from engine.tasks.traffic.simulation import SimulationError, forked
+for function in (lambda: 1 / 0, lambda: time.sleep(60), lambda: "value"):
+    try:
+        print("got", forked(function, 1.0))
+    except SimulationError as error:
+        print("error", error)
+    except ZeroDivisionError:
+        print("got out of the fork", flush=True)
+"""
+
+
+def test_a_failing_or_hanging_fork_is_one_error_and_never_runs_the_code_of_its_parent():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("got", "error"))]
+    assert lines == ["error a branch crashed", "error a branch did not end within 1 s", "got value"]
+    assert "ZeroDivisionError" in done.stderr

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from engine.statistics.paired import clustered_mean, majority_vote, paired_difference, student_t_quantile
+from tests.support.table import table
 
 
 def close(value):
@@ -146,7 +147,7 @@ def test_coverage():
         assert 930 <= held <= 970
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "place"),
     [
         (["4", "5", "5"], 1),

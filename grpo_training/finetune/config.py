@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
-_TRAFFIC = "it belongs to the rewards of the traffic-signal task, not to the fine-tune"
+_OF_THE_REWARD = "it belongs to the task that gives the reward, not to the fine-tune"
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
 _NOT_IN_FINGERPRINT = frozenset(
@@ -124,13 +124,13 @@ class GRPOTrainingConfig(ResumableSettings):
         "torch_dtype": "use bf16: true or bf16: false",
         "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
         "rce_lr_ratio": "use rce_learning_rate; its default is a tenth of learning_rate",
-        "format_weight": _TRAFFIC,
-        "tsc_weight": _TRAFFIC,
-        "format_reward": _TRAFFIC,
-        "sumo": _TRAFFIC,
-        "simulation": _TRAFFIC,
-        "max_workers": _TRAFFIC,
-        "extend_seconds": _TRAFFIC,
+        "format_weight": _OF_THE_REWARD,
+        "tsc_weight": _OF_THE_REWARD,
+        "format_reward": _OF_THE_REWARD,
+        "sumo": _OF_THE_REWARD,
+        "simulation": _OF_THE_REWARD,
+        "max_workers": _OF_THE_REWARD,
+        "extend_seconds": _OF_THE_REWARD,
         "teacher": _TEACHER,
         "use_teacher_thinking": _TEACHER,
         "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
@@ -290,7 +290,7 @@ class GRPOTrainingConfig(ResumableSettings):
     @classmethod
     def _reward_is_a_place(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
+            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_OF_THE_REWARD}")
         return value
 
     @field_validator("lora_target_modules", mode="before")

@@ -291,6 +291,10 @@ class Task(ABC, Generic[ContentT]):
 
     # Analyst and experiences
 
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two candidates gave the same answer, for a majority vote. By default, whether the texts are equal."""
+        return left == right
+
     def truth(self, problem: Problem) -> str:
         """The right answer as text for the analyst."""
         return problem.answer

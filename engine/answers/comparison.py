@@ -156,8 +156,9 @@ class Comparer(ABC):
         if answer.kind == truth.kind == "relation":
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
-        if value.kind == "interval" and relation.text in ("<", "<="):
-            return self.same_ranges(value, relation)
+        interval = _as_interval(value)
+        if interval.kind == "interval" and relation.text in ("<", "<="):
+            return self.same_ranges(interval, relation)
         if value.kind != "value" or relation.text != "=":
             return False
         *steps, result = relation.parts

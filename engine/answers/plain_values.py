@@ -29,7 +29,7 @@ _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
 _CHANGES_MEANING = re.compile(
     r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
     r"choose|through|factorial|squared|cubed|percent|out|with|i|e|"
-    r"hundreds?|thousands?|millions?|billions?|trillions?|lakhs?|crores?|dozens?|scores?|gross|pairs?|couples?|"
+    r"hundreds?|thousands?|millions?|billions?|trillions?|lakhs?|crores?|dozens?|gross|"
     r"not|no|never|none|neither|cannot|without|except|wrong|incorrect|false|invalid|untrue|"
     r"more|less|fewer|least|most|than|under|below|above|beyond|short|extra|additional|another|else|am|pm)\b|n't\b"
 )

@@ -31,7 +31,7 @@ _MAX_MATH_VERIFY_CHARS = 300
 _SMALLEST_FOR_MATH_VERIFY = 1e-5
 _FLOAT_ROUNDING, _NUMERIC_PRECISION = 40, 60
 _NO_FORMULA = re.compile(
-    r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix"
+    r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix|\\(?:sum|prod)(?![A-Za-z])"
 )  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")

@@ -20,6 +20,7 @@ from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
+from engine.training_reward import TrainingReward
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -305,7 +306,12 @@ class Task(ABC, Generic[ContentT]):
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
 
-    # Data preparation, traces and checks of an installation
+    # Online training, data preparation, traces and checks of an installation
+
+    @property
+    def training_reward(self) -> TrainingReward[Any, ContentT] | None:
+        """A reward with settings, paid by online training whose configuration has them; None if there is none."""
+        return None
 
     @property
     def preparation(self) -> DataPreparation[Any] | None:

@@ -21,6 +21,7 @@ from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object, source_digest
 from engine.problem_families import ProblemFamilies
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
+from engine.training_reward import TrainingReward
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -314,6 +315,10 @@ class Task(ABC, Generic[ContentT]):
 
     # Analyst and experiences
 
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two candidates gave the same answer, for a majority vote. By default, whether the texts are equal."""
+        return left == right
+
     def truth(self, problem: Problem) -> str:
         """The right answer as text for the analyst."""
         return problem.answer
@@ -327,6 +332,13 @@ class Task(ABC, Generic[ContentT]):
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
+
+    # Online training
+
+    @property
+    def training_reward(self) -> TrainingReward[Any, ContentT] | None:
+        """A reward with settings, paid by online training whose configuration has them; None if there is none."""
+        return None
 
     # Rollouts of other programs
 

@@ -57,7 +57,7 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 pass_fds=(child_end.fileno(),),
                 cwd="/",
-                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
                 start_new_session=True,
             )
         self.dead = False

@@ -89,12 +89,19 @@ def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> Valu
 
 
 def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None) -> bool:
-    return (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Name)
-        and not hasattr(builtins, expression.func.id)
-        and not _may_bind(setup, expression.func.id, entry_point)
-    )
+    """Whether it calls a function of the program. With an entry point that is the only one.
+
+    In ``near(f(1), 5) == True`` a program that defines ``near`` would get the expected value and decide the test.
+    """
+    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Name):
+        return False
+    name = expression.func.id
+    if hasattr(builtins, name) or _may_bind(setup, name, entry_point):
+        return False
+    if entry_point is not None:
+        return name == entry_point
+    calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call) and node is not expression)
+    return all(isinstance(function, ast.Name) and hasattr(builtins, function.id) for function in calls)
 
 
 def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:

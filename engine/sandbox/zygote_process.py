@@ -71,14 +71,23 @@ class Zygote:
         """Whether it can run another program."""
         return not self.dead and self._process.poll() is None
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int) -> None:
-        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others."""
+    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int) -> int:
+        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others.
+
+        Returns:
+            its process id.
+        """
         line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s}).encode()
         try:
             socket.send_fds(self._control, [line], fds)
         except OSError as error:
             self.dead = True
             raise SandboxError(f"a zygote has exited: {error}") from None
+        answer = self._receive(_START_S)
+        if "pid" not in answer:
+            self.dead = True
+            raise SandboxError(answer.get("error", "a zygote did not start a program"))
+        return int(answer["pid"])
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
         """Kill the child if it is still running, and wait until all its processes have exited.

@@ -1,8 +1,8 @@
 """A zygote: an interpreter with modules already imported, which forks a confined child for every program.
 
 Protocol of the control socket: the parent process sends a job as one JSON message with three file descriptors (the
-child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with one
-JSON message when no process of the child is left. The program's source, input and results use the child's channel
+child's channel, standard input and standard output), and later ``kill`` or ``finish``. It answers with the child's
+process id, and with one more JSON message when no process of the child is left. The program's source, input and results use the child's channel
 only; the zygote does not read them.
 """
 
@@ -97,6 +97,7 @@ def _serve(
             _become_child(null, fds, job, uid=uid, own_processes=own_processes)
         finally:
             os._exit(70)
+    _send(control, {"pid": pid})
     for fd in fds:
         os.close(fd)
     killed, connected = _wait_or_kill(control, pid)

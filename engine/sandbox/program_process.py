@@ -26,7 +26,7 @@ _SHORTEST_WAIT_S = 0.005
 _CLOCK_OF_A_PROCESS = 2
 
 WALL_FACTOR = 6
-"""How many times its limit of processor time a program may take in wall-clock time, while it sleeps or waits for a core."""
+"""The wall-clock time that a program may take, as a multiple of its limit of processor time."""
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ class Judge:
         return min(self._limits.time_s, cpu_left, (self._until - time.monotonic()) / WALL_FACTOR)
 
     def _values(self, requests: list[ValueRequest]) -> list[Status]:
-        """Statuses of the first requests, all sent to one process of the program. After a crash the rest are missing."""
+        """Statuses of the first requests, all sent to one process. After a crash the rest are missing."""
         if self._seconds() <= 0:
             return [Status.TIMEOUT] * len(requests)
         statuses: list[Status] = []

@@ -24,9 +24,10 @@ from engine.tasks.traffic.simulation.generation import (
     generate_scenario,
 )
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
+from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, errors_of, read_rows
-from grpo_training.traffic_control.evaluation import evaluate
+from grpo_training.traffic_control.evaluation.run import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
     EvaluateSettings,
@@ -50,7 +51,7 @@ def run_step(settings: StepSettings) -> int:
         case SftSettings():
             return write_sft_data(settings)
         case EvaluateSettings():
-            return evaluate(settings, chosen_folders(settings))
+            return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
     raise AssertionError(type(settings))
 
 
@@ -110,9 +111,14 @@ def validate(settings: ValidateSettings) -> int:
         require_sumo()
     count = 0
     for file in dataset_files(settings.dataset):
+        before = count
         for error in errors_of(file, settings.horizon):
             print(error)
             count += 1
+        if settings.verify_sumo and count == before:
+            for error in differences_to_sumo(file, settings.scenarios_dir):
+                print(error)
+                count += 1
     return 1 if count else 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,24 +39,21 @@ class ClosedLoopResult:
     unreadable: int = 0
 
 
-@contextmanager
-def demand(folder: Path, seed: int) -> Iterator[Path | None]:
-    """The vehicles of one demand seed for the length of the block; None: those of the scenario's configuration.
+def write_demand_of(folder: Path, seed: int, place: Path) -> Path | None:
+    """Write the vehicles of one demand seed into ``place``; None: those of the scenario's configuration are used.
 
-    An own scenario gets other vehicles and turning rates of the same network, profile and mean, never those that its
-    training data came from. Of another scenario only the vehicles are known, and the seed changes their driving.
+    An own scenario gets other vehicles and turning rates of the same network, profile and mean; never those that its
+    training data came from. Of another scenario only its vehicles are known, and the seed changes how they drive.
 
     Raises:
         InputError: ``scenario.json`` is damaged, or SUMO's duarouter failed.
     """
     spec = own_scenario(folder)
     if spec is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="demand-") as made:
-        routes = Path(made) / f"{spec.name}.rou.xml"
-        write_demand(spec, folder / f"{spec.name}.net.xml", routes, seed)
-        yield routes
+        return None
+    routes = place / f"{spec.name}.{seed}.rou.xml"
+    write_demand(spec, folder / f"{spec.name}.net.xml", routes, seed)
+    return routes
 
 
 def run_closed_loop(
@@ -80,7 +75,7 @@ def run_closed_loop(
         seed: of SUMO: the vehicles' speeds and gaps, and the offsets of the green limits.
         decide: takes the decisions. What it raises ends the run.
         options: further :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`.
-        routes: vehicles of another demand, see :func:`demand`; None: those of the configuration.
+        routes: vehicles of another demand, see :func:`write_demand_of`; None: those of the configuration.
         seconds: at most so many; 0: to the scenario's end.
         limit_s: longest silence of the simulation; the time that ``decide`` takes does not count.
 

@@ -36,6 +36,7 @@ class LiveOutcomes:
         self._cache: dict[tuple[str, bool], Outcome] = {}
         self._guard = threading.Lock()
         self.failures = 0
+        self.last_failure = ""
 
     def outcome(self, row: TrafficRow, extend: bool) -> Outcome | None:
         """Simulate a decision; None where the branch failed. Blocking, from any thread.
@@ -79,6 +80,7 @@ class LiveOutcomes:
     def _count_failure(self, why: str) -> None:
         with self._guard:
             self.failures += 1
+            self.last_failure = why
             if self.failures > self._max_failures:
                 raise SimulationFailedError(f"{self.failures} simulated branches failed", why=why)
 

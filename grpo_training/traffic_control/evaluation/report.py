@@ -104,8 +104,8 @@ def show_report(view: View, settings: EvaluateSettings, rows: Sequence[TrafficRo
         show_closed_loop(view, by_policy(results.runs), by_scenario(results.runs), settings.seeds)
     if rows:
         described = (
-            f"Stored decisions: {len(rows)}, horizon {rows[0].horizon} s, {share_of_ties(rows):.1%} ties "
-            "(regret: halting vehicles more than in the better branch)"
+            f"Stored decisions: {len(rows)}, horizon {rows[0].horizon} s, {share_of_ties(rows):.1%} ties; "
+            "regret in halting vehicles"
         )
         show_stored_rows(view, of_stored_rows(results.rows), rows_by_scenario(results.rows), described)
     for name in dict.fromkeys(run.policy for run in results.runs if run.decisions):

@@ -88,6 +88,11 @@ class SimulationProcess:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
 
+    @property
+    def pid(self) -> int:
+        """The worker's process id, which is also that of its group."""
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill the worker and its forks; whoever reads its messages sees that it has ended. From any thread."""
         with contextlib.suppress(ProcessLookupError):

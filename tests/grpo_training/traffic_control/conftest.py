@@ -1,6 +1,11 @@
-"""Own scenarios with one light, made once."""
+"""Own scenarios with one light, their datasets and the figures of Max-Pressure, each made once."""
+
+import json
 
 import pytest
+
+SEEDS, SECONDS, DECISIONS = 2, 120, 10
+"""Of the evaluations and the datasets in these tests."""
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +16,26 @@ def scenarios(tmp_path_factory):
     for spec in specs_of("single", 2, 11):
         write_scenario(spec, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def generated(scenarios, tmp_path_factory):
+    """The folder of two datasets with states."""
+    from grpo_training.traffic import main
+
+    output = tmp_path_factory.mktemp("generated")
+    words = ["--scenarios-dir", str(scenarios), "--output-dir", str(output), "--max-decisions", str(DECISIONS)]
+    assert main(["generate", "--all", "--keep-states", "--parallel", "2", *words]) == 0
+    return output
+
+
+@pytest.fixture(scope="session")
+def max_pressure_runs(scenarios, tmp_path_factory):
+    """(scenario, seed) -> the run of Max-Pressure."""
+    from grpo_training.traffic import main
+
+    output = tmp_path_factory.mktemp("max_pressure") / "out.json"
+    words = ["--scenarios-dir", str(scenarios), "--seeds", str(SEEDS), "--seconds", str(SECONDS)]
+    assert main(["evaluate", "--all", "--policy", "max-pressure", "--output", str(output), *words]) == 0
+    runs = json.loads(output.read_text())["closed_loop"]["runs"]
+    return {(run["scenario"], run["seed"]): run for run in runs}

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from aiohttp import web
+
 from tests.support.fault_server import chat_app, serve_in_thread
 
 _STATE = re.compile(r'\{"crossing_id".*\}')
@@ -25,9 +27,14 @@ def like_max_pressure(body, index):
 
 
 @contextlib.contextmanager
-def endpoint(answer=like_max_pressure, **options):
-    """An endpoint on loopback: its address, and the list of the requests that it has seen."""
+def endpoint(answer=like_max_pressure, *, watch=None, **options):
+    """An endpoint on loopback: its address, and the list of the requests that it has seen.
+
+    ``watch(request, handler)`` is called around each request.
+    """
     app = chat_app(answer, **options)
+    if watch is not None:
+        app.middlewares.append(web.middleware(watch))
     with serve_in_thread(app) as url:
         yield url, app["seen"]
 

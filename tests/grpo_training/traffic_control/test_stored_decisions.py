@@ -104,7 +104,7 @@ def test_zero_variance_is_the_share_of_sampled_groups_whose_rewards_are_equal(tm
     values[2] |= {"prompt": json.dumps(prompt), "current_green_elapsed": 21.0}
     path.write_text(json.dumps(values))
     third = prompt["state"]
-    with endpoint(answer) as (url, seen):
+    with endpoint(answer) as (url, _):
         words = ("--policy", url, "--model", "m", "--num-samples", "2", "--temperature", "1")
         _, figures = evaluate(path, tmp_path / "out.json", *words)
     assert mean(figures, "m", "zero_variance") == 0.5

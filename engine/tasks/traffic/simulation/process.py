@@ -55,7 +55,7 @@ class SimulationProcess:
     """
 
     def __init__(self, job: Mapping[str, Any], limit_s: float = 60.0) -> None:
-        self._job, self._limit_s = job, limit_s
+        self._job, self.limit_s = job, limit_s
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
@@ -113,10 +113,10 @@ class SimulationProcess:
         """
         while True:
             try:
-                line = self._lines.get(timeout=self._limit_s)
+                line = self._lines.get(timeout=self.limit_s)
             except queue.Empty:
                 raise SimulationFailedError(
-                    f"The simulation of {self._name} gave no sign of life for {self._limit_s:g} s and was stopped",
+                    f"The simulation of {self._name} gave no sign of life for {self.limit_s:g} s and was stopped",
                     fix="Raise --time-limit if the network is large.",
                 ) from None
             if line is None:
@@ -182,7 +182,8 @@ class SimulationThreads:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._on_stop()
-            while wait(self._futures, timeout=_STOP_POLL_S).not_done:  # one may just be starting its process
+            while left := [future for future in self._futures if not future.done()]:
+                wait(left, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
                 with _guard:
                     for process in _running:
                         process.kill()

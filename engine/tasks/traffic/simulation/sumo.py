@@ -11,6 +11,7 @@ libsumo holds one simulation per process. Two facts, measured with SUMO 1.28, sh
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +34,10 @@ from engine.tasks.traffic.simulation.forks import SimulationError
 
 _FOREVER = 1_000_000.0  # seconds that SUMO itself would leave a phase on
 _OWN_PROGRAM = "scaffold_grpo"
+_COMMENT = re.compile(rb"<!--.*?-->\s*", re.DOTALL)
 _EMPTY_STATE = b' state=""'
+"""SUMO writes it for an actuated light without detectors, and cannot load it."""
+
 _LONGEST_S = 24 * 3600.0
 
 _STATIC, _RAIL_SIGNAL, _RAIL_CROSSING, _NEMA = 0, 1, 2, 4
@@ -194,9 +198,8 @@ class Simulation:
     def save(self, path: Path) -> dict[str, Any]:
         """Write SUMO's state to ``path``; returns the controllers as JSON values."""
         libsumo.simulation.saveState(str(path))
-        content = path.read_bytes()
-        if _EMPTY_STATE in content:  # SUMO writes it for an actuated light without detectors and cannot load it
-            path.write_bytes(content.replace(_EMPTY_STATE, b""))
+        content = _COMMENT.sub(b"", path.read_bytes(), count=1)  # the date and the folders of this run
+        path.write_bytes(content.replace(_EMPTY_STATE, b""))
         return {junction: each.to_json() for junction, each in self.controllers.items()}
 
     def run_branch(

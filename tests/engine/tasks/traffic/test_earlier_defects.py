@@ -267,9 +267,10 @@ def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
         "policy": "switch",
         "seconds": 2000,
     }
-    with SimulationProcess(job, limit_s=3.0) as process:
+    with SimulationProcess(job) as process:
         messages = process.messages()
         next(messages)  # it runs
+        process.limit_s = 3.0
         os.killpg(process.pid, signal.SIGSTOP)
         began = time.monotonic()
         with pytest.raises(SimulationFailedError, match="no sign of life for 3 s"):

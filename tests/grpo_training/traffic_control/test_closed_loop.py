@@ -33,7 +33,8 @@ pytestmark = [
 
 def words(scenarios, output, *more, policy="max-pressure", seeds=SEEDS, seconds=SECONDS):
     return [
-        *("evaluate", "--all", "--scenarios-dir", str(scenarios), "--output", str(output)),
+        *("evaluate", "--scenario", min(path.name for path in scenarios.iterdir())),
+        *("--scenarios-dir", str(scenarios), "--output", str(output)),
         *("--policy", policy, "--seeds", str(seeds), "--seconds", str(seconds), *more),
     ]
 
@@ -89,11 +90,11 @@ def test_a_model_that_decides_like_max_pressure_has_its_figures_and_is_asked_con
         return response
 
     with endpoint(watch=answer, latency_s=0.1) as (url, seen):
-        call = words(scenarios, output, "--model", "m", "--parallel", "4", policy=url)
+        call = words(scenarios, output, "--model", "m", policy=url)
         assert main(call) == 0
         found = closed_loop(output)
         assert len(seen) == sum(run["decisions"] for run in runs_of(output, "m").values())
-        assert most[0] >= 3  # of four simulations with one light each
+        assert most[0] == 2  # two simulations with one light each
         asked = len(seen)
         assert main(call) == 0
         assert len(seen) == asked  # finished simulations are not repeated
@@ -106,14 +107,14 @@ def test_a_model_that_decides_like_max_pressure_has_its_figures_and_is_asked_con
         assert (run["figures"], run["curve"]) == (max_pressure_runs[key]["figures"], max_pressure_runs[key]["curve"])
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("Results: ", "Queues over"))]
     assert max(map(len, lines)) <= 100
-    assert any("2 scenarios x 2 demand seeds" in line for line in lines)
+    assert any("Closed loop, 2 demand seeds (95 % intervals over the seeds)" in line for line in lines)
     assert ElementTree.parse(tmp_path / "out.svg").getroot().tag.endswith("svg")
 
 
 def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pressure_runs, tmp_path, monkeypatch):
     """The server fails for one of two simulations, which differ in the limits of their greens, after 60 s."""
     monkeypatch.setattr(models, "RetryPolicy", lambda **_: RetryPolicy(attempts=1, total_s=5))
-    output, name = tmp_path / "out.json", min(path.name for path in scenarios.iterdir())
+    output = tmp_path / "out.json"
     broken = [True, None]
 
     def answer(body, index):
@@ -125,10 +126,7 @@ def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pre
         return like_max_pressure(body, index)
 
     with endpoint(answer) as (url, seen):
-        call = [
-            "--scenario" if word == "--all" else word for word in words(scenarios, output, "--model", "m", policy=url)
-        ]
-        call.insert(call.index("--scenario") + 1, name)
+        call = words(scenarios, output, "--model", "m", policy=url)
         with pytest.raises(IncompleteRunError, match="1 simulations failed; the figures are of the others"):
             main(call)
         (failed,) = closed_loop(output)["failed"]
@@ -148,7 +146,7 @@ def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pre
 
 def test_where_every_simulation_fails_the_endpoint_counts_as_unavailable(scenarios, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "RetryPolicy", lambda **_: RetryPolicy(attempts=1, total_s=5))
-    call = words(scenarios, tmp_path / "out.json", "--model", "m", policy="http://127.0.0.1:9/v1")
+    call = words(scenarios, tmp_path / "out.json", "--model", "m", policy="http://127.0.0.1:9/v1", seeds=4)
     with pytest.raises(IncompleteRunError, match="A decision could not be asked"):
         main(call)
     assert not (tmp_path / "out.json").exists()
@@ -189,7 +187,7 @@ def test_a_stopped_evaluation_pays_for_nothing_twice_and_leaves_no_process(
 ):
     output, mark = tmp_path / "out.json", uuid.uuid4().hex
     with endpoint(latency_s=0.05) as (url, seen):
-        call = words(scenarios, output, "--model", "m", "--parallel", "2", policy=url)
+        call = words(scenarios, output, "--model", "m", policy=url)
         process = start(call, mark)
         until(lambda: len(seen) >= 15)
         process.send_signal(number)
@@ -230,7 +228,7 @@ def test_a_hanging_simulation_is_reported_and_the_others_are_kept(scenarios, tmp
         return like_max_pressure(body, index)
 
     with endpoint(answer) as (url, _):
-        call = words(scenarios, output, "--model", "m", "--time-limit", "10", "--parallel", "1", policy=url, seeds=1)
+        call = words(scenarios, output, "--model", "m", "--time-limit", "10", "--parallel", "1", policy=url)
         with pytest.raises(IncompleteRunError, match="1 simulations failed") as caught:
             main(call)
     assert "gave no sign of life for 10 s and was stopped" in caught.value.why

@@ -241,7 +241,7 @@ def _end_of_prose(text: str) -> str:
     rest = end.strip(" *_\n")
     if rest and not _words(rest):
         return rest
-    for place in (end, sentence):
+    for place in () if _DENIES.search(end) else (end, sentence):
         for marked in (_BOLD.findall(place), [next(filter(None, groups)) for groups in _MATH.findall(place)]):
             if len(marked) == 1:
                 return str(marked[0])

@@ -42,6 +42,8 @@ def parts_alone(of, text):
         del logic["interventions"]
     if not graph["executes"] or found.candidate.stated_answer is None:
         del logic["answers_agree"]
+    if of.unit and not any(of.unit in str(value) for value in found.candidate.content.knowns.values()):
+        del logic["dimensions"]  # it was absent where no known has a unit
     measured = [value for value in logic.values() if value is not None]
     return 0.5 * found.rewards.r_ans + 0.25 * sum(graph.values()) / len(graph) + 0.25 * sum(measured) / len(measured)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -130,6 +131,11 @@ class ScaffoldTask(Task[Scaffold]):
         except InputError as error:
             raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
         return problem
+
+    def verifier(self) -> Mapping[str, Any]:
+        """The versions of the answer verifier and of the libraries that it asks."""
+        libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
+        return {**super().verifier(), "verifier": VERIFIER_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The form of an answer."""
@@ -263,6 +269,10 @@ class ScaffoldTask(Task[Scaffold]):
                 **self.logic_parts(scaffold, stated),
             },
         )
+
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two answers are equal as values: "14 m/s" and "14.0 m/s"."""
+        return self._agreement(left, right) == 1.0
 
     def _is_stated(self, executed: str, stated: str) -> bool:
         """Whether a solver stated the value of a merged graph; also true if no checker could be started."""

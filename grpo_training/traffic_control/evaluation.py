@@ -14,8 +14,8 @@ from tqdm import tqdm
 from engine.errors import InputError
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.closed_loop import LOCAL_POLICIES, ClosedLoopResult, run_closed_loop
-from engine.tasks.traffic.process import require_sumo
+from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES, ClosedLoopResult, run_closed_loop
+from engine.tasks.traffic.simulation.process import require_sumo
 
 if TYPE_CHECKING:
     from grpo_training.traffic_control.settings import EvaluateSettings

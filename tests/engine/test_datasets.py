@@ -246,3 +246,16 @@ def test_real_aime2024(aime2024):
     assert [problem.id for problem in problems] == [f"aime2024_{k:03d}" for k in range(1, 31)]
     assert problems[1].answer == "23"
     assert all(0 <= int(problem.answer) <= 999 for problem in problems)
+
+
+def test_a_folder_of_datasets_is_read_as_one_in_the_order_of_its_folders(tmp_path):
+    for name, ids in (("b", ["b1"]), ("a", ["a1", "a2"])):
+        (tmp_path / name).mkdir()
+        rows = [{"id": one, "problem": "Q", "answer": "1"} for one in ids]
+        (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
+    assert [one.id for one in load_problems(str(tmp_path))] == ["a1", "a2", "b1"]
+    assert [one.id for one in load_problems(str(tmp_path), max_problems=2)] == ["a1", "a2"]
+    assert [one.id for one in load_problems(str(tmp_path / "b"))] == ["b1"]
+    (tmp_path / "b/grpo_dataset.json").write_text('[{"id": "a1", "problem": "Q", "answer": "1"}]')
+    with pytest.raises(InputError, match="b/grpo_dataset.json: the id 'a1' is in an earlier file"):
+        load_problems(str(tmp_path))

@@ -16,7 +16,7 @@ _FIRST_DAY = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 class Outcome(BaseModel):
-    """What one branch led to, see :class:`engine.tasks.traffic.simulation.BranchOutcome`."""
+    """What one branch led to, see :class:`engine.tasks.traffic.simulation.sumo.BranchOutcome`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import InputError, MissingInputError
-from engine.tasks.traffic.generation import DATASET
 from engine.tasks.traffic.rewards import observation_of
 from engine.tasks.traffic.rows import TrafficRow, state_text
+from engine.tasks.traffic.simulation.generation import DATASET
 
 MIN_ROWS = 10
 _STATES_READ = 10

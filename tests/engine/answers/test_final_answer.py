@@ -139,7 +139,7 @@ def show(shape: Shape) -> str:
         ("y = 2x+3", "y:2x+3"),
         ("(x+1)(x-2)", "(x+1)(x-2)"),
         (r"\gcd(1,2)", r"\gcd(1,2)"),
-        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "tuple<tuple<1 2> tuple<3 4>>"),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "matrix<tuple<1 2> tuple<3 4>>"),
         ("orange and lemon", "list<orange lemon>"),
         (r"\mathbb{R}", r"interval()<-\infty \infty>"),
     ],

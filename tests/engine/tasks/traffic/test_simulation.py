@@ -12,9 +12,9 @@ import time
 import pytest
 
 from engine.errors import InputError
-from engine.tasks.traffic.closed_loop import run_closed_loop
-from engine.tasks.traffic.generation import GenerationSettings, generate_scenario
-from engine.tasks.traffic.process import SimulationFailedError
+from engine.tasks.traffic.simulation.closed_loop import run_closed_loop
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.simulation.process import SimulationFailedError
 from tests.conftest import ROOT, shared_file
 
 pytestmark = [
@@ -68,8 +68,8 @@ def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
 
 
 def test_live_outcomes_equal_the_stored_ones(grid, dataset):
-    from engine.tasks.traffic.live import live_outcomes
     from engine.tasks.traffic.scenarios import find_config
+    from engine.tasks.traffic.simulation.live import live_outcomes
 
     rows = rows_of(dataset)
     with live_outcomes(find_config(grid), dataset.parent, rows, {}, workers=2) as live:
@@ -79,8 +79,8 @@ def test_live_outcomes_equal_the_stored_ones(grid, dataset):
 
 
 def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
-    from engine.tasks.traffic.live import live_outcomes
     from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
+    from engine.tasks.traffic.simulation.live import live_outcomes
 
     other = write_scenario(specs_of("single", 1, 1)[0], tmp_path)
     rows = rows_of(dataset)
@@ -93,7 +93,7 @@ def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_p
 def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, dataset, tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
-        "from engine.tasks.traffic.generation import GenerationSettings, generate_scenario\n"
+        "from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario\n"
         "short = GenerationSettings(max_decisions=12, keep_states=True)\n"
         "generate_scenario(Path(sys.argv[1]), Path(sys.argv[2]), short)"
     )
@@ -195,7 +195,7 @@ def test_a_real_network(tmp_path):
 
 FORKS = """
 import time
-from engine.tasks.traffic.simulation import SimulationError, forked
+from engine.tasks.traffic.simulation.forks import SimulationError, forked
 for function in (lambda: 1 / 0, lambda: time.sleep(60), lambda: "value"):
     try:
         print("got", forked(function, 1.0))

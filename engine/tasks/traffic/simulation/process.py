@@ -1,4 +1,4 @@
-"""The parent's side of :mod:`engine.tasks.traffic.worker`: start it, read its messages within a time limit, end it."""
+"""Worker processes from the side of their parent: start one, read its messages within a time limit, end it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from engine.errors import ConfigurationError, ScaffoldError
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 _STDERR_SHOWN = 500
 
 
@@ -45,7 +45,7 @@ class SimulationProcess:
     """One worker process.
 
     Args:
-        job: what the worker is to do, see :mod:`engine.tasks.traffic.jobs`.
+        job: what the worker is to do, see :mod:`engine.tasks.traffic.simulation.jobs`.
         limit_s: longest time between two messages; the process is killed after it.
     """
 
@@ -57,7 +57,7 @@ class SimulationProcess:
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.tasks.traffic.worker"],
+            [sys.executable, "-m", "engine.tasks.traffic.simulation.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -1,4 +1,4 @@
-"""``python -m engine.tasks.traffic.worker``: a process with one simulation, driven by JSON lines.
+"""``python -m engine.tasks.traffic.simulation.worker``: a process with one simulation, driven by JSON lines.
 
 It is a process because libsumo holds one simulation per process, and because a simulation that hangs or crashes can
 then be stopped from outside. The first line on standard input is the job; results are lines on standard output.
@@ -22,7 +22,9 @@ def main() -> int:
         output.write(json.dumps(message) + "\n")
         output.flush()
 
-    from engine.tasks.traffic.jobs import run_job  # after the redirection: libsumo prints when it is imported
+    from engine.tasks.traffic.simulation.jobs import (
+        run_job,  # after the redirection: libsumo prints when it is imported
+    )
 
     return 0 if run_job(json.loads(sys.stdin.readline()), emit, sys.stdin) else 1
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.traffic.process import SimulationProcess
 from engine.tasks.traffic.scenarios import find_config
+from engine.tasks.traffic.simulation.process import SimulationProcess
 
 LOCAL_POLICIES = ("max-pressure", "fixed", "extend", "switch", "random")
 """Policies that need no model. ``fixed``: the network's own programme."""
@@ -53,7 +53,7 @@ def run_closed_loop(
         folder: the scenario.
         policy: one of :data:`LOCAL_POLICIES`, or any name together with ``decide``.
         seed: of SUMO: other vehicles' speeds and gaps with the same routes.
-        options: further :class:`engine.tasks.traffic.simulation.SimulationOptions`.
+        options: further :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`.
         seconds: at most so many; 0: to the scenario's end.
         limit_s: longest silence of the simulation.
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.process import SimulationFailedError, SimulationProcess
 from engine.tasks.traffic.scenarios import find_config
+from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 DATASET = "grpo_dataset.json"
 RECORD = "generation.json"

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from engine.errors import InputError
-from engine.tasks.traffic.process import SimulationFailedError, SimulationProcess
 from engine.tasks.traffic.rows import Outcome, TrafficRow
+from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 
 class LiveOutcomes:
@@ -87,7 +87,7 @@ def live_outcomes(
     Args:
         config: the scenario's ``.sumocfg``.
         dataset: the folder of the rows' dataset.
-        options: see :class:`engine.tasks.traffic.simulation.SimulationOptions`; those of the generation.
+        options: see :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`; those of the generation.
     """
     if not rows:
         raise InputError("There are no rows to simulate")

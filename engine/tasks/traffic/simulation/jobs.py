@@ -1,6 +1,6 @@
 """The jobs of a simulation process: make a dataset, simulate branches, run a policy in closed loop.
 
-A job is a JSON object; its results are emitted as JSON objects, see :mod:`engine.tasks.traffic.worker`.
+A job is a JSON object; its results are emitted as JSON objects, see :mod:`engine.tasks.traffic.simulation.worker`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,8 @@ from typing import Any, TextIO
 from engine.tasks.traffic.policies import BASELINES, Policy, exploring, max_pressure, random_policy
 from engine.tasks.traffic.rows import row_of, state_text
 from engine.tasks.traffic.signals import Observation
-from engine.tasks.traffic.simulation import (
-    Simulation,
-    SimulationError,
-    SimulationOptions,
-    forked,
-    network_digest,
-    outcome_json,
-    run_in_fork,
-)
+from engine.tasks.traffic.simulation.forks import SimulationError, forked, run_in_fork
+from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, network_digest, outcome_json
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
 _QUEUE_EVERY_S = 10  # simulated seconds between two points of the queue's curve

@@ -1,0 +1,148 @@
+"""The index of Phaser's API: which symbols exist, which are meant by a name, and which are near a wrong name.
+
+``phaser_api.jsonl`` has one symbol a line. Its keys are ``symbol_id, name, kind, owner, signature, params, returns,
+tags, source, doc, examples`` of seed 000, and ``static, since, deprecated, inherits, value``. A method is
+``Owner#name``; every other member is ``Owner.name``. Members are listed on the class that declares them; ``inherits``
+of a class names the classes and mixins whose members it has too. ``meta.json`` beside it has the version of Phaser and
+the SHA-256.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from engine.errors import ConfigurationError
+
+DEFAULT_PATH = Path("data/phaser/api_index/phaser_api.jsonl")
+"""Where ``python -m grpo_training.phaser api-index`` writes it."""
+
+PHASER_VERSION = "3.90.0"
+
+_FIX = "Build it: python -m grpo_training.phaser api-index"
+
+
+class ApiIndex:
+    """The symbols of Phaser.
+
+    Args:
+        rows: rows of ``phaser_api.jsonl``.
+        sha256: hash of the file's bytes; part of the key of every cached verdict.
+        phaser_version: version of the package that it was built from.
+        path: the file.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], sha256: str, phaser_version: str, path: Path) -> None:
+        self.sha256, self.phaser_version, self.path = sha256, phaser_version, path
+        self._rows = {row["symbol_id"]: row for row in rows}
+
+    @classmethod
+    def load(cls, path: Path = DEFAULT_PATH) -> Self:
+        """Read the index.
+
+        Args:
+            path: ``phaser_api.jsonl``; ``meta.json`` is in the same folder.
+
+        Raises:
+            ConfigurationError: a file is missing or damaged, or was built from another version of Phaser.
+        """
+        try:
+            content = path.read_bytes()
+            meta = json.loads(path.with_name("meta.json").read_bytes())
+        except FileNotFoundError as error:
+            raise ConfigurationError(f"The index of Phaser's API was not found: {error.filename}", fix=_FIX) from None
+        except ValueError as error:
+            raise _damaged(path.with_name("meta.json"), str(error)) from None
+        sha256 = hashlib.sha256(content).hexdigest()
+        if not isinstance(meta, dict) or meta.get("sha256") != sha256:
+            raise _damaged(path, "its SHA-256 is not the one in meta.json")
+        version = meta.get("phaser_version")
+        if version != PHASER_VERSION:
+            raise ConfigurationError(
+                f"The index of Phaser's API is of Phaser {version}, not {PHASER_VERSION}: {path}", fix=_FIX
+            )
+        try:
+            rows = [json.loads(line) for line in content.splitlines()]
+            return cls(rows, sha256, version, path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(path, str(error)) from None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def find(self, symbol: str) -> Mapping[str, Any] | None:
+        """The row of a symbol, inherited ones included.
+
+        Args:
+            symbol: ``Phaser.GameObjects.Sprite``, ``Phaser.Math.Between``, ``Phaser.GameObjects.Sprite#setPosition``; a
+                method may be written with a dot. An event is ``Phaser.Input.Events.POINTER_DOWN``.
+        """
+        row = self._rows.get(symbol)
+        if row is not None:
+            return row
+        owner, separator, name = _split(symbol)
+        if not separator:
+            return None
+        for place in self.lineage(owner):
+            row = self._rows.get(f"{place}#{name}") or self._rows.get(f"{place}.{name}")
+            if row is not None:
+                return row
+        return None
+
+    def exists(self, symbol: str) -> bool:
+        """Whether the symbol exists; see :meth:`find`."""
+        return self.find(symbol) is not None
+
+    def lineage(self, owner: str) -> tuple[str, ...]:
+        """A class, and all classes and mixins whose members it has."""
+        found: dict[str, None] = {}
+        waiting = [owner]
+        while waiting:
+            name = waiting.pop(0)
+            if name not in found:
+                found[name] = None
+                waiting += self._rows.get(name, {}).get("inherits", ())
+        return tuple(found)
+
+    def near(self, symbol: str, count: int = 3) -> tuple[str, ...]:
+        """The existing symbols nearest to a wrong one, best first: members of its owner, else any symbol."""
+        owner, _, name = _split(symbol)
+        members: dict[str, str] = {}
+        for place in self.lineage(owner):
+            for symbol_id in self._by_owner.get(place, ()):
+                members.setdefault(str(self._rows[symbol_id]["name"]), symbol_id)
+        close = difflib.get_close_matches(name, members, n=count, cutoff=0.6)
+        if close:
+            return tuple(members[match] for match in close)
+        return tuple(difflib.get_close_matches(symbol, self._rows, n=count, cutoff=0.8))
+
+    def must_use_symbols(self) -> tuple[str, ...]:
+        """The symbols whose use the validator can observe."""
+        kinds = {"class", "function", "method", "const", "namespace", "event"}
+        return tuple(symbol for symbol, row in self._rows.items() if row["kind"] in kinds)
+
+    @cached_property
+    def _by_owner(self) -> dict[str, list[str]]:
+        owners: dict[str, list[str]] = {}
+        for symbol, row in self._rows.items():
+            owners.setdefault(row["owner"], []).append(symbol)
+        return owners
+
+
+def _split(symbol: str) -> tuple[str, str, str]:
+    """(owner, separator, name); the separator is empty if there is no owner."""
+    if "#" in symbol:
+        return symbol.partition("#")
+    return symbol.rpartition(".")
+
+
+def _damaged(path: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(f"The index of Phaser's API is damaged: {path}", why=why, fix=_FIX)

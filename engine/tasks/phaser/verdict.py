@@ -1,0 +1,375 @@
+"""The records that cross the boundary of the validator: what is asked of it, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, Protocol, Self
+
+from pydantic import Field, model_validator
+
+from engine.records import Fault, Outcome, Record
+
+STAGES = ("parse", "safety", "signals", "eslint", "api", "must_use", "runtime")
+"""The stages in the order in which they run."""
+
+
+InputKind = Literal["keydown", "keyup", "pointerdown", "pointerup", "pointermove", "wheel"]
+
+
+class InputEvent(Record):
+    """One simulated input event.
+
+    Args:
+        frame: the frame before which it is dispatched, counted from 0 after the first scene was created.
+        kind: the browser's event. ``wheel`` scrolls by ``y`` pixels.
+        key: name in ``Phaser.Input.Keyboard.KeyCodes`` (``LEFT``, ``SPACE``, ``A``), for key events.
+        x: position in game pixels, for pointer events; a fraction of the width if ``relative``.
+        y: the same for the height.
+        relative: whether x and y are fractions of the game's size.
+    """
+
+    frame: int = Field(ge=0)
+    kind: InputKind
+    key: str = ""
+    x: float = 0.0
+    y: float = 0.0
+    relative: bool = False
+
+
+def _default_inputs() -> tuple[InputEvent, ...]:
+    """Each key of a usual game held for four frames, then a click and a drag in the middle of the game."""
+    events = []
+    for index, key in enumerate(("LEFT", "RIGHT", "UP", "DOWN", "SPACE", "A", "D", "W", "S", "ENTER")):
+        events += [
+            InputEvent(frame=10 + 2 * index, kind="keydown", key=key),
+            InputEvent(frame=14 + 2 * index, kind="keyup", key=key),
+        ]
+    pointer: tuple[tuple[int, InputKind, float, float], ...] = (
+        (34, "pointermove", 0.5, 0.5), (36, "pointerdown", 0.5, 0.5), (38, "pointermove", 0.6, 0.6),
+        (40, "pointermove", 0.65, 0.6), (42, "pointerup", 0.65, 0.6), (44, "pointerdown", 0.25, 0.5),
+        (46, "pointerup", 0.25, 0.5),
+    )  # fmt: skip
+    events += [InputEvent(frame=frame, kind=kind, x=x, y=y, relative=True) for frame, kind, x, y in pointer]
+    return tuple(sorted(events, key=lambda event: event.frame))
+
+
+DEFAULT_INPUTS = _default_inputs()
+"""The simulated input of a request that has none of its own."""
+
+
+class ValidationLimits(Record):
+    """Limits of one candidate. Memory is a limit of the validator's processes.
+
+    Args:
+        time_s: processor seconds of each phase of the run (loading, boot, ten frames), and of the static stages.
+        total_s: processor seconds in total.
+        code_bytes: size of the code in UTF-8; longer code fails to parse.
+    """
+
+    time_s: float = Field(default=2.0, gt=0)
+    total_s: float = Field(default=8.0, gt=0)
+    code_bytes: int = Field(default=200_000, ge=1)
+
+
+class ValidationRequest(Record):
+    """A program to validate.
+
+    Args:
+        code: the extracted JavaScript, without Markdown fences.
+        must_use: symbols that the program must use, as they stand in the prompt (``Phaser.GameObjects.Graphics``).
+        frames: number of frames of 1000/60 ms.
+        inputs: simulated input; None for :data:`DEFAULT_INPUTS`.
+        seed: seed of ``Math.random`` and of Phaser's random generator.
+        skip_runtime: leave the stage ``runtime`` out. ``must_use`` is then judged by reachable uses in the source.
+        skip_eslint: leave the stage ``eslint`` out.
+        check_reaction: run the program a second time without the input and compare, for ``Observed.reacted_to_keys``
+            and ``Observed.reacted_to_pointer``. Doubles the time.
+        screenshot: return a PNG of the last frame; only the Chromium backend can.
+    """
+
+    code: str
+    must_use: tuple[str, ...] = ()
+    frames: int = Field(default=60, ge=1, le=3600)
+    inputs: tuple[InputEvent, ...] | None = None
+    seed: int = 1
+    skip_runtime: bool = False
+    skip_eslint: bool = False
+    check_reaction: bool = False
+    screenshot: bool = False
+    language: Literal["javascript"] = "javascript"
+    limits: ValidationLimits = ValidationLimits()
+
+
+class RuntimeOutcome(StrEnum):
+    """How the run of a program ended. Only ``OK`` passes the runtime gate."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    """Not run: asked for, or an earlier gate failed (see the gate's reasons)."""
+    SCRIPT_ERROR = "script_error"
+    """The program threw before it had made a game."""
+    NO_GAME = "no_game"
+    NO_SCENE = "no_scene"
+    """A game was made and it booted, but no scene of the program reached ``create``."""
+    BOOT_FAILED = "boot_failed"
+    PRELOAD_ERROR = "preload_error"
+    CREATE_ERROR = "create_error"
+    UPDATE_ERROR = "update_error"
+    """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler."""
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    TAMPERED = "tampered"
+    """The program changed what the verdict relies on, or its process wrote what the validator had not asked for."""
+    INFRA_ERROR = "infra_error"
+    """The validator failed, not the program. Never a reward."""
+
+
+class Gate(Record):
+    """The result of one stage.
+
+    Args:
+        ok: whether it passed; None if it did not run.
+        reasons: short reasons why it failed or did not run.
+    """
+
+    ok: bool | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class Finding(Record):
+    """An error or warning of any stage. ``code`` is a stable name; line and column count from 1 and 0."""
+
+    code: str
+    message: str
+    severity: Literal["error", "warning"] = "error"
+    line: int | None = None
+    column: int | None = None
+
+
+class ApiUse(Record):
+    """A use of Phaser's API in the source. ``near`` has the nearest existing symbols of a miss."""
+
+    symbol_id: str
+    raw: str
+    line: int
+    column: int
+    near: tuple[str, ...] = ()
+
+
+class ApiUsage(Record):
+    """Uses of Phaser's API: existing symbols, symbols that do not exist, and the verdict on ``must_use``."""
+
+    hits: tuple[ApiUse, ...] = ()
+    misses: tuple[ApiUse, ...] = ()
+    must_use_hits: tuple[str, ...] = ()
+    must_use_misses: tuple[str, ...] = ()
+
+
+class SourceSignals(Record):
+    """Signals in the syntax tree, without comments and strings: reachable code only."""
+
+    has_new_phaser_game: bool = False
+    has_scene_in_config: bool = False
+    has_preload: bool = False
+    has_create: bool = False
+    has_update: bool = False
+
+
+class SceneState(Record):
+    """A scene at the end of the run. Counts of objects, bodies, timers and tweens are of the last frame.
+
+    Args:
+        key: the scene's key.
+        created: how often its ``create`` stage completed.
+        updates: how many frames it was updated.
+        active: whether it runs at the end.
+        display_list: number of game objects on its display list.
+        objects: class name -> number on the display list, e.g. ``{"Sprite": 3}``.
+        bodies: dynamic physics bodies; ``static_bodies`` the static ones.
+        timers: pending time events.
+        tweens: tweens that exist.
+    """
+
+    key: str
+    created: int = 0
+    updates: int = 0
+    active: bool = False
+    display_list: int = 0
+    objects: dict[str, int] = Field(default_factory=dict)
+    bodies: int = 0
+    static_bodies: int = 0
+    timers: int = 0
+    tweens: int = 0
+
+
+class Observed(Record):
+    """What the run did, as observed from outside the program's code.
+
+    Args:
+        frames: frames that ran after the first scene was created.
+        renderer: what the game was run with: ``canvas``, or ``webgl`` in Chromium.
+        width, height: size of the game in pixels.
+        scenes: the scenes of the game.
+        constructed: class name -> number of instances that the program caused over the whole run, e.g. ``{"Sprite": 4,
+            "Tween": 2, "TimerEvent": 1, "ParticleEmitter": 1}``.
+        textures: keys of textures that the program made.
+        animations: keys of animations.
+        timers_fired: callbacks of time events that ran.
+        tween_updates: whether a tween changed a value.
+        collisions: callbacks of colliders and overlaps that ran.
+        moved: objects whose position differs between the first and the last frame.
+        input_events: names of the input and keyboard events for which the program listens.
+        other_events: names of other events for which it listens.
+        keys: names of keys it reads.
+        reacted_to_keys, reacted_to_pointer: whether the state after the simulated input differs from that of a run
+            without it; None if there was no such input or ``check_reaction`` is off.
+        calls: ``Owner#method`` of a scene's plugins, factories and cameras that the program's own code called.
+        external_assets: addresses that the program tried to load. There is no network.
+        signals: the JSON value of ``window.__signals__`` at the end; None if there is none or it is no JSON value.
+        signals_at_start: the same after the first frame.
+        console: the first lines printed with ``console``.
+        digest: a hash of all that a player could see at the end.
+    """
+
+    frames: int = 0
+    renderer: str = "canvas"
+    width: int = 0
+    height: int = 0
+    scenes: tuple[SceneState, ...] = ()
+    constructed: dict[str, int] = Field(default_factory=dict)
+    textures: tuple[str, ...] = ()
+    animations: tuple[str, ...] = ()
+    timers_fired: int = 0
+    tween_updates: bool = False
+    collisions: int = 0
+    moved: int = 0
+    input_events: tuple[str, ...] = ()
+    other_events: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    reacted_to_keys: bool | None = None
+    reacted_to_pointer: bool | None = None
+    calls: tuple[str, ...] = ()
+    external_assets: tuple[str, ...] = ()
+    signals: Any = None
+    signals_at_start: Any = None
+    console: tuple[str, ...] = ()
+    digest: int = 0
+
+    @property
+    def display_list(self) -> int:
+        """Game objects on the display lists of all scenes."""
+        return sum(scene.display_list for scene in self.scenes)
+
+
+class RuntimeReport(Record):
+    """The run of a program. ``frame`` is the frame of an error; ``ms`` the wall-clock time of the run."""
+
+    outcome: RuntimeOutcome = RuntimeOutcome.SKIPPED
+    message: str = ""
+    frame: int | None = None
+    webgl_only: tuple[str, ...] = ()
+    observed: Observed | None = None
+    ms: float = 0.0
+
+
+class Validation(Record):
+    """What the validator found.
+
+    Args:
+        outcome: ``OK`` if a verdict was reached, whatever it is; ``INFRA_FAULT`` if the validator failed, and then the
+            gates mean nothing and there is no reward.
+        fault: the failure of the validator.
+        gates: stage -> result, for all :data:`STAGES`.
+        findings: errors and warnings of all stages.
+        deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
+            infrastructure failures and for time limits that were reached while the machine was busy.
+        versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
+        seconds: stage -> wall-clock seconds. The only part that differs between two runs.
+        screenshot: a PNG in base64, if it was asked for.
+    """
+
+    outcome: Outcome = Outcome.OK
+    fault: Fault | None = None
+    gates: dict[str, Gate]
+    signals: SourceSignals = SourceSignals()
+    api_usage: ApiUsage = ApiUsage()
+    runtime: RuntimeReport = RuntimeReport()
+    findings: tuple[Finding, ...] = ()
+    deterministic: bool = True
+    versions: dict[str, str] = Field(default_factory=dict)
+    seconds: dict[str, float] = Field(default_factory=dict)
+    screenshot: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if set(self.gates) != set(STAGES):
+            raise ValueError(f"gates are {sorted(self.gates)}, not {sorted(STAGES)}")
+        return self
+
+    @property
+    def parse_ok(self) -> bool:
+        """Whether the code is JavaScript."""
+        return bool(self.gates["parse"].ok)
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether the code uses something that a game has no use for: other modules, code in strings, processes."""
+        return self.gates["safety"].ok is False
+
+    def rows(self) -> Mapping[str, Any]:
+        """The validation as a scored row stores it, with the keys of seed 000."""
+        errors = [_row(finding) for finding in self.findings if finding.severity == "error"]
+        warnings = [_row(finding) for finding in self.findings if finding.severity == "warning"]
+        usage = self.api_usage.model_dump(mode="json")
+        observed = self.runtime.observed
+        return {
+            **{f"{name}_ok": self.gates[gate].ok for name, gate in _SEED_GATES.items()},
+            "errors": errors,
+            "warnings": warnings,
+            "api_usage": usage,
+            "runtime": {
+                "ms": self.runtime.ms,
+                "crashed": self.runtime.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED),
+                "logs": list(observed.console) if observed else [],
+                "errors": [self.runtime.message] if self.runtime.message else [],
+                "signals": observed.model_dump(mode="json") if observed else {},
+                "outcome": self.runtime.outcome.value,
+                "frame": self.runtime.frame,
+            },
+            "signals": self.signals.model_dump(),
+            "gates": {name: gate.model_dump(mode="json") for name, gate in self.gates.items()},
+            "outcome": self.outcome.value,
+            "versions": dict(self.versions),
+        }
+
+
+_SEED_GATES = {"parse": "parse", "lint": "eslint", "api": "api", "runtime": "runtime"}
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {key: value for key, value in finding.model_dump(mode="json").items() if value is not None}
+
+
+class Validator(Protocol):
+    """What validates programs: :class:`engine.tasks.phaser.validator.PhaserValidator`, or a stand-in in tests.
+
+    ``PhaserValidator.open(index: ApiIndex, workers=2, runtime="headless")`` starts one, or raises
+    ``ConfigurationError`` with the fix if Node, its packages or the index are not as they must be.
+
+    ``versions`` names everything besides the request that a verdict depends on: ``validator``, ``phaser``, ``node``,
+    ``api_index`` (SHA-256), ``eslint_config`` (SHA-256), ``runtime`` (``headless`` or ``chromium``). All of it belongs
+    into the key of a cache.
+    """
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Everything besides the request that a verdict depends on."""
+
+    def validate(self, request: ValidationRequest) -> Validation:
+        """Validate a program. Safe to call from several threads; blocks while all processes are busy. Never raises
+        for what the program does.
+        """
+
+    def close(self) -> None:
+        """End all processes. May be called twice."""

@@ -133,9 +133,9 @@ class ScaffoldTask(Task[Scaffold]):
         return problem
 
     def verifier(self) -> Mapping[str, Any]:
-        """The versions of the answer verifier and of the libraries that it asks."""
+        """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
         libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
-        return {**super().verifier(), "verifier": VERIFIER_VERSION, **libraries}
+        return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The form of an answer."""

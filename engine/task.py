@@ -19,6 +19,7 @@ from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object, source_digest
+from engine.problem_families import ProblemFamilies
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 from engine.training_reward import TrainingReward
 
@@ -129,6 +130,7 @@ class Dataset:
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
         max_line_bytes: limit of a line of the file; None for the usual limit.
+        families: the families of generated problems whose solutions are known; None if there are none.
     """
 
     generate: Callable[[int | None], list[Problem]] | None = None
@@ -138,6 +140,7 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+    families: ProblemFamilies | None = None
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from engine.statistics.paired import clustered_mean, majority, paired_difference, student_t_quantile
 from engine.task import task_named
+from tests.support.table import table
 
 
 def close(value):
@@ -147,7 +148,7 @@ def test_coverage():
         assert 930 <= held <= 970
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "place"),
     [
         (["4", "5", "5"], 1),

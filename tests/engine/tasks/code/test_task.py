@@ -5,10 +5,12 @@ from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.code import task
 from engine.tasks.code.execution import run_program
-from engine.tasks.code.problems import code_problem, facts_of
-from engine.tasks.code.program_tests import Report
+from engine.tasks.code.facts import facts_of
+from engine.tasks.code.problems import code_problem
 from engine.tasks.code.task import TASK
+from engine.tasks.code.testing.program_tests import Report
 from tests.conftest import shared_file
+from tests.support.table import table
 
 ROW = {
     "text": "Write a function to double a number.",
@@ -27,7 +29,7 @@ def scored(text, problem=DOUBLE, **options):
     return RewardEvaluator(**options).score(TASK, problem, TASK.parse(Completion(text=text), problem))
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "r_ans", "r_logic"),
     [
         ("def double(x):\n    return x + x", 1.0, 1.0),

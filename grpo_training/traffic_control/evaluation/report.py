@@ -25,7 +25,7 @@ from grpo_training.traffic_control.evaluation.tables import show_closed_loop, sh
 if TYPE_CHECKING:
     from engine.tasks.traffic.rows import TrafficRow
     from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
-    from grpo_training.libraries.tables import View
+    from grpo_training.cli.tables import View
     from grpo_training.traffic_control.evaluation.policies import EvaluatedPolicy
     from grpo_training.traffic_control.evaluation.simulations import FailedRun
     from grpo_training.traffic_control.evaluation.stored_rows import RowResult

@@ -88,6 +88,29 @@ class SftSettings(StepSettings):
     prompts: str = Field("full", description="prompt style: full, compact, zh")
 
 
+class RolloutsSettings(StepSettings):
+    """Settings of ``traffic rollouts``."""
+
+    summary: ClassVar[str] = "write both decisions of every row as scored rollouts, for offline training"
+
+    dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
+    output_dir: Path = Field(DATASETS / "rollouts", description="where enumerated_rollouts.jsonl is written")
+    prompts: str = Field("full", description="prompt style that will be trained: full, compact, zh")
+
+
+class SmallModelSettings(StepSettings):
+    """Settings of ``traffic small-model``."""
+
+    summary: ClassVar[str] = "make a small model with random weights and a tokenizer for the prompts of a dataset"
+
+    dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
+    output_dir: Path = Field(WORKING_DIR / "outputs/traffic_small/start", description="folder for the model")
+    prompts: str = Field("compact", description="prompt style that the tokenizer is made for")
+    hidden: Annotated[int, Field(ge=64, multiple_of=64)] = Field(128, description="width")
+    layers: Positive = Field(2, description="number of layers")
+    seed: int = Field(3407, description="of the weights")
+
+
 class EvaluateSettings(Chosen):
     """Settings of ``traffic evaluate``."""
 
@@ -113,5 +136,7 @@ STEPS: Mapping[str, type[StepSettings]] = {
     "generate": GenerateSettings,
     "validate": ValidateSettings,
     "sft-data": SftSettings,
+    "rollouts": RolloutsSettings,
+    "small-model": SmallModelSettings,
     "evaluate": EvaluateSettings,
 }

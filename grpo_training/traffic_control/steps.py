@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from agents.generator import generator_messages
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
@@ -23,11 +22,14 @@ from grpo_training.traffic_control.settings import (
     Chosen,
     EvaluateSettings,
     GenerateSettings,
+    RolloutsSettings,
     ScenarioSettings,
     SftSettings,
+    SmallModelSettings,
     StepSettings,
     ValidateSettings,
 )
+from grpo_training.traffic_control.training_data import write_rollouts, write_sft_data
 
 
 def run_step(settings: StepSettings) -> int:
@@ -41,6 +43,12 @@ def run_step(settings: StepSettings) -> int:
             return validate(settings)
         case SftSettings():
             return write_sft_data(settings)
+        case RolloutsSettings():
+            return write_rollouts(settings)
+        case SmallModelSettings():
+            from grpo_training.traffic_control.small_model import make_small_model  # torch: only this step needs it
+
+            return make_small_model(settings)
         case EvaluateSettings():
             return evaluate(settings, chosen_folders(settings))
     raise AssertionError(type(settings))
@@ -106,24 +114,6 @@ def validate(settings: ValidateSettings) -> int:
             print(error)
             count += 1
     return 1 if count else 0
-
-
-def write_sft_data(settings: SftSettings) -> int:
-    """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``."""
-    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
-    messages = []
-    for row in rows:
-        problem = TASK.problem_from_row(row.model_dump(mode="json"), row.id)
-        rendered = generator_messages(TASK, problem, [], settings.prompts)
-        messages.append([message.model_dump() for message in rendered])
-    examples = sft_examples(rows, messages, settings.sample_size, settings.seed)
-    settings.output_dir.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
-    replace_file(settings.output_dir / "sft_dataset.jsonl", lines.encode())
-    whole = json.dumps(examples, ensure_ascii=False, indent=2) + "\n"
-    replace_file(settings.output_dir / "sft_dataset.json", whole.encode())
-    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.json and .jsonl")
-    return 0
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:

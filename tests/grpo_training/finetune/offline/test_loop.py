@@ -87,7 +87,9 @@ def test_supervised_training_raises_the_labels_and_its_loss_is_their_mean_cross_
     first, *_, last = lines(tmp_path / "run")
     assert (first["stage"], result.steps) == ("sft", 4)
     assert first["loss"] == pytest.approx(-sum(before) / sum(len(row.completion_ids) for row in rows), rel=1e-5)
-    held_out = [-new / len(row.completion_ids) for new, row in zip(logps(load(result.merged), rows[:3]), rows[:3], strict=True)]
+    held_out = [
+        -new / len(row.completion_ids) for new, row in zip(logps(load(result.merged), rows[:3]), rows[:3], strict=True)
+    ]
     assert last["validation/loss"] == pytest.approx(sum(held_out) / 3, rel=1e-4)
     assert "reward" not in last
 

@@ -255,11 +255,7 @@ def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None
 
     def read(row: Mapping[str, Any], where: str) -> Problem | None:
         if row.get("task") is not None:
-            name = text_of(row, "task", where)
-            try:
-                task = task_named(name)
-            except InputError as error:
-                raise InputError(f"{where}: field 'task': {error.what}", fix=error.fix) from None
+            task = _task_of(row, where, dataset_task)
             if task is not dataset_task:
                 return task.problem_from_row(row, where)
         if dataset is not None and dataset.read_row is not None:
@@ -270,6 +266,19 @@ def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None
         return task.problem_from_row(row, where)
 
     return read
+
+
+def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> Task:
+    """The task that a row names. In rows of other programs ``task`` may be a text that is no name."""
+    name = text_of(row, "task", where)
+    try:
+        return task_named(name)
+    except InputError as error:
+        candidates = [*([dataset_task] if dataset_task is not None else []), *known_tasks()]
+        owner = next((task for task in candidates if task.owns_row(row)), None)
+        if owner is None:
+            raise InputError(f"{where}: field 'task': {error.what}", fix=error.fix) from None
+        return owner
 
 
 def _read(

@@ -1,11 +1,13 @@
-"""Loading objects of a user's Python file or installed module: tasks and reward functions."""
+"""Objects of a user's Python file or installed module, such as tasks and reward functions: loaded and identified."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +36,32 @@ def load_object(place: str) -> Any:
         public = ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise InputError(f"{source} has no {name!r}", why=f"It has: {public[:300] or 'no public name'}.")
     return getattr(module, name)
+
+
+def source_digest(objects: Iterable[Any]) -> str:
+    """A digest of the source that defines classes or functions; empty where there is none.
+
+    Args:
+        objects: classes and functions. For one of a package it is the source of all modules of the package's folder,
+            for one of a single file that file.
+    """
+    files = sorted({file for each in objects for file in _source_files(each)})
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16] if files else ""
+
+
+def _source_files(defined: Any) -> list[Path]:
+    try:
+        file = inspect.getsourcefile(defined)
+    except TypeError:  # built in, or neither a class nor a function
+        return []
+    if file is None:
+        return []
+    module = sys.modules.get(defined.__module__)
+    is_in_package = module is not None and bool(module.__package__)
+    return sorted(Path(file).parent.glob("*.py")) if is_in_package else [Path(file)]
 
 
 def _file_module(path: Path) -> ModuleType:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
-from engine.plugins import load_object
+from engine.plugins import load_object, source_digest
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 from engine.training_reward import TrainingReward
 
@@ -38,6 +38,9 @@ _TASKS = {
     "traffic": "engine.tasks.traffic.task:TASK",
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
+
+REPLY_FIELDS = ("text", "completion", "response", "output")
+"""Where rows of other programs hold the reply."""
 
 MAX_SHOWN_CHARS = 6000
 """Characters of a candidate or reference that the prompts of other models contain."""
@@ -67,6 +70,23 @@ class Measurement:
     fault: Fault | None = None
     remarks: Sequence[str] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScoredFields:
+    """What a task adds to a scored row of ``score_rollouts``.
+
+    Args:
+        row: further keys of the row.
+        validation: the verdict in the task's own words, in place of the usual one.
+        reward: further keys of ``reward``.
+        failed_gates: what the candidate failed, in short codes that the report counts.
+    """
+
+    row: Mapping[str, Any] = field(default_factory=dict)
+    validation: Mapping[str, Any] | None = None
+    reward: Mapping[str, Any] = field(default_factory=dict)
+    failed_gates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -306,12 +326,44 @@ class Task(ABC, Generic[ContentT]):
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
 
-    # Online training, data preparation, traces and checks of an installation
+    # Online training
 
     @property
     def training_reward(self) -> TrainingReward[Any, ContentT] | None:
         """A reward with settings, paid by online training whose configuration has them; None if there is none."""
         return None
+
+    # Rollouts of other programs
+
+    @property
+    def check_options(self) -> BaseModel | None:
+        """Options of this task's checks and rewards with their values, which ``score_rollouts`` offers as flags."""
+        return None
+
+    def with_check_options(self, options: BaseModel) -> Task[ContentT]:
+        """This task with other options, of the type of :attr:`check_options`."""
+        return self
+
+    def verifier(self) -> Mapping[str, Any]:
+        """What decides on a measurement beside the reply and the problem, as JSON values: versions and options.
+
+        Stored verdicts are used again only where all of it is equal. By default a digest of the files that define
+        the task.
+
+        Raises:
+            ConfigurationError: a tool that the task needs is missing or has another version.
+        """
+        return {"source": source_digest(base for base in type(self).__mro__ if issubclass(base, Task))}
+
+    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
+        """The completion of a row of rollouts that another program wrote; None if the row has none."""
+        return completion_of_row(row)
+
+    def scored_fields(self, candidate: Candidate[ContentT], measurement: Measurement) -> ScoredFields:
+        """What a scored row says of a candidate beside its rewards."""
+        return ScoredFields()
+
+    # Data preparation, traces and checks of an installation
 
     @property
     def preparation(self) -> DataPreparation[Any] | None:
@@ -334,6 +386,24 @@ class Task(ABC, Generic[ContentT]):
     def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
         """Titles and functions of this task's own checks, for the ``doctor`` command."""
         return ()
+
+
+def completion_of_row(row: Mapping[str, Any]) -> Completion | None:
+    """The completion of a row: ``text``, ``completion``, ``response`` or ``output``, as text or as chat messages.
+
+    ``reasoning`` and ``finish_reason`` are taken from the row or from its ``meta``.
+    """
+    reply = next((row[key] for key in REPLY_FIELDS if row.get(key) is not None), None)
+    if isinstance(reply, list) and reply:
+        reply = reply[-1]
+    if isinstance(reply, Mapping):
+        reply = reply.get("content", reply.get("text"))
+    if not isinstance(reply, str):
+        return None
+    meta = row.get("meta")
+    facts = {**(meta if isinstance(meta, Mapping) else {}), **row}
+    texts = {key: facts[key] for key in ("reasoning", "finish_reason") if isinstance(facts.get(key), str)}
+    return Completion(text=reply, **texts)
 
 
 def _prompt_folders(task_class: type) -> tuple[Path, ...]:

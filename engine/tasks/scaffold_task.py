@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -115,6 +116,11 @@ class ScaffoldTask(Task[Scaffold]):
         except InputError as error:
             raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
         return problem
+
+    def verifier(self) -> Mapping[str, Any]:
+        """The versions of the answer verifier and of the libraries that it asks."""
+        libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
+        return {**super().verifier(), "verifier": VERIFIER_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The form of an answer."""

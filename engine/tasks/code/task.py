@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import CodeFacts, code_problem, facts_of
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.test_cases import CodeTest, as_statement
+from engine.tasks.code.tester import VERSION, shared_tester
 from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
@@ -161,6 +163,15 @@ class CodeTask(Task[Program]):
                 "tests": dict(Counter(str(each) for each in report.statuses)),
             },
         )
+
+    def verifier(self) -> Mapping[str, Any]:
+        """The version of the tests' statuses, the interpreter and the level of isolation.
+
+        Raises:
+            ConfigurationError: programs cannot be run on this machine.
+        """
+        level = shared_tester().level
+        return {**super().verifier(), "tester": VERSION, "python": platform.python_version(), "level": level}
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience contains a value that a test expects."""

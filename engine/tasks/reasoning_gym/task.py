@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -85,6 +86,15 @@ class ReasoningGymTask(PlainTask):
             return Measurement({"r_ans": 0.0}, False, answer, "stated", detail=why)
         score = min(1.0, max(0.0, result.value["score"]))
         return Measurement({"r_ans": score}, score >= 1.0, answer, "stated")
+
+    def verifier(self) -> Mapping[str, Any]:
+        """The version of the package, whose scorers decide.
+
+        Raises:
+            ConfigurationError: it is not installed.
+        """
+        _package()
+        return {**super().verifier(), "reasoning-gym": version("reasoning-gym")}
 
     def truth(self, problem: Problem) -> str:
         """The entry's answer, if it has one."""

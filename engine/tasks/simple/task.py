@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.errors import InputError
+from engine.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Dataset, Measurement, Task, task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
@@ -109,6 +110,10 @@ class SimpleTask(PlainTask):
         if candidate.content is None:
             return Measurement(dict.fromkeys(self.reward_weights or ("r_ans",), 0.0), False)
         return _measure(self._reward, candidate.content, self.reward_row(problem))
+
+    def verifier(self) -> Mapping[str, Any]:
+        """A digest of the file of the reward function."""
+        return {**super().verifier(), "reward": source_digest([self._reward])}
 
     def truth(self, problem: Problem) -> str:
         """The answer field of the row, if it has one."""

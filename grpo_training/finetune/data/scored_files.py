@@ -4,6 +4,10 @@ A row holds ``prompt`` (text, or chat messages; also ``messages``), and either o
 with ``reward`` or ``score``) or all replies to it (``completions`` or ``responses``, with ``rewards``, or as objects
 with their own). Optional: ``id`` or ``problem_id``, ``task``, ``model``, ``temperature``, and of each reply
 ``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of one prompt form one group.
+
+Files of ``score_rollouts`` are read too: the reply is ``text`` (or another name that the command reads), ``reward`` is
+an object with ``total``, and rows of one ``step`` and ``prompt_id`` form one group. There ``group_id`` is the place of
+a reply within its group.
 """
 
 from __future__ import annotations
@@ -27,7 +31,11 @@ if TYPE_CHECKING:
 
 BROKEN_ROWS = "rows: could not be read"
 NO_REWARD = "groups: incomplete, a reply has no reward"
-_REPLY, _REPLIES, _REWARD = ("completion", "response"), ("completions", "responses"), ("reward", "score")
+_REPLY, _REPLIES, _REWARD = (
+    ("completion", "response", "text", "output"),
+    ("completions", "responses"),
+    ("reward", "score"),
+)
 _SHOWN_BROKEN = 5
 
 
@@ -110,7 +118,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         except RowError as error:
             broken.append(f"{path}, row {number}: {error}")
             continue
-        key = json.dumps([_text(row, "group_id"), *((one.role, one.content) for one in messages)])
+        key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
         group = groups.setdefault(key, _Open(_problem_id(row, len(groups) + 1), messages, row))
         group.responses += [response for response in responses if response is not None]
         group.has_all_rewards &= None not in responses
@@ -122,6 +130,11 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         for number, group in enumerate(groups.values(), 1)
         if group.has_all_rewards and group.responses
     ]
+
+
+def _group_key(row: Mapping[str, Any]) -> list[Any]:
+    """What tells apart the groups of one prompt."""
+    return [row.get("step"), _text(row, "prompt_id")] if row.get("prompt_id") is not None else [_text(row, "group_id")]
 
 
 def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -172,7 +185,7 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
         reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
     if not isinstance(reply, str):
         raise RowError("a reply is not text")
-    reward = next((facts[key] for key in _REWARD if _is_finite(facts.get(key))), None)
+    reward = next((value for key in _REWARD if _is_finite(value := _total(facts.get(key)))), None)
     if reward is None:
         return None
     token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
@@ -200,8 +213,15 @@ def _closed(group: _Open, group_id: str) -> TrainingGroup:
     )
 
 
+def _total(reward: Any) -> Any:
+    """The total of a reward that is an object with its parts."""
+    return reward.get("total") if isinstance(reward, dict) else reward
+
+
 def _problem_id(row: Mapping[str, Any], number: int) -> str:
-    return next((text for key in ("problem_id", "id", "task_id") if (text := _text(row, key))), f"prompt_{number}")
+    return next(
+        (text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), f"prompt_{number}"
+    )
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-from pathlib import Path
 
 from engine.errors import InputError
-from engine.plugins import load_object
+from engine.plugins import load_object, source_digest
 from engine.tasks.simple import RewardTask
 
 
@@ -38,5 +36,4 @@ def load_reward(place: str) -> RewardTask:
 
 def reward_digest(place: str) -> str:
     """A digest of the source file of a reward function, which identifies a run."""
-    file = inspect.getsourcefile(load_object(place))
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else place
+    return source_digest([load_object(place)]) or place

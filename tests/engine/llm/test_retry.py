@@ -10,11 +10,11 @@ from engine.llm.retry import (
     RetryAction,
     RetryDecision,
     RetryPolicy,
-    classify_exception,
     classify_status,
     parse_wait,
     wait_from_headers,
 )
+from engine.llm.transport import classify_exception
 
 NOW = 1_700_000_000.0
 

@@ -1,0 +1,142 @@
+"""Settings of ``python -m grpo_training.score_rollouts``, and the options that tasks add to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+
+from engine.errors import InputError
+from engine.task import Task, known_tasks, load_task
+from grpo_training.cli.settings import Positive, Weight
+from grpo_training.runs.settings import ResumableSettings
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+_NOT_IN_ROWS = frozenset(
+    {"task", "prompts", "rollouts", "out", "cache", "report", "workers", "resume", "fresh", "by", "max_infra_rate"}
+)
+"""Fields that do not change the rows; the contents of prompts and rollouts count by their hashes."""
+
+
+class ScoreSettings(ResumableSettings):
+    """Settings that every task has."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "files": ("task", "prompts", "rollouts", "out", "cache", "report", "workers", "resume", "fresh"),
+        "advantages and rows": (
+            *("adv_norm", "adv_eps", "adv_std_min", "prompt_style", "skip_bad_rows", "by", "max_infra_rate"),
+        ),
+    }
+
+    task: str | None = Field(
+        None, description="task: a name, FILE.py:NAME or MODULE:NAME; by default the one of the prompts"
+    )
+    prompts: str = Field(description="the problems, with ids: a file or the name of a dataset")
+    rollouts: Path = Field(description="JSONL file, one reply per row, with the id of its prompt")
+    out: Path = Field(description="file of the scored rows")
+    cache: Path | None = Field(None, description="JSONL file of verdicts that several runs share")
+    report: Path | None = Field(
+        None, description="report; by default NAME_report.json beside --out, or in ../reports of a folder rewards"
+    )
+    workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
+    adv_norm: Literal["std", "mean-only"] = Field(
+        "std", description="advantage: (r - mean) / (std + eps), or r - mean as in Dr. GRPO"
+    )
+    adv_eps: Weight = Field(1e-6, description="eps of the advantage")
+    adv_std_min: Weight = Field(1e-6, description="groups with a smaller std have advantages of 0")
+    prompt_style: str = Field(
+        "full", description="prompt style of the field prompt, where a row has none; none: leave it out"
+    )
+    skip_bad_rows: bool = Field(False, description="leave out rows that cannot be scored, instead of an error")
+    by: str = Field("difficulty,modules", description="fields of the prompts by which the report has tables")
+    max_infra_rate: float = Field(
+        0.05, ge=0, le=1, description="exit code 3 if a larger share of the rows could not be verified"
+    )
+
+    @model_validator(mode="after")
+    def _different_files(self) -> Self:
+        if self.out.resolve() in {self.rollouts.resolve(), *([self.cache.resolve()] if self.cache else [])}:
+            raise ValueError("--out must be another file than --rollouts and --cache")
+        return self
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the scored rows, the options of the tasks included."""
+        return [name for name in cls.model_fields if name not in _NOT_IN_ROWS]
+
+    @property
+    def stem(self) -> str:
+        """The name of the out file without ``_scored``."""
+        return self.out.stem.removesuffix("_scored") or self.out.stem
+
+    @property
+    def report_path(self) -> Path:
+        """Where the report is written."""
+        if self.report is not None:
+            return self.report
+        folder = self.out.parent
+        return (folder.parent / "reports" if folder.name == "rewards" else folder) / f"{self.stem}_report.json"
+
+    def beside_out(self, suffix: str) -> Path:
+        """A file beside the out file that belongs to it."""
+        return self.out.with_name(f"{self.out.stem}{suffix}")
+
+
+def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
+    """The settings with the options of the tasks of the project, and of an own task that ``argv`` names."""
+    place = _task_of(argv)
+    tasks = known_tasks()
+    if place is not None and (own := load_task(place)) not in tasks:
+        tasks.append(own)
+    fields: dict[str, Any] = {}
+    groups = dict(ScoreSettings.groups)
+    for task in tasks:
+        if task.check_options is not None:
+            added = {name: each for name, each in type(task.check_options).model_fields.items() if name not in fields}
+            fields |= {name: _optional(field) for name, field in added.items()}
+            groups[f"task {task.name}"] = list(added)
+    namespace = {"groups": groups, "__doc__": ScoreSettings.__doc__}
+    base = type("ScoreSettings", (ScoreSettings,), {**namespace, "__annotations__": {"groups": ClassVar[Any]}})
+    return create_model("ScoreSettings", __base__=base, **fields)
+
+
+def configured(task: Task, settings: ScoreSettings) -> Task:
+    """The task with the options that were given.
+
+    Raises:
+        InputError: an option that this task does not have was given, or a value is wrong.
+    """
+    added = type(settings).model_fields.keys() - ScoreSettings.model_fields.keys()
+    given = {name: value for name in added if (value := getattr(settings, name)) is not None}
+    options: BaseModel | None = task.check_options
+    names = set() if options is None else set(type(options).model_fields)
+    other = sorted(given.keys() - names)
+    if other:
+        flag = f"--{other[0].replace('_', '-')}"
+        raise InputError(f"The task {task.name} has no option {flag}", fix="Leave it out, or name another --task.")
+    if options is None or not given:
+        return task
+    try:
+        return task.with_check_options(type(options).model_validate({**options.model_dump(), **given}))
+    except ValidationError as error:
+        raise InputError(f"The options of the task {task.name} do not fit together", why=str(error)) from None
+
+
+def _optional(field: FieldInfo) -> tuple[Any, Any]:
+    """A field that is None where it is not given; the default stands in its description."""
+    shown = "" if field.default in (None, False) else f" (default: {field.default})"
+    annotation: Any = field.annotation
+    return annotation | None, Field(None, description=f"{field.description}{shown}")
+
+
+def _task_of(argv: Sequence[str]) -> str | None:
+    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+        if word == "--task":
+            return after or None
+        if word.startswith("--task="):
+            return word.partition("=")[2]
+    return None

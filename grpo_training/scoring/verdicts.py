@@ -1,0 +1,143 @@
+"""The verdict on one reply: what is verified in a worker, stored, and written to the scored row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from engine.records import Fault, Outcome, Problem, Record
+from engine.reward_evaluator import task_total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.records import Candidate, Completion
+    from engine.task import Measurement, Task
+
+FORMAT = 1
+"""Version of the stored verdict; part of every key."""
+
+_ATTEMPTS = 2
+"""A reply whose check could not be started is checked once more."""
+
+
+class Verdict(Record):
+    """The result of verifying one reply.
+
+    Args:
+        outcome: how it ended. With ``infra_fault`` there is no reward.
+        total: the total reward in [0, 1].
+        is_correct: whether the answer is right; None if it could not be checked.
+        components: the components behind the total, None where not measured.
+        validation: the verdict in words.
+        reward: further keys of ``reward``.
+        row: further keys of the row.
+        failed_gates: what failed, in short codes.
+        fault: why the reply could not be read or verified.
+    """
+
+    outcome: Outcome
+    total: float | None = None
+    is_correct: bool | None = None
+    components: dict[str, float | None] = Field(default_factory=dict)
+    validation: dict[str, Any] = Field(default_factory=dict)
+    reward: dict[str, Any] = Field(default_factory=dict)
+    row: dict[str, Any] = Field(default_factory=dict)
+    failed_gates: list[str] = Field(default_factory=list)
+    fault: Fault | None = None
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the same reply has the same verdict at any time. A timeout depends on the machine's load."""
+        return self.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
+
+
+class VerdictKeys:
+    """Keys of verdicts: a hash of everything that decides on one.
+
+    Args:
+        task: the task's name.
+        verifier: what :meth:`engine.task.Task.verifier` names.
+    """
+
+    def __init__(self, task: str, verifier: Mapping[str, Any]) -> None:
+        self._base = hashlib.sha256(_canonical([FORMAT, task, dict(verifier)]))
+
+    @staticmethod
+    def digest(value: Any) -> str:
+        """The SHA-256 of a JSON value, whatever the order of its keys."""
+        return hashlib.sha256(_canonical(value)).hexdigest()
+
+    def key(self, problem: Problem, completion: Completion) -> str:
+        """The key of a reply to a problem."""
+        digest = self._base.copy()
+        reply = [completion.text, completion.reasoning, completion.finish_reason]
+        digest.update(_canonical([problem.model_dump(mode="json"), reply]))
+        return digest.hexdigest()
+
+
+def completion_hash(completion: Completion) -> str:
+    """SHA-256 of the text of a reply."""
+    return hashlib.sha256(completion.text.encode(errors="replace")).hexdigest()
+
+
+def verify(task: Task, problem: Problem, completion: Completion) -> Verdict:
+    """Parse and measure a reply. A check that could not be started is tried once more."""
+    candidate = task.parse(completion, problem)
+    measurement = task.evaluate(candidate, problem)
+    for _ in range(_ATTEMPTS - 1):
+        if measurement.outcome is Outcome.INFRA_FAULT:
+            measurement = task.evaluate(candidate, problem)
+    return _verdict(task, candidate, measurement)
+
+
+def _verdict(task: Task, candidate: Candidate, measurement: Measurement) -> Verdict:
+    outcome = candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome
+    components = dict(measurement.components)
+    bad = next((name for name, value in components.items() if value is not None and not 0 <= value <= 1), None)
+    if not outcome.carries_reward or bad is not None:
+        return _without_reward(measurement, "" if bad is None else f"{bad} is {components[bad]}")
+    total = task_total(task, components)
+    if total is None or not math.isfinite(total):
+        return _without_reward(measurement, "no component was measured")
+    fields = task.scored_fields(candidate, measurement)
+    fault = measurement.fault or candidate.fault
+    validation: dict[str, Any] = {
+        "outcome": str(outcome),
+        "answer": measurement.answer,
+        "answer_source": measurement.answer_source,
+        "detail": dict(measurement.detail),
+        "fault": None if fault is None else fault.model_dump(),
+    }
+    return Verdict(
+        outcome=outcome,
+        total=total,
+        is_correct=measurement.is_correct,
+        components=components,
+        validation=_plain(validation if fields.validation is None else dict(fields.validation)),
+        reward=_plain(dict(fields.reward)),
+        row=_plain(dict(fields.row)),
+        failed_gates=list(fields.failed_gates),
+        fault=fault,
+    )
+
+
+def _without_reward(measurement: Measurement, why: str) -> Verdict:
+    detail = _plain(dict(measurement.detail))
+    fault = measurement.fault or Fault(kind="not_verified", message=why or str(detail.get("why", "")))
+    validation = {"outcome": str(Outcome.INFRA_FAULT), "detail": detail, "fault": fault.model_dump()}
+    return Verdict(outcome=Outcome.INFRA_FAULT, validation=validation, fault=fault)
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """The value as JSON values, so that a stored verdict equals a fresh one."""
+    plain: dict[str, Any] = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+    return plain
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, default=str).encode(errors="replace")

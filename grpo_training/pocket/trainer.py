@@ -173,15 +173,16 @@ class Trainer:
         print(line, file=sys.stderr, flush=True)
 
 
-def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head_size: int = 64) -> Qwen3ForCausalLM:
     """A model with random weights.
 
     Args:
-        hidden: its width, a multiple of 64.
+        hidden: its width, a multiple of ``head_size``.
         layers: number of layers.
+        head_size: width of an attention head.
         tokenizer: gives the size of the vocabulary.
     """
-    heads = hidden // 64
+    heads = hidden // head_size
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -189,7 +190,7 @@ def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast) -> Q
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=max(1, heads // 2),
-        head_dim=64,
+        head_dim=head_size,
         tie_word_embeddings=True,
         max_position_embeddings=4096,
         bos_token_id=None,

@@ -106,8 +106,8 @@ class SmallModelSettings(StepSettings):
     dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
     output_dir: Path = Field(WORKING_DIR / "outputs/traffic_small/start", description="folder for the model")
     prompts: str = Field("compact", description="prompt style that the tokenizer is made for")
-    hidden: Annotated[int, Field(ge=64, multiple_of=64)] = Field(128, description="width")
-    layers: Positive = Field(2, description="number of layers")
+    hidden: Annotated[int, Field(ge=32, multiple_of=32)] = Field(64, description="width")
+    layers: Positive = Field(3, description="number of layers")
     seed: int = Field(3407, description="of the weights")
 
 

@@ -12,11 +12,9 @@ from tqdm import tqdm
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
-from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import require_sumo
-from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import dataset_files, errors_of, read_rows
+from engine.tasks.traffic.validation import dataset_files, errors_of
 from grpo_training.traffic_control.evaluation import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.errors import InputError, MissingInputError
+from engine.problem_families import ProblemFamilies
 from engine.records import Problem
 from engine.shipped_files import shipped_file
 from engine.task import Dataset, HubDataset, Task, known_tasks, task_named
@@ -109,6 +110,21 @@ def load_dataset(
     source, rows = _rows_of(dataset, name_or_path, folders)
     reader = _row_reader(owner, dataset) if task in (None, owner) else _row_reader(task)
     return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
+
+
+def problem_families(name: str) -> ProblemFamilies:
+    """The families of a generated dataset, for a corpus of right and mistaken solutions.
+
+    Raises:
+        InputError: there is no such dataset, or it has no families.
+    """
+    owner = _task_with_dataset(name)
+    if owner is None:
+        raise _unknown_name(name, _default_folders())
+    families = owner.dataset(name).families
+    if families is None:
+        raise InputError(f"The dataset {name} has no families of problems with known solutions")
+    return families
 
 
 def _task_with_dataset(name: str) -> Task | None:

@@ -19,6 +19,7 @@ from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object, source_digest
+from engine.problem_families import ProblemFamilies
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 from engine.training_reward import TrainingReward
 
@@ -127,6 +128,7 @@ class Dataset:
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
         max_line_bytes: limit of a line of the file; None for the usual limit.
+        families: the families of generated problems whose solutions are known; None if there are none.
     """
 
     generate: Callable[[int | None], list[Problem]] | None = None
@@ -136,6 +138,7 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+    families: ProblemFamilies | None = None
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -311,6 +314,10 @@ class Task(ABC, Generic[ContentT]):
         return False
 
     # Analyst and experiences
+
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two candidates gave the same answer, for a majority vote. By default, whether the texts are equal."""
+        return left == right
 
     def truth(self, problem: Problem) -> str:
         """The right answer as text for the analyst."""

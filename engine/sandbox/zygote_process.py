@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,17 +42,21 @@ class ProgramExit:
 class Zygote:
     """The process of a zygote on a level of isolation. It runs one program at a time.
 
+    Args:
+        level: the level of isolation.
+        visible: files and folders that programs can read, besides the interpreter and the system's libraries.
+
     Raises:
         SandboxError: the level is not available on this machine.
     """
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, visible: Sequence[str] = ()) -> None:
         if level == "bubblewrap" and shutil.which("bwrap") is None:
             raise SandboxError("bubblewrap is not installed")
         self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_end:
             self._process = subprocess.Popen(
-                zygote_command(level, child_end.fileno()),
+                zygote_command(level, child_end.fileno(), visible),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -71,9 +76,18 @@ class Zygote:
         """Whether it can run another program."""
         return not self.dead and self._process.poll() is None
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int) -> None:
-        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others."""
-        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s}).encode()
+    def start_program(
+        self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None
+    ) -> None:
+        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others.
+
+        Args:
+            fds: the child's descriptors 3, 0 and 1.
+            memory_bytes: limit of its memory.
+            cpu_s: limit of its processor time, in seconds.
+            command: an executable with its arguments that the child becomes; None to run Python programs.
+        """
+        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s, "command": command}).encode()
         try:
             socket.send_fds(self._control, [line], fds)
         except OSError as error:

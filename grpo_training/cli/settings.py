@@ -34,6 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKING_DIR = Path.cwd()
 """Files that commands write are below the folder in which the command was started."""
 POCKET_MODEL = shipped_file("models/pocket")
+DEFAULT_DATASET = "aime2024"
+"""The dataset of a run that names none."""
+POCKET_DATASET = "quickstart"
+"""The dataset that the pocket model was trained on. Its split ``test`` has other wordings and numbers."""
 
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]

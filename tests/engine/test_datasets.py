@@ -9,6 +9,7 @@ import pytest
 
 from engine.datasets import MAX_LINE_BYTES, load_problems
 from engine.errors import InputError, MissingInputError
+from tests.support.table import table
 
 GOOD = {"id": "a", "problem": "What is 6 * 7?", "answer": "42"}
 
@@ -162,7 +163,7 @@ def test_a_set_without_a_place_on_the_hub(tmp_path):
         load_problems("physics", search=[tmp_path])
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "answer"),
     [("033", "33"), (33, "33"), ("33", "33"), (33.0, "33"), ("000", "0"), ("$999$", "999"),
      ("336^\\circ", "336"), ("336^{\\circ}", "336"), ("82°", "82")],
@@ -172,14 +173,14 @@ def test_aime_answers_are_made_integers(write, tmp_path, given, answer):
     assert load_problems("aime2024", search=[tmp_path])[0].answer == answer
 
 
-@pytest.mark.parametrize("given", ["1000", "-1", 1234, "3/4", "33.5", "thirty", "٣٣", "", " ", True, None, [33]])
+@table("given", ["1000", "-1", 1234, "3/4", "33.5", "thirty", "٣٣", "", " ", True, None, [33]])
 def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given):
     write({"problem": "Q", "answer": "1"}, {"problem": "Q", "answer": given}, name="aime2025.jsonl")
     with pytest.raises(InputError, match=r"aime2025\.jsonl, line 2: field 'answer'"):
         load_problems("aime2025", search=[tmp_path])
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "words"),
     [
         ({"answer": "1", "subject": "x"}, r"line 2: field 'problem' is missing \(here: answer, subject\)"),

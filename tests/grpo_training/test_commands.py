@@ -11,6 +11,7 @@ import pytest
 from engine.api_manager import LEARNERS
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
+from tests.support.table import table
 
 HEAVY = {
     *("torch", "transformers", "trl", "peft", "datasets", "ray", "vllm", "unsloth", "starlette"),
@@ -55,7 +56,7 @@ def python(*arguments, cwd):
     return done
 
 
-@pytest.mark.parametrize("command", commands())
+@table("command", commands())
 def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
     text, code, took, modules = helped[command]
     assert code == 0

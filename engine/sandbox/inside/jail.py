@@ -18,6 +18,7 @@ _BOX_OPTIONS = b"size=16m,nr_inodes=256,mode=0777"
 _MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - candidates for the new root, in this process's mount namespace
 _FILE_BYTES = 8 << 20
 _STACK_BYTES = 64 << 20
+_THREAD_STACK_BYTES = 8 << 20  # of each thread; it counts as private memory
 _OPEN_FILES = 64
 _THREADS = 64
 
@@ -136,25 +137,29 @@ def fork(*, own_processes: bool) -> int:
     return pid
 
 
-def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool) -> None:
+def confine(
+    *, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool, executes: bool
+) -> None:
     """Apply the limits of a program and drop all other rights. Called by the child before it reads the program.
 
     Args:
         uid: user id to change to, if this process is root; None keeps the current one.
-        memory_bytes: limit of address space.
+        memory_bytes: limit of address space; of private writable memory if the process becomes another executable,
+            because runtimes such as Node.js reserve far more addresses than they use.
         cpu_s: limit of processor time in seconds, after which the kernel kills the process.
         own_processes: whether this process has its own PID namespace.
         read_only: refuse changes to files.
+        executes: the process may become another executable. It cannot start processes then either.
     """
     for what, limit in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if read_only else _FILE_BYTES),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
-        (resource.RLIMIT_STACK, _STACK_BYTES),
+        (resource.RLIMIT_STACK, _THREAD_STACK_BYTES if executes else _STACK_BYTES),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_DATA if executes else resource.RLIMIT_AS, memory_bytes),
     ):
         _limit(what, limit)
     if uid is not None:
@@ -168,7 +173,7 @@ def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bo
     _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     if seccomp.supported():
-        seccomp.install(read_only=read_only)
+        seccomp.install(read_only=read_only, executes=executes)
 
 
 def _limit(what: int, limit: int) -> None:

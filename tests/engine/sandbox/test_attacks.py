@@ -14,6 +14,7 @@ from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
 from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
 from engine.tasks.code.tester import ProgramTester
+from tests.support.table import table
 
 TESTS = (CallTest("f", (20, 22), expected=42), CallTest("f", ("a", "b"), expected="ab"))
 
@@ -307,10 +308,11 @@ def check_still_works(tester):
     assert report.all_passed, report
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.timeout(600)
+@table("name", ATTACKS)
 def test_passes_nothing_and_hurts_nothing(tester, name):
     if name in {**ANSWER_LIES, **FORGERS} and tester.level != strongest_level():
-        pytest.skip("the comparison does not depend on the level")
+        return  # the comparison does not depend on the level
     check_still_works(tester)
     pids = tester.pids()
     started = time.monotonic()
@@ -323,8 +325,8 @@ def test_passes_nothing_and_hurts_nothing(tester, name):
     assert tester.pids() == pids, "a zygote was lost"
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_the_answer_is_nowhere_to_be_found(tester, name, monkeypatch):
+@table("name", SEARCHES)
+def test_the_answer_is_nowhere_to_be_found(tester, name):
     program = textwrap.dedent(SEARCHES[name]).strip() + _FOUND
     tests = [CallTest("f", (1,), expected=HIDDEN), AssertTest(f"assert f(2) == {HIDDEN!r}")]
     report = tester.run(program, tests, entry_point="f")
@@ -338,7 +340,8 @@ def test_the_search_finds_what_is_there(tester):
     assert tester.run(program, [CallTest("f", (1,), expected=HIDDEN)]).all_passed
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.timeout(600)
+@table("name", ATTACKS)
 def test_passes_no_test_that_is_code(tester, name):
     if tester.level != strongest_level():
         pytest.skip("the comparison does not depend on the level")
@@ -348,7 +351,7 @@ def test_passes_no_test_that_is_code(tester, name):
     assert report.outcome is not Outcome.INFRA_FAULT, report.detail
 
 
-@pytest.mark.parametrize(
+@table(
     "code",
     [
         "assert f(1) - 5 == 0",
@@ -374,7 +377,7 @@ def test_an_object_that_agrees_with_everything_passes_no_code(tester, code):
     assert tester.run("def f(x): return 5", [test]).all_passed
 
 
-@pytest.mark.parametrize(
+@table(
     "setup",
     [
         "from math import isclose as near",

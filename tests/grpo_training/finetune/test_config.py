@@ -8,6 +8,7 @@ from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
 from tests.conftest import ROOT
+from tests.support.table import table
 
 CONFIGS = ROOT / "grpo_training/configs"
 NEEDED = {"model_name_or_path": "a/model", "dataset_path": "there"}
@@ -60,7 +61,7 @@ def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
     assert (read.project, read.run_name, read.optim) == ("a-project", None, "adamw_8bit")
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "reason"),
     [
         ("teacher: {temperature: 0.7}", "teacher_traces"),
@@ -158,7 +159,7 @@ output:
     assert (read.num_train_epochs, read.lr_scheduler_type) == (2, "linear")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("learning_rat: 1", r"Unknown key 'learning_rat' in \S*run.yaml\nDid you mean 'learning_rate'\?"),
@@ -202,7 +203,7 @@ def test_missing_required_settings_are_named():
         parse("--model-path", "a/model", "--mode", "online")
 
 
-@pytest.mark.parametrize(
+@table(
     "changes",
     [
         {"learning_rate": 0},

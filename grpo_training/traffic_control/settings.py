@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engine.tasks.traffic.scenarios import Split
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 DATASETS = WORKING_DIR / "data/traffic"
@@ -27,6 +28,7 @@ class Chosen(StepSettings):
     scenario: str | None = Field(None, description="one scenario: a folder of --scenarios-dir")
     scenarios: str | None = Field(None, description="several scenarios, separated by commas")
     all: bool = Field(False, description="all scenarios of --scenarios-dir")
+    split: Split | None = Field(None, description="of these, only own scenarios of one split: train, validation, test")
     scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
 
     @model_validator(mode="after")
@@ -124,6 +126,20 @@ class SmallModelSettings(StepSettings):
     seed: int = Field(3407, description="of the weights")
 
 
+class DemoSettings(StepSettings):
+    """Settings of ``traffic demo``."""
+
+    summary: ClassVar[str] = "the whole in short: scenarios, decisions, a small model, SFT, GRPO, evaluation"
+
+    scenarios: Annotated[int, Field(ge=8)] = Field(16, description="own scenarios; of each eight, two are for the test")
+    max_decisions: Positive = Field(200, description="stored decisions per scenario")
+    seeds: Positive = Field(2, description="demand seeds of the closed loop")
+    seconds: Positive = Field(900, description="simulated seconds of a run in closed loop")
+    parallel: Positive = Field(2, description="simulations at the same time")
+    seed: int = Field(3407, ge=0, description="of scenarios, simulation, model and training")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/traffic_demo", description="folder for all output")
+
+
 class EvaluateSettings(Chosen):
     """Settings of ``traffic evaluate``."""
 
@@ -191,4 +207,5 @@ STEPS: Mapping[str, type[StepSettings]] = {
     "rollouts": RolloutsSettings,
     "small-model": SmallModelSettings,
     "evaluate": EvaluateSettings,
+    "demo": DemoSettings,
 }

@@ -66,12 +66,12 @@ def small_tokenizer(texts: Iterator[str]) -> PreTrainedTokenizerFast:
 
 
 def describe_numbers(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Add features of their value to the embeddings of numbers, at half the size of the random part."""
+    """Add features of their value to the embeddings of numbers."""
     with torch.no_grad():
         weights = model.get_input_embeddings().weight
         for texts, unit in ((WHOLE_NUMBERS, 1.0), (DECIMALS, 10.0)):  # the first decimal is read as a whole number
             values = torch.tensor([unit * float(f"0{text}" if text[0] == "." else text) for text in texts])
             waves = [wave(values / period) for period in _PERIODS for wave in (torch.sin, torch.cos)]
             features = torch.stack([values / 20, torch.log1p(values), *waves], 1)
-            directions = torch.randn(features.shape[1], weights.shape[1]) * weights.std() / 2
+            directions = torch.randn(features.shape[1], weights.shape[1]) * weights.std()
             weights[torch.tensor(tokenizer.convert_tokens_to_ids(list(texts)))] += features @ directions

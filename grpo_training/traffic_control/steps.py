@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
+from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
 from engine.tasks.traffic.simulation.generation import (
     RECORD,
     Generated,
@@ -27,6 +27,7 @@ from engine.tasks.traffic.validation import dataset_files, errors_of
 from grpo_training.traffic_control.evaluation.run import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
+    DemoSettings,
     EvaluateSettings,
     GenerateSettings,
     RolloutsSettings,
@@ -56,6 +57,10 @@ def run_step(settings: StepSettings) -> int:
             from grpo_training.traffic_control.small_model import make_small_model  # torch: only this step needs it
 
             return make_small_model(settings)
+        case DemoSettings():
+            from grpo_training.traffic_control.demo import run_demo  # torch: only these steps need it
+
+            return run_demo(settings)
         case EvaluateSettings():
             return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
     raise AssertionError(type(settings))
@@ -133,7 +138,23 @@ def chosen_folders(settings: Chosen) -> list[Path]:
 
     Raises:
         MissingInputError: a scenario is not there, or has no configuration.
+        InputError: none of them belongs to the chosen split.
     """
+    folders = _named_folders(settings)
+    if settings.split is None:
+        return folders
+    specs = [(folder, own_scenario(folder)) for folder in folders]
+    chosen = [folder for folder, spec in specs if spec is not None and spec.split == settings.split]
+    if not chosen:
+        raise InputError(
+            f"None of the {len(folders)} scenarios is for {settings.split}",
+            why="Only own scenarios have a split: of each eight, five train, one validation, two test.",
+            fix="Make more: python -m grpo_training.traffic scenarios --count 8. Or leave --split out.",
+        )
+    return chosen
+
+
+def _named_folders(settings: Chosen) -> list[Path]:
     if settings.all:
         folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
         if not folders:

@@ -43,7 +43,7 @@ def _bubblewrap_command(visible: Sequence[str]) -> list[str]:
     paths, links = _visible_paths(visible)
     command = ["bwrap", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-add", "ALL"]
     command += [] if os.geteuid() == 0 else ["--unshare-user"]
-    for parent in sorted({str(parent) for path in paths for parent in Path(path).parents} - {"/"}):
+    for parent in sorted({str(parent) for path in (*paths, "/dev/null") for parent in Path(path).parents} - {"/"}):
         command += ["--perms", "0755", "--dir", parent]  # by default other users could not enter them
     for path in paths:
         command += ["--ro-bind", path, path]

@@ -62,7 +62,7 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 pass_fds=(child_end.fileno(),),
                 cwd="/",
-                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
                 start_new_session=True,
             )
         self.dead = False
@@ -76,9 +76,7 @@ class Zygote:
         """Whether it can run another program."""
         return not self.dead and self._process.poll() is None
 
-    def start_program(
-        self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None
-    ) -> None:
+    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
         """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others.
 
         Args:
@@ -86,6 +84,9 @@ class Zygote:
             memory_bytes: limit of its memory.
             cpu_s: limit of its processor time, in seconds.
             command: an executable with its arguments that the child becomes; None to run Python programs.
+
+        Returns:
+            the child's process id.
         """
         line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s, "command": command}).encode()
         try:
@@ -93,6 +94,11 @@ class Zygote:
         except OSError as error:
             self.dead = True
             raise SandboxError(f"a zygote has exited: {error}") from None
+        answer = self._receive(_START_S)
+        if "pid" not in answer:
+            self.dead = True
+            raise SandboxError(answer.get("error", "a zygote did not start a program"))
+        return int(answer["pid"])
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
         """Kill the child if it is still running, and wait until all its processes have exited.

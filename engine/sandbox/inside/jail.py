@@ -16,6 +16,7 @@ BOX = "/box"
 
 _BOX_OPTIONS = b"size=16m,nr_inodes=256,mode=0777"
 _MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - candidates for the new root, in this process's mount namespace
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _FILE_BYTES = 8 << 20
 _STACK_BYTES = 64 << 20
 _THREAD_STACK_BYTES = 8 << 20  # of each thread; it counts as private memory
@@ -64,9 +65,8 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     root = next(place for place in _MOUNT_POINTS if not any(path.startswith(place + "/") for path in paths))
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, b"size=1m,mode=0755")
-    devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
-    for path in [*paths, *devices]:
-        _bind(path, root + path, read_only=path not in devices)
+    for path in (*paths, *_DEVICES):
+        _bind(path, root + path)
     for target, path in links:
         os.symlink(target, root + path)
     os.mkdir(root + BOX)
@@ -77,7 +77,7 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     _mount(None, "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | _NO_DEVICES)
 
 
-def _bind(source: str, target: str, *, read_only: bool) -> None:
+def _bind(source: str, target: str) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
@@ -85,9 +85,18 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
         with open(target, "w"):
             pass
     _mount(source, target, None, _BIND | _RECURSIVE)
-    if read_only:  # a user namespace cannot clear the mount flags of the source, so they are repeated
-        kept = os.statvfs(source).f_flag & 0x40E
-        _mount(None, target, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
+    _make_read_only(target)
+
+
+def fix_devices() -> None:
+    """Mount the devices read-only: programs can still write to them, but not change their times and modes."""
+    for device in _DEVICES:
+        _make_read_only(device)
+
+
+def _make_read_only(path: str) -> None:
+    kept = os.statvfs(path).f_flag & 0x40E  # a user namespace cannot clear these flags
+    _mount(None, path, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
 
 
 def _write(path: str, text: str) -> None:

@@ -1,9 +1,10 @@
 """A zygote: an interpreter with modules already imported, which forks a confined child for every program.
 
 Protocol of the control socket: the parent process sends a job as one JSON message with three file descriptors (the
-child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with one
-JSON message when no process of the child is left. The program's source, input and results use the child's channel
-only; the zygote does not read them. A job with a ``command`` replaces the child by another executable, confined alike.
+child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with the
+child's process id, and with one more JSON message when no process of the child is left. The program's source, input
+and results use the child's channel only; the zygote does not read them. A job with a ``command`` replaces the child by
+another executable, confined alike.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
     try:
         if level == "namespaces":
             jail.enter_namespaces(paths, [(target, path) for target, path in links])
+        if level == "bubblewrap":
+            jail.fix_devices()
         if level == "rlimits":
             seccomp.require()
             jail.adopt_orphans()
@@ -95,6 +98,7 @@ def _serve(
             _become_child(null, fds, job, uid=uid, own_processes=own_processes)
         finally:
             os._exit(70)
+    _send(control, {"pid": pid})
     for fd in fds:
         os.close(fd)
     killed, connected = _wait_or_kill(control, pid)
@@ -103,7 +107,7 @@ def _serve(
         jail.kill_descendants()
     if not connected:
         os._exit(0)
-    if own_processes and any(True for _ in os.scandir(jail.BOX)):
+    if own_processes:  # also where it is empty: its mode and its times can be a message to the next program
         jail.fresh_box()
     ending = {"code": os.waitstatus_to_exitcode(status), "cpu_s": used.ru_utime + used.ru_stime, "killed": killed}
     with contextlib.suppress(BrokenPipeError):

@@ -12,8 +12,8 @@ from engine.records import Outcome
 from engine.sandbox import levels
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
-from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
-from engine.tasks.code.tester import ProgramTester
+from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.testing.tester import ProgramTester
 from tests.support.table import table
 
 TESTS = (CallTest("f", (20, 22), expected=42), CallTest("f", ("a", "b"), expected="ab"))
@@ -431,6 +431,35 @@ def test_files_are_private_bounded_and_gone_afterwards(tester, tmp_path):
     filled = tester.run(program, [CallTest("fill", expected=1000)])
     assert filled.passed == 0
     assert tester.run(program, [CallTest("kept", expected=[])]).all_passed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.chmod('/box', 0)",
+        "os.chmod('/box', 0o751)",
+        "os.utime('/box', (5, 7))",
+        "os.setxattr('/box', 'user.message', b'42')",
+        "os.chmod('/dev/null', 0o600)",
+        "os.utime('/dev/null')",
+        "os.utime('/dev/zero', (5, 7))",
+    ],
+)
+def test_modes_and_times_are_no_message_to_the_next_program(tester, change):
+    seen = """
+        import os
+        def box(): return [os.stat("/box").st_mode, os.stat("/box").st_mtime > 1000, os.listxattr("/box")]
+        def works():
+            with open("/dev/null", "w") as null, open("new", "w") as new: return null.write("x") + new.write("x")
+    """
+    if tester.level == "rlimits":
+        pytest.skip("nothing can be written on this level")
+    program = textwrap.dedent(seen)
+    before = [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")]
+    tester.run(f"import os\ndef f(): {change}", [CallTest("f", expected=0)])
+    assert [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")] == before
+    report = tester.run(program, [CallTest("box", expected=[0o40777, True, []]), CallTest("works", expected=2)])
+    assert report.all_passed, report
 
 
 def test_what_lies_on_the_disk_cannot_be_read(tester, tmp_path):

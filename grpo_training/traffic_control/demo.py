@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ def run_demo(settings: DemoSettings) -> int:
             "generate",
             *("--all", "--split", split, "--scenarios-dir", scenarios, "--output-dir", data / split),
             *("--max-decisions", settings.max_decisions, "--parallel", settings.parallel),
-            progress=lambda folder=data / split: f"{len(list(folder.glob('*/generation.json')))} scenarios",
+            progress=functools.partial(_generated, data / split),
         )
     train = ("--dataset", data / "train", "--prompts", STYLE)
     if not (models / "start").exists():
@@ -79,6 +80,10 @@ def run_demo(settings: DemoSettings) -> int:
     replace_file(output / "demo.json", timings.encode() + b"\n")
     print(f"Curves: {models / 'small-model/report.html'}")
     return code
+
+
+def _generated(folder: Path) -> str:
+    return f"{len(list(folder.glob('*/generation.json')))} scenarios"
 
 
 class _Stages:

@@ -1,6 +1,6 @@
 // Which parts of Phaser's API the program's own code uses, as far as a run shows it. A use counts if the function that
 // called, read or wrote is the program's: the wrappers below look at the file of their caller.
-(function (Phaser, lifecycle) {
+(function (Phaser, knownPaths) {
   'use strict';
   const { setPrototypeOf } = Object;
   const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
@@ -9,6 +9,7 @@
   const RealError = Error;
   const { captureStackTrace } = Error;
   const PROGRAM_FILE = 'game.js';
+  const STACK_FRAMES = 30;
   const MAX_CHECKS = 300;
   const MAX_NAMES = 400;
   const INTERNAL = /^(?:pre|post|boot|start$|shutdown|destroy$|update|step|render|is[A-Z]|get[A-Z]|transition|sort|add(?:ed|To)|remove|check|test)/;
@@ -16,6 +17,7 @@
   const list = () => setPrototypeOf([], null);
   const record = () => ({ __proto__: null });
 
+  RealError.stackTraceLimit = STACK_FRAMES;
   let sites = null;
   let getFileName = null;
   const keepSites = (error, frames) => {
@@ -38,7 +40,7 @@
     }
     return sites;
   }
-  getFileName = stack(undefined)[0].getFileName;
+  getFileName = stack(undefined)[0].getScriptNameOrSourceURL;
 
   function calledByProgram(above) {
     const frames = stack(above);
@@ -54,23 +56,31 @@
   // prototype -> full name of the class
   const classNames = new Map();
   const classes = list();
-  function collect(space, path, depth) {
-    const names = ownKeys(space);
-    for (let i = 0; i < names.length; i++) {
-      const found = getOwnPropertyDescriptor(space, names[i]);
-      if (!found || !('value' in found) || typeof names[i] !== 'string') continue;
-      const { value } = found;
-      const name = `${path}.${names[i]}`;
-      if (typeof value === 'function' && value.prototype && ownKeys(value.prototype).length > 1) {
-        if (apply(mapGet, classNames, [value.prototype])) continue;
-        apply(mapSet, classNames, [value.prototype, name]);
-        classes[classes.length] = value.prototype;
-      } else if (value && typeof value === 'object' && depth < 6 && getPrototypeOf(value) === Object.prototype) {
-        collect(value, name, depth + 1);
+  function addClass(name, value) {
+    if (apply(mapGet, classNames, [value.prototype])) return;
+    apply(mapSet, classNames, [value.prototype, name]);
+    classes[classes.length] = value.prototype;
+  }
+
+  // The names of all classes, which are the same in all realms: found once, in a realm without a program.
+  function classPaths(space, path, depth) {
+    let found = '';
+    for (const name of Object.keys(space)) {
+      const { value } = getOwnPropertyDescriptor(space, name);
+      if (typeof value === 'function' && value.prototype && ownKeys(value.prototype).length > 1) found += `${path}.${name}\n`;
+      else if (value && typeof value === 'object' && depth < 6 && getPrototypeOf(value) === Object.prototype) {
+        found += classPaths(value, `${path}.${name}`, depth + 1);
       }
     }
+    return found;
   }
-  collect(Phaser, 'Phaser', 0);
+  const paths = knownPaths || classPaths(Phaser, 'Phaser', 0);
+  for (const path of paths.split('\n')) {
+    if (!path) continue;
+    let value = Phaser;
+    for (const name of path.split('.').slice(1)) value = value[name];
+    addClass(path, value);
+  }
 
   // The class of an object, without namespaces; '' if it is none of Phaser's.
   function className(object) {
@@ -308,7 +318,7 @@
 
   return {
     __proto__: null,
-    calls, used, listeners, keys, constructed, counts, tweens, className,
+    paths, calls, used, listeners, keys, constructed, counts, tweens, className,
     // Must-use symbols: [{id, kind, path, name}], see src/must_use.js.
     watch(symbols) {
       for (let i = 0; i < symbols.length; i++) {

@@ -13,15 +13,15 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
 from engine.sandbox.command_process import CommandProcess, CommandStoppedError
 from engine.sandbox.levels import Level
-from engine.sandbox.zygote_process import SandboxError, strongest_level
+from engine.sandbox.zygote_process import SandboxError, Zygote, strongest_level
 from engine.tasks.phaser.api_index import ApiIndex
+from engine.tasks.phaser.browser import find_chromium, start_browser
 from engine.tasks.phaser.judging import (
     StaticResult,
     must_use,
@@ -48,6 +48,7 @@ VERSION = "1"
 RuntimeName = Literal["headless", "chromium"]
 
 _START_S = 60.0
+_BROWSER_S = 120.0
 _HEAP_MB = 256
 _MEMORY_MB = 640
 _MAX_RUNS = 100
@@ -67,10 +68,12 @@ class _UnavailableError(Exception):
 class PhaserValidator:
     """Validates programs with a number of workers. Made by :meth:`open`; a context manager."""
 
-    def __init__(self, index: ApiIndex, node: NodeSetup, workers: int, level: Level) -> None:
+    def __init__(
+        self, index: ApiIndex, node: NodeSetup, workers: int, level: Level, chromium: str | None = None
+    ) -> None:
         self._index = index
         self._slots: queue.LifoQueue[_Worker] = queue.LifoQueue()
-        self._workers = [_Worker(index, node, level) for _ in range(workers)]
+        self._workers = [_Worker(index, node, level, chromium) for _ in range(workers)]
         for worker in self._workers:
             self._slots.put(worker)
         self._versions = {
@@ -79,24 +82,28 @@ class PhaserValidator:
             "phaser": index.phaser_version,
             "node": node.version,
             "api_index": index.sha256,
-            "runtime": "headless",
+            "runtime": "chromium" if chromium else "headless",
         }
         self._closed = False
 
     @classmethod
-    def open(cls, index: ApiIndex, workers: int = 2, level: Level | None = None) -> Self:
+    def open(
+        cls, index: ApiIndex, workers: int = 2, runtime: RuntimeName = "headless", level: Level | None = None
+    ) -> Self:
         """Check all that the validator needs and start its first worker.
 
         Args:
             index: the index of Phaser's API.
             workers: programs that are validated at the same time; two processes each.
+            runtime: ``headless``, or ``chromium`` for a real browser, which is slower and makes screenshots.
             level: the level of isolation; the strongest available one by default.
 
         Raises:
             ConfigurationError: Node.js, a package or the sandbox is not as it must be; with the fix.
         """
         node = find_node()
-        validator = cls(index, node, workers, level or strongest_level())
+        chromium = find_chromium() if runtime == "chromium" else None
+        validator = cls(index, node, workers, level or strongest_level(), chromium)
         try:
             validator._versions["eslint_config"] = validator._workers[-1].start()
         except (CommandStoppedError, SandboxError) as error:
@@ -132,8 +139,10 @@ class PhaserValidator:
         seconds: dict[str, float] = {}
         try:
             with self._worker() as worker:
+                worker.screenshot = None
                 static = worker.read(request, seconds)
                 report, used = worker.run(request, static, seconds)
+                screenshot = worker.screenshot
         except _UnavailableError as error:
             return self._unavailable(str(error), seconds)
         gates = dict(static.gates)
@@ -149,6 +158,7 @@ class PhaserValidator:
             findings=static.findings,
             versions=self._versions,
             seconds=seconds,
+            screenshot=screenshot,
         )
 
     def close(self) -> None:
@@ -185,11 +195,12 @@ def _runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:
 class _Worker:
     """A process that reads programs and one that runs them. Used by one thread at a time."""
 
-    def __init__(self, index: ApiIndex, node: NodeSetup, level: Level) -> None:
-        self._index, self._node, self._level = index, node, level
+    def __init__(self, index: ApiIndex, node: NodeSetup, level: Level, chromium: str | None) -> None:
+        self._index, self._node, self._level, self._chromium = index, node, level, chromium
         self._reader: CommandProcess | None = None
         self._runner: CommandProcess | None = None
         self._runs = 0
+        self.screenshot: str | None = None
         self._guard = threading.Lock()
         self._closed = False
 
@@ -309,18 +320,21 @@ class _Worker:
         nonce = secrets.token_hex(16)
         job: dict[str, Any] = {"nonce": nonce, "code": static.code, "must_use": list(static.must_use)}
         job |= {"frames": request.frames, "seed": request.seed, "inputs": [event.model_dump() for event in inputs]}
+        job["screenshot"] = request.screenshot
         runner.send(job)
         used_before, phase = runner.cpu_s(), "start"
         while True:
             left = limits.total_s - (runner.cpu_s() - used_before)
             try:
-                message = runner.receive(max(0.05, min(limits.time_s, left)))
+                message = runner.receive(_BROWSER_S if self._chromium else max(0.05, min(limits.time_s, left)))
             except CommandStoppedError as error:
                 error.text = f"{error.text} (in {phase})"
                 raise
             if message.get("nonce") != nonce:
                 self._retire_runner()
                 return _stopped(RuntimeOutcome.TAMPERED, "a message without the nonce of the run", static), set()
+            if "failed" in message:
+                raise SandboxError(f"a run could not be followed: {message['failed']}")
             if "outcome" in message:
                 break
             phase = f"{message.get('phase')} {message.get('frame') or ''}".strip()[:40]
@@ -329,6 +343,8 @@ class _Worker:
         except ValueError as error:
             self._retire_runner()
             return _stopped(RuntimeOutcome.TAMPERED, str(error), static), set()
+        screenshot = message.get("screenshot")
+        self.screenshot = screenshot if isinstance(screenshot, str) else None
         self._runs += 1
         is_spent = self._runs >= _MAX_RUNS or not 0 <= float(message.get("heap_mb", -1)) < _MAX_HEAP_MB
         if is_spent or report.outcome is RuntimeOutcome.TAMPERED or runner.unread:
@@ -349,6 +365,8 @@ class _Worker:
         self._runner, self._runs = None, 0
 
     def _start_runner(self) -> CommandProcess:
+        if self._chromium is not None:
+            return start_browser(self._node, self._chromium, _START_S)
         process = self._process("runtime.js", _RUNTIME_FLAGS)
         process.receive(_START_S)
         self._runs = 0
@@ -360,8 +378,7 @@ class _Worker:
                 raise SandboxError("the validator is closed")
             return CommandProcess(
                 [self._node.executable, *flags, str(NODE_FOLDER / "src" / script), *arguments],
-                level=self._level,
-                visible=(*self._node.visible, *map(str, (Path(argument) for argument in arguments))),
+                Zygote(self._level, (*self._node.visible, *arguments)),
                 memory_mb=_MEMORY_MB,
             )
 

@@ -38,7 +38,7 @@
     }
     return sites;
   }
-  getFileName = stack(undefined)[0].getFileName;
+  getFileName = stack(undefined)[0].getScriptNameOrSourceURL;
 
   function calledByProgram(above) {
     const frames = stack(above);

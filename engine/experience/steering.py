@@ -52,6 +52,29 @@ _PHRASES = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 
+_STEMS = (
+    *("ignore", "disregard", "forget", "overr", "bypass", "skip", "follow", "obey", "heed", "instruction", "prompt"),
+    *("system", "developer", "admin", "from now", "from here", "from this", "henceforth", "you ", "act as", "pretend"),
+    *(
+        "roleplay",
+        "always",
+        "reward",
+        "r_",
+        "grader",
+        "known",
+        "忽略",
+        "无视",
+        "忘",
+        "抛开",
+        "不",
+        "别",
+        "无需",
+        "请勿",
+    ),
+    *("从", "系统", "你现在", "答案", "奖励"),
+)
+"""Each phrase contains one of these. Most texts contain none, and looking for these is a hundred times faster."""
+
 
 def steering_phrase(text: str) -> str | None:
     """The part of a text that speaks to the reader of a prompt, about its instructions, its answer or its reward.
@@ -59,7 +82,11 @@ def steering_phrase(text: str) -> str | None:
     Args:
         text: a text in the normal form NFKC.
     """
-    found = _PHRASES.search(" ".join(text.translate(_LOOK_ALIKE).split()))
+    text = " ".join(text.translate(_LOOK_ALIKE).split())
+    lower = text.casefold()
+    if not any(stem in lower for stem in _STEMS):
+        return None
+    found = _PHRASES.search(text)
     return found.group().strip() if found else None
 
 
@@ -69,6 +96,8 @@ def mixed_word(text: str) -> str | None:
     Greek letters beside Latin ones are usual in formulas (``Δx``, ``θmax``), so that only those count that cannot be
     told from a Latin letter.
     """
+    if text.isascii():
+        return None
     for match in _WORD.finditer(text):
         word: str = match.group()
         scripts: set[str] = {unicodedata.name(letter, "?").partition(" ")[0] for letter in word}

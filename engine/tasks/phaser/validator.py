@@ -366,7 +366,7 @@ class _Worker:
 
     def _start_runner(self) -> CommandProcess:
         if self._chromium is not None:
-            return start_browser(self._node, self._chromium, _START_S)
+            return start_browser(self._node, self._chromium, _BROWSER_S)
         process = self._process("runtime.js", _RUNTIME_FLAGS)
         process.receive(_START_S)
         self._runs = 0

@@ -116,6 +116,7 @@ class RuntimeOutcome(StrEnum):
     """The game ran, but no game object was ever made."""
     BOOT_FAILED = "boot_failed"
     PRELOAD_ERROR = "preload_error"
+    """Thrown in ``init`` or ``preload``."""
     CREATE_ERROR = "create_error"
     UPDATE_ERROR = "update_error"
     """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler."""

@@ -9,6 +9,7 @@
   const RealError = Error;
   const { captureStackTrace } = Error;
   const PROGRAM_FILE = 'game.js';
+  const STACK_FRAMES = 30;
   const MAX_CHECKS = 300;
   const MAX_NAMES = 400;
   const INTERNAL = /^(?:pre|post|boot|start$|shutdown|destroy$|update|step|render|is[A-Z]|get[A-Z]|transition|sort|add(?:ed|To)|remove|check|test)/;
@@ -16,6 +17,7 @@
   const list = () => setPrototypeOf([], null);
   const record = () => ({ __proto__: null });
 
+  RealError.stackTraceLimit = STACK_FRAMES;
   let sites = null;
   let getFileName = null;
   const keepSites = (error, frames) => {

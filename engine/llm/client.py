@@ -19,15 +19,15 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import PendingCall, RequestSender, Sample, reply_of
+from engine.llm.sender import PendingCall, RequestSender, Sample, Tally, reply_of
 from engine.records import ChatRequest, Reply
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
 
 
-@dataclass(frozen=True)
-class Counters:
+@dataclass
+class Counters(Tally):
     """A snapshot for progress displays. Tokens and cost include failed attempts that reported them.
 
     ``cost_usd`` is None if no endpoint in use has prices; ``waiting`` counts requests that wait for a slot, a pause
@@ -36,13 +36,6 @@ class Counters:
 
     in_flight: int = 0
     waiting: int = 0
-    retries: int = 0
-    rate_limited: int = 0
-    requests_sent: int = 0
-    journal_hits: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
     concurrency_limit: int = 0
 
 
@@ -125,15 +118,9 @@ class LLMClient:
         tally = self._sender.tally
         in_flight = sum(connection.in_flight for connection in self._connections.values())
         return Counters(
+            **vars(tally),
             in_flight=in_flight,
             waiting=max(0, tally.pending - in_flight),
-            retries=tally.retries,
-            rate_limited=tally.rate_limited,
-            requests_sent=tally.requests_sent,
-            journal_hits=tally.journal_hits,
-            prompt_tokens=tally.prompt_tokens,
-            completion_tokens=tally.completion_tokens,
-            cost_usd=tally.cost_usd,
             concurrency_limit=sum(connection.controller.limit for connection in self._connections.values()),
         )
 

@@ -47,6 +47,7 @@ class EndpointConnection:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
         self.answered = False
+        self.reports_finish = False
         self.in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger

@@ -210,6 +210,8 @@ class RequestSender:
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)
+            if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
+                result = result.only_finished()
         except BadReplyError as error:
             result = error.decision
         except Exception as error:
@@ -234,6 +236,7 @@ class RequestSender:
             names -= {"n"}
             connection.drop_parameter("n")
         connection.mark_proven({CHAT, *names})
+        connection.reports_finish = connection.reports_finish or response.reports_finish
         connection.record_lengths(response.completion_tokens, len(response.choices))
 
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
@@ -294,7 +297,7 @@ def _unreadable(response: ChatResponse) -> RetryDecision:
     return RetryDecision(
         RetryAction.RETRY,
         "wrong_schema",
-        "none of the choices can be read",
+        "none of the choices can be read or is finished",
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
     )

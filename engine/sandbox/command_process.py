@@ -67,7 +67,7 @@ class CommandProcess:
         SandboxError: it could not be started.
     """
 
-    def __init__(self, command: Sequence[str], host: ProcessHost, *, memory_mb: int, busy_factor: float = 15.0) -> None:
+    def __init__(self, command: Sequence[str], host: ProcessHost, *, memory_mb: int, busy_factor: float = 30.0) -> None:
         self._host, self._busy_factor = host, busy_factor
         self._channel, child_end = socket.socketpair()
         self._printed_end, child_stdout = os.pipe()

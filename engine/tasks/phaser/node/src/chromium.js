@@ -22,11 +22,15 @@ const observer = new Function('clock', `
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
-    return (${source('report')})(clock, dom, Phaser, uses, lifecycle, globalThis);
+    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, globalThis);
+    const { parse } = JSON;
+    const { apply } = Reflect;
+    return { __proto__: null, call: (name, text) => apply(driver[name], driver, parse(text)) };
   } };`);
 
 class Limit extends Error {}
 class Crash extends Error {}
+class Tampered extends Error {}
 
 // The result of a call into the page. A page that does not answer is ended with its browser.
 function within(promise, crashed) {
@@ -57,7 +61,14 @@ async function runProgram(browser, job) {
   const parts = await page.evaluateHandle(observer, clock);
   await page.addScriptTag({ content: phaser });
   const driver = await page.evaluateHandle((made) => made.finish(globalThis.Phaser), parts);
-  const drive = (name, ...args) => call(page.evaluate(([target, method, given]) => target[method](...given), [driver, name, args]));
+  // A call that fails once the program has run fails because the program changed what every script of a page uses.
+  const drive = async (method, ...args) => {
+    try {
+      return await call(page.evaluate(({ target, name, text }) => target.call(name, text), { target: driver, name: method, text: JSON.stringify(args) }));
+    } catch (error) {
+      throw error instanceof Limit || error instanceof Crash ? error : new Tampered(error.message);
+    }
+  };
   let frames = 0;
   const frame = async () => (await drive('timers')) && drive('animate');
   try {
@@ -106,6 +117,7 @@ async function main(executablePath) {
     } catch (error) {
       if (error instanceof Limit) result = ended('timeout', `the page did not answer within ${CALL_LIMIT_MS / 1000} s`);
       else if (error instanceof Crash) result = ended('oom', 'the page crashed');
+      else if (error instanceof Tampered) result = ended('tampered', 'the run could not be followed');
       else result = { failed: `${error.message}`.slice(0, 300) };
       await Promise.race([browser.close().catch(() => {}), pause(2000)]);
       browser = await launch();

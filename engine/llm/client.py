@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import time
@@ -20,10 +21,14 @@ from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import PendingCall, RequestSender, Sample, Tally, reply_of
+from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -86,6 +91,7 @@ class LLMClient:
         self._load: Counter[EndpointConnection] = Counter()
         self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
         self._cancel_scope = CancelScope()
+        self._trouble = TroubleReporter(_log.warning, clock)
         self._sender = RequestSender(
             config_path=manager.path,
             journal=journal,
@@ -93,6 +99,7 @@ class LLMClient:
             budget=budget or Budget(),
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
+            trouble=self._trouble,
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
@@ -111,6 +118,10 @@ class LLMClient:
         self._cancel_scope.close()
         for connection in self._connections.values():
             await connection.close()
+
+    def report_trouble_to(self, tell: Callable[[str], None]) -> None:
+        """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
+        self._trouble.tell = tell
 
     @property
     def counters(self) -> Counters:
@@ -190,7 +201,8 @@ class LLMClient:
         together = "n" not in server.connection.capabilities.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            calls = [PendingCall(server.connection, server.endpoint, request, batch) for batch in batches]
+            servers = [each.connection for each in self._servers(request.role)]
+            calls = [PendingCall(server.connection, server.endpoint, request, batch, servers) for batch in batches]
             for part in await _gather([self._sender.send(call) for call in calls]):
                 replies |= part
             batches = [[sample] for sample in samples if sample.key not in replies]

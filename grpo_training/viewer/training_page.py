@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from engine.errors import InputError, MissingInputError
+from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from grpo_training.viewer.charts import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, draw
 from grpo_training.viewer.series import number, shown, stages, thinned
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 METRICS, CONFIG, SAMPLES, PAGE = "metrics.jsonl", "config.yaml", "samples.jsonl", "report.html"
 _SAMPLE_CHARACTERS = 4000
+_LAST_STEP = 10**15
 _IN_SUMMARY = ("reward", "pass_rate", "validation/reward", "kl", "completions/mean_length", "tokens_per_s")
 
 CHARTS = (
@@ -90,7 +92,7 @@ def write_page(run_dir: Path) -> Path:
     path = run_dir / METRICS
     if not path.exists():
         raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
-    rows = [row for row in _json_lines(path) if isinstance(row.get("step"), int)]
+    rows = [row for row in _json_lines(path) if _has_step(row)]
     if not rows:
         raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
     rows.sort(key=lambda row: row["step"])
@@ -108,8 +110,14 @@ def write_page(run_dir: Path) -> Path:
         size=_SIZE,
         colors=COLORS,
     )
-    replace_file(run_dir / PAGE, page.encode())
+    # Text of a model may reverse the order of what follows, or be half a surrogate pair, which is no UTF-8.
+    replace_file(run_dir / PAGE, without_control_characters(page).encode())
     return run_dir / PAGE
+
+
+def _has_step(row: Row) -> bool:
+    step = row.get("step")
+    return isinstance(step, int) and 0 <= step <= _LAST_STEP
 
 
 def _json_lines(path: Path) -> list[Row]:
@@ -140,7 +148,7 @@ def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
 
 def _first_and_last(samples: Sequence[Row]) -> dict[int, list[SampleCard]]:
     """The completions of the first and the last step that has samples."""
-    steps = sorted({row["step"] for row in samples if isinstance(row.get("step"), int)})
+    steps = sorted({row["step"] for row in samples if _has_step(row)})
     return {step: [_card(row) for row in samples if row.get("step") == step] for step in (*steps[:1], *steps[-1:])}
 
 

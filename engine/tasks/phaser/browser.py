@@ -79,8 +79,7 @@ class _BrowserJail:
                 jail += ["--ro-bind", place, place]
         for path in (*_READABLE, str(NODE_FOLDER)):
             jail += ["--ro-bind-try", path, path]
-        # the shell moves the inherited channel to descriptor 3, where the command expects it
-        jail += ["--", "/bin/sh", "-c", f'exec "$@" 3<&{channel}' if channel != 3 else 'exec "$@"', "sh", *command]
+        jail += ["--setenv", "PHASER_CHANNEL", str(channel), "--", *command]
         self._process = subprocess.Popen(
             jail, stdin=stdin, stdout=stdout, stderr=stdout, pass_fds=(channel,), start_new_session=True
         )

@@ -122,7 +122,13 @@ class PhaserValidator:
             return self._unavailable(str(error), seconds)
         gates = dict(static.gates)
         if static.code is None:
-            return Validation(gates=gates, findings=static.findings, versions=self._versions, seconds=seconds)
+            return Validation(
+                gates=gates,
+                findings=static.findings,
+                deterministic=all(finding.code != "too_complex" for finding in static.findings),
+                versions=self._versions,
+                seconds=seconds,
+            )
         gates["must_use"], usage = must_use(request, static, report, used)
         gates["runtime"] = _runtime_gate(request, report)
         return Validation(
@@ -131,6 +137,7 @@ class PhaserValidator:
             api_usage=usage,
             runtime=report,
             findings=static.findings,
+            deterministic=report.outcome is not RuntimeOutcome.TIMEOUT,
             versions=self._versions,
             seconds=seconds,
             screenshot=screenshot,

@@ -286,7 +286,7 @@ class Validation(Record):
         gates: stage -> result, for all :data:`STAGES`.
         findings: errors and warnings of all stages.
         deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
-            infrastructure failures and for time limits that were reached while the machine was busy.
+            infrastructure failures and where a time limit was reached.
         versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
         seconds: stage -> wall-clock seconds. The only part that differs between two runs.
         screenshot: a PNG in base64, if it was asked for.

@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import os
 import random
+import select
 import signal
 import time
 
@@ -94,7 +95,9 @@ def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
             process.start()
             os.close(outside)
             children.append((run, process, inside))
-        time.sleep(0.15 + chance.random() * 0.1)
+        for _, _, inside in children:  # on a busy machine one of them may start late
+            select.select([inside], [], [], 30)
+        time.sleep(chance.random() * 0.2)
         for run, process, inside in children:
             os.kill(process.pid, signal.SIGKILL)
             process.join()

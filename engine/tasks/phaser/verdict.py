@@ -361,9 +361,8 @@ class Validator(Protocol):
     ``ConfigurationError`` with the fix if Node, its packages or the index are not as they must be.
 
     ``versions`` names everything besides the request that a verdict depends on: ``validator``, ``phaser``, ``node``,
-    ``api_index`` (SHA-256), ``eslint_config`` (SHA-256), ``source`` (SHA-256 of the JavaScript), ``runtime`` (``headless`` or ``chromium``). All
-    of it belongs
-    into the key of a cache.
+    ``runtime`` (``headless`` or ``chromium``), and the SHA-256 of the JavaScript (``source``), of the index
+    (``api_index``) and of ESLint's configuration (``eslint_config``). All of it belongs into the key of a cache.
     """
 
     @property

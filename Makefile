@@ -8,9 +8,10 @@ LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
 TRAFFIC := $(VENV)/.installed-traffic
 GYM := $(VENV)/.installed-reasoning-gym
+PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune traffic reasoning-gym demo train-demo test lint docs bench clean
+.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo test lint docs bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -47,6 +48,12 @@ $(GYM): $(STAMP)
 	$(INSTALL) '.[reasoning-gym]'
 	@touch $@
 
+phaser: $(PHASER)  ## add Phaser and its tools, for games; needs Node.js 20 or newer
+
+$(PHASER): engine/tasks/phaser/node/package-lock.json
+	npm ci --prefix engine/tasks/phaser/node --no-audit --no-fund
+	@touch $@
+
 $(DOCS): $(STAMP)
 	$(INSTALL) '.[docs]'
 	@touch $@
@@ -57,7 +64,7 @@ demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
 
-test: $(FINETUNE) $(TRAFFIC) $(GYM)  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC) $(GYM) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(STAMP)  ## style, types, import contracts

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.errors import InputError, MissingInputError
+from engine.problem_families import ProblemFamilies
 from engine.records import Problem
 from engine.shipped_files import shipped_file
 from engine.task import Dataset, HubDataset, Task, known_tasks, task_named
@@ -20,6 +21,9 @@ from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, text_of
 
 MAX_LINE_BYTES = 1 << 20
 """Limit of a line; a longer one is refused before it is read completely."""
+
+FOLDER_FILE = "grpo_dataset.json"
+"""The file that is read of each folder below a dataset that is a folder."""
 
 MAX_ARRAY_BYTES = 64 << 20
 """Limit of a file that is one JSON array."""
@@ -63,6 +67,8 @@ def load_dataset(
     that are neither generated nor in a data folder come from the Hugging Face hub, if the ``datasets`` package is
     installed.
 
+    A path may be a folder: its own ``grpo_dataset.json``, or those of the folders in it, in the order of their names.
+
     A line of a file is one JSON object in UTF-8; a file may also be one JSON array. The task of a row is the one of
     its ``task`` field, else the one of the dataset, else the one that recognises its fields, else the default task.
     Rows without ``id`` are numbered: ``<name>_001``.
@@ -87,6 +93,8 @@ def load_dataset(
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
         reader = _reader_of_path(path) if task is None else _row_reader(task)
+        if path.is_dir():
+            return _read_folder(path, reader, max_problems, row_read)
         return _read(_file_rows(path), path.stem, str(path), reader, None, max_problems, row_read)
     owner = _task_with_dataset(name_or_path)
     if owner is None:
@@ -102,6 +110,21 @@ def load_dataset(
     source, rows = _rows_of(dataset, name_or_path, folders)
     reader = _row_reader(owner, dataset) if task in (None, owner) else _row_reader(task)
     return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
+
+
+def problem_families(name: str) -> ProblemFamilies:
+    """The families of a generated dataset, for a corpus of right and mistaken solutions.
+
+    Raises:
+        InputError: there is no such dataset, or it has no families.
+    """
+    owner = _task_with_dataset(name)
+    if owner is None:
+        raise _unknown_name(name, _default_folders())
+    families = owner.dataset(name).families
+    if families is None:
+        raise InputError(f"The dataset {name} has no families of problems with known solutions")
+    return families
 
 
 def _task_with_dataset(name: str) -> Task | None:
@@ -317,6 +340,29 @@ def _read(
         )
         raise InputError(f"{source} holds no problem of {name}", fix=needed)
     return LoadedDataset(list(problems.values()), dropped)
+
+
+def _read_folder(
+    folder: Path, reader: RowReader, max_problems: int | None, row_read: Callable[[], object]
+) -> LoadedDataset:
+    """Read the datasets of a folder as one."""
+    files = [folder / FOLDER_FILE] if (folder / FOLDER_FILE).is_file() else sorted(folder.glob(f"*/{FOLDER_FILE}"))
+    if not files:
+        raise InputError(
+            f"Cannot read {folder}: it is a folder without datasets",
+            why=f"There is no {FOLDER_FILE} in it, nor in a folder in it.",
+            fix="Give a file, or the folder that holds them.",
+        )
+    problems: dict[str, Problem] = {}
+    for file in files:
+        left = None if max_problems is None else max_problems - len(problems)
+        if left == 0:
+            break
+        for problem in _read(_file_rows(file), file.parent.name, str(file), reader, None, left, row_read).problems:
+            if problem.id in problems:
+                raise InputError(f"{file}: the id {quoted(problem.id)} is in an earlier file of {folder} too")
+            problems[problem.id] = problem
+    return LoadedDataset(list(problems.values()))
 
 
 def _repeated_id(problem_id: str, first_line: int, where: str, drops: bool) -> InputError:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards
+from engine.statistics.paired import majority
 from engine.task import Task
 
 FUSION_WEIGHT = 0.25
@@ -151,22 +152,20 @@ def fusion_reward(total: float, baseline: Baseline) -> float:
     return min(1.0, max(0.0, 0.5 + gain / 2))
 
 
-def fusion_baseline(answers: Sequence[str | None], totals: Sequence[float]) -> Baseline | None:
+def fusion_baseline(
+    answers: Sequence[str | None], totals: Sequence[float], same: Callable[[str, str], bool] = operator.eq
+) -> Baseline | None:
     """The baseline of one generator's candidates.
 
     Args:
         answers: the candidates' answers; None, for a candidate without answer, is never the majority.
         totals: the candidates' totals by the weights of the task, same length.
+        same: whether two texts are the same answer (``Task.same_answer``).
 
     Returns:
         None if there are no candidates. The first of several most frequent answers is the majority.
     """
     if not totals:
         return None
-    counts = Counter(answer.strip() for answer in answers if answer is not None)
-    best = max(totals)
-    if not counts:
-        return Baseline(best, sum(totals) / len(totals))
-    majority, _ = counts.most_common(1)[0]
-    scores = [total for answer, total in zip(answers, totals, strict=True) if answer and answer.strip() == majority]
-    return Baseline(best, sum(scores) / len(scores))
+    agreeing = majority(answers, same) or range(len(totals))
+    return Baseline(max(totals), sum(totals[index] for index in agreeing) / len(agreeing))

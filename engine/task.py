@@ -19,7 +19,9 @@ from engine.check_results import CheckResult
 from engine.errors import InputError
 from engine.experience.review import leaks_short_answer
 from engine.plugins import load_object, source_digest
+from engine.problem_families import ProblemFamilies
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
+from engine.training_reward import TrainingReward
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -35,6 +37,7 @@ _TASKS = {
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
     "traffic": "engine.tasks.traffic.task:TASK",
+    "phaser": "engine.tasks.phaser.task:TASK",
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 
@@ -126,6 +129,7 @@ class Dataset:
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
         max_line_bytes: limit of a line of the file; None for the usual limit.
+        families: the families of generated problems whose solutions are known; None if there are none.
     """
 
     generate: Callable[[int | None], list[Problem]] | None = None
@@ -135,6 +139,7 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+    families: ProblemFamilies | None = None
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -311,6 +316,10 @@ class Task(ABC, Generic[ContentT]):
 
     # Analyst and experiences
 
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two candidates gave the same answer, for a majority vote. By default, whether the texts are equal."""
+        return left == right
+
     def truth(self, problem: Problem) -> str:
         """The right answer as text for the analyst."""
         return problem.answer
@@ -324,6 +333,13 @@ class Task(ABC, Generic[ContentT]):
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
+
+    # Online training
+
+    @property
+    def training_reward(self) -> TrainingReward[Any, ContentT] | None:
+        """A reward with settings, paid by online training whose configuration has them; None if there is none."""
+        return None
 
     # Rollouts of other programs
 

@@ -18,12 +18,15 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
 
 if TYPE_CHECKING:
     from grpo_training.evaluation.sampling import evaluate_problems
-    from grpo_training.finetune.config import GRPOTrainingConfig
+    from grpo_training.finetune.config import GRPOTrainingConfig, load_config
+    from grpo_training.finetune.data.trl_datasets import load_grpo_dataset
     from grpo_training.finetune.train import train_grpo
 else:
     _MODULES = {
         "GRPOTrainingConfig": "grpo_training.finetune.config",
         "evaluate_problems": "grpo_training.evaluation.sampling",
+        "load_config": "grpo_training.finetune.config",
+        "load_grpo_dataset": "grpo_training.finetune.data.trl_datasets",
         "train_grpo": "grpo_training.finetune.train",
     }
 
@@ -38,5 +41,7 @@ __all__ = [
     "GRPOTrainingConfig",
     "__version__",
     "evaluate_problems",
+    "load_config",
+    "load_grpo_dataset",
     "train_grpo",
 ]

@@ -19,6 +19,7 @@ import grpo_training
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.table import table
 
 PAGES = [
     *(
@@ -70,7 +71,7 @@ def test_documented_commands_have_their_flags():
     assert not wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@table("page", PAGES)
 def test_named_files_exist(page):
     text = page.read_text(encoding="utf-8")
     links = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]

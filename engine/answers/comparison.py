@@ -6,15 +6,22 @@ A comparer first uses ``plain_values``, which takes microseconds. ``LocalCompare
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
+from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
-from engine.answers.shapes import Shape, is_constant
+from engine.answers.relations import is_asked_for, is_constant
+from engine.answers.shapes import Shape, read_shape
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
+
+
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?![\d,])[^,;]*\Z", re.ASCII)
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
 class NeedsWorkerError(Exception):
@@ -45,21 +52,38 @@ class Comparer(ABC):
     def same_equations(self, answer: Shape, truth: Shape) -> bool:
         """Compare two relations of the same sign."""
 
+    @abstractmethod
+    def same_ranges(self, interval: Shape, relation: Shape) -> bool:
+        """Compare an interval with an inequality that is none yet, such as ``2x < 6``."""
+
+    def same_answers(self, answer: str, truth: str) -> bool:
+        """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point."""
+        if self.same(read_shape(answer), read_shape(truth)):
+            return True
+        if _DECIMAL_POINT.match(truth) and _DECIMAL_COMMA.match(answer):
+            return self.same(read_shape(answer.replace(",", ".")), read_shape(truth))
+        if _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
+            return self.same(read_shape(answer), read_shape(truth.replace(",", ".")))
+        return False
+
     def same(self, answer: Shape, truth: Shape) -> bool:
         """Whether an answer has the shape and the values of the truth."""
         answer, truth = _unwrapped(answer), _unwrapped(truth)
         kinds = {answer.kind, truth.kind}
         if "relation" in kinds:
             return self._same_relation(answer, truth)
+        if "matrix" in kinds:
+            return self._same_matrix(answer, truth)
         if "union" in kinds:
             return self._same_union(answer, truth)
         if "interval" in kinds:
             return self._same_interval(answer, truth)
         if kinds == {"value"}:
             return self._same_named_values(answer, truth)
-        if "value" in kinds or kinds == {"set", "tuple"} or len(answer.parts) != len(truth.parts):
+        if "value" in kinds or kinds == {"set", "tuple"}:
             return False
-        return self._same_collection(answer, truth)
+        answer, truth = self._without_repetitions(answer), self._without_repetitions(truth)
+        return len(answer.parts) == len(truth.parts) and self._same_collection(answer, truth)
 
     def _same_values(self, answer: str, truth: str) -> bool:
         plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
@@ -82,6 +106,25 @@ class Comparer(ABC):
         is_ordered = "tuple" in (answer.kind, truth.kind) or _are_named(answer) or _are_named(truth)
         return (self._same_in_order if is_ordered else self._same_in_any_order)(answer.parts, truth.parts)
 
+    @staticmethod
+    def _without_repetitions(shape: Shape) -> Shape:
+        """A set, or a list of tuples, with each element once."""
+        is_set = shape.kind == "set" or (shape.kind == "list" and {part.kind for part in shape.parts} == {"tuple"})
+        return Shape(shape.kind, parts=tuple(dict.fromkeys(shape.parts))) if is_set else shape
+
+    def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
+        """Two matrices; a matrix and the tuple of its rows, its only row or column; a matrix and a sum of matrices."""
+        if answer.kind == truth.kind:
+            return len(answer.parts) == len(truth.parts) and self._same_in_order(answer.parts, truth.parts)
+        matrix, other = (answer, truth) if answer.kind == "matrix" else (truth, answer)
+        if other.kind == "value" and r"\begin{" in other.text:
+            source = as_text([[cell.text for cell in row.parts] for row in matrix.parts])
+            return self.same_formulas(*((source, other.text) if matrix is answer else (other.text, source)))
+        if other.kind not in ("tuple", "list"):
+            return False
+        vector = Shape("tuple", parts=_entries(matrix))
+        return self.same(*((vector, other) if matrix is answer else (other, vector)))
+
     def _same_in_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
         return all(self.same(answer, truth) for answer, truth in zip(answers, truths, strict=True))
 
@@ -98,6 +141,8 @@ class Comparer(ABC):
         answer, truth = _as_interval(answer), _as_interval(truth)
         if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
             return False
+        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
+            return False
         return self._same_in_order(answer.parts, truth.parts)
 
     def _same_union(self, answer: Shape, truth: Shape) -> bool:
@@ -107,15 +152,22 @@ class Comparer(ABC):
         return self._same_in_any_order(answer.parts, truth.parts)
 
     def _same_relation(self, answer: Shape, truth: Shape) -> bool:
-        answer, truth = (_as_relation(shape) if shape.name else shape for shape in (answer, truth))
+        answer, truth = _as_relation(answer), _as_relation(truth)
         if answer.kind == truth.kind == "relation":
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
+        interval = _as_interval(value)
+        if interval.kind == "interval" and relation.text in ("<", "<="):
+            return self.same_ranges(interval, relation)
         if value.kind != "value" or relation.text != "=":
             return False
-        result = next((side for side in reversed(relation.parts) if is_constant(side.text)), relation.parts[1])
-        left, right = (result, value) if relation is answer else (value, result)
-        return self._same_values(left.text, right.text)
+        *steps, result = relation.parts
+        if all(is_constant(side.text) for side in relation.parts):
+            if not all(self._same_values(step.text, result.text) for step in steps):
+                return False
+        elif relation is truth or not is_asked_for(steps[0].text):
+            return False
+        return self._same_values(*((result.text, value.text) if relation is answer else (value.text, result.text)))
 
 
 class LocalComparer(Comparer):
@@ -129,6 +181,10 @@ class LocalComparer(Comparer):
         """Accept equal texts; raise NeedsWorkerError for all others."""
         if answer == truth:
             return True
+        raise NeedsWorkerError
+
+    def same_ranges(self, interval: Shape, relation: Shape) -> bool:
+        """Raise NeedsWorkerError: an inequality is solved in a worker."""
         raise NeedsWorkerError
 
 
@@ -148,6 +204,15 @@ def _are_different_letters(left: str, right: str) -> bool:
     return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
 
 
+def _entries(matrix: Shape) -> tuple[Shape, ...]:
+    """The entries of a matrix of one row or one column; otherwise its rows."""
+    if len(matrix.parts) == 1:
+        return matrix.parts[0].parts
+    if all(len(row.parts) == 1 for row in matrix.parts):
+        return tuple(row.parts[0] for row in matrix.parts)
+    return matrix.parts
+
+
 def _as_interval(shape: Shape) -> Shape:
     if shape.kind == "tuple" and len(shape.parts) == 2:
         return Shape("interval", "()", shape.parts)
@@ -155,4 +220,6 @@ def _as_interval(shape: Shape) -> Shape:
 
 
 def _as_relation(value: Shape) -> Shape:
+    if value.kind != "value" or not value.name:
+        return value
     return Shape("relation", "=", (Shape("value", value.name), Shape("value", value.text)))

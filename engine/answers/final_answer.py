@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from engine.mathematics.notation import clean
+from engine.mathematics.quantities.unit_text import read_unit
 
 MAX_ANSWER_CHARS = 1000
 _MAX_TEXT_CHARS = 50_000
@@ -32,8 +33,8 @@ _WRAPPING = " \t\n*`_#|\"'"  # emphasis, code fences, table bars, quotes
 _DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])\.?$", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _MATH = re.compile(r"\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
-_SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|[:=]", re.IGNORECASE)
-_COPULA = re.compile(r"[A-Za-z)}]\s+(?:is|are|equals)\s")
+_SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|:|(?<![!<>])=", re.IGNORECASE)
+_COPULA = re.compile(r"[A-Za-z)}$]\s+(?:is|are|equals)\s")
 _CONCLUSION = re.compile(r"(?<=[A-Za-z)}$])\s+(?:is|are|equals)\s|\b(?:therefore|thus|hence|so)\b,?\s", re.IGNORECASE)
 _SEVERAL = re.compile(r",|\b(?:and|or)\b")
 _CLOSING_DELIMITER = re.compile(r"(?<=[^$\\])\s*(?:\$+|\\[)\]])\.?$")
@@ -41,6 +42,21 @@ _JSON_KEY = re.compile(r"[\"']\s*:")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 _MAX_WORDS = 3
+_NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>")
+_SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
+_WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2,}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")
+_NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
+_MAX_UNIT_CHARS = 40
+_DENIES = re.compile(
+    r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
+)
+_HEDGE = re.compile(
+    r"^(?:\\approx|\\sim|approximately|approx\.?|about|roughly|around|ca\.)\s*(?=[-+\\\d.(])", re.IGNORECASE
+)
+_HEDGE_AT_END = re.compile(
+    r"(?<=[\w)}%])\s*(?:\\text\w*\s*\{\s*)?[,(]?\s*(?:approx(?:imately|\.)?|roughly)\s*\.?\s*\)?\s*\}?$", re.IGNORECASE
+)
 
 
 def stated_answer(text: str) -> str | None:
@@ -49,7 +65,7 @@ def stated_answer(text: str) -> str | None:
     In order: ``<answer>`` tags, the boxes of the last line that has one, a last line ``#### ...``, what follows the
     last "final answer" or "the answer is", and a value at the end of the last sentence ("So the length is 3.").
     """
-    text = text[-_MAX_TEXT_CHARS:]
+    text = _own_turn(text[-_MAX_TEXT_CHARS:])
     answer = _marked(text)
     if answer is None and "<think>" not in text:  # a reply that ends inside its thinking has no conclusion
         answer = _concluded(text)
@@ -60,15 +76,16 @@ def answer_text(text: str) -> str:
     """The cleaned text of an answer, for comparison; empty where there is none.
 
     Args:
-        text: an answer, or a whole reply. In prose without any mark, the answer is the end of the last sentence, or its
-            only bold or math part.
+        text: an answer, or a whole reply. In prose without any mark, the answer is the end of the last sentence, its
+            only bold or math part, or the only number after its last "is", "=" or the like.
     """
-    text = text[-_MAX_TEXT_CHARS:].strip()
+    text = _own_turn(text[-_MAX_TEXT_CHARS:]).strip()
     if len(text) <= 20 and text.isalnum():
         return clean(text)
     answer = _marked(text)
     text = text if answer is None else answer
-    return clean(_end_of_prose(text) if _is_prose(text) or _COPULA.search(text) else text)
+    is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
+    return _HEDGE_AT_END.sub("", _HEDGE.sub("", clean(_end_of_prose(text) if is_sentence else text)))
 
 
 def unwrapped_answer(text: str) -> str | None:
@@ -90,6 +107,12 @@ def unwrapped_answer(text: str) -> str | None:
     if not re.search(r"\w", text) or len(text) > MAX_ANSWER_CHARS or _NO_ANSWER.fullmatch(text):
         return None
     return text
+
+
+def _own_turn(text: str) -> str:
+    """A text up to the first token by which a chat template ends a turn."""
+    turns = (turn.removeprefix("assistant").strip() for turn in _NEXT_TURN.split(text))
+    return next(filter(None, turns), "") if "<|" in text else text
 
 
 def _marked(text: str) -> str | None:
@@ -121,25 +144,56 @@ def _first_content(text: str) -> str | None:
     if r"\begin{" in text:
         return unwrapped_answer(text.strip().partition("\n\n")[0])
     for line in text.splitlines()[:_MAX_LINES]:
-        answer = unwrapped_answer(line)
+        answer = unwrapped_answer(_first_sentence(line))
         if answer is not None:
             return answer
     return None
 
 
+def _first_sentence(line: str) -> str:
+    """The first sentence of a line, if it holds all its numbers or the first of them."""
+    end = _SENTENCE_END.search(line)
+    if end is None or (re.search(r"\d", line) and not re.search(r"\d", line[: end.start()])):
+        return line
+    return line[: end.start()]
+
+
 def _last_boxes(text: str) -> str:
-    r"""The contents of the boxes in the last line that has boxes, without repetitions, joined by commas."""
+    r"""The contents of the last boxes of the last line that has boxes, without repetitions, joined by commas.
+
+    A box is joined to the next one by "and", "or", a comma or no words between them. A unit or a per cent sign after
+    the only box belongs to its content.
+    """
     found: list[str] = []
-    line = 0
+    line = next_box = 0
     for opening in list(_BOXED.finditer(text))[: -_MAX_BOXES - 1 : -1]:
         if found and opening.start() < line:
             break
         inside = _balanced(text, opening.end())
-        if inside is not None and re.search(r"\w", inside):
-            if not found:
-                line = text.rfind("\n", 0, opening.start())
-            found.append(inside.strip())
-    return ", ".join(dict.fromkeys(reversed(found)))
+        if inside is None or not re.search(r"\w", inside):
+            continue
+        end = opening.end() + len(inside) + 1
+        if not found:
+            line = text.rfind("\n", 0, opening.start())
+            unit = _unit_at(text, end)
+        elif not _joins(text[end:next_box]):
+            break
+        next_box = opening.start()
+        found.append(inside.strip())
+    return found[0] + unit if len(found) == 1 else ", ".join(dict.fromkeys(reversed(found)))
+
+
+def _joins(between: str) -> bool:
+    return _SEVERAL.search(between) is not None or not re.search("[A-Za-z]{2}", _COMMAND.sub(" ", between))
+
+
+def _unit_at(text: str, position: int) -> str:
+    """The unit or the per cent sign that begins there, after a space; empty if there is none."""
+    found = _UNIT.match(text[position : position + _MAX_UNIT_CHARS])
+    is_unit = found is not None and (not found[1][0].isalpha() or found[1][:3] in ("per", "pct") or read_unit(found[1]))
+    if not found or not is_unit:
+        return ""
+    return f" {found[1]}" if found[1][0].isalpha() else found[1]
 
 
 def _balanced(text: str, start: int) -> str | None:
@@ -191,4 +245,14 @@ def _end_of_prose(text: str) -> str:
         for marked in (_BOLD.findall(place), [next(filter(None, groups)) for groups in _MATH.findall(place)]):
             if len(marked) == 1:
                 return str(marked[0])
-    return rest if rest and not _is_prose(rest) else text
+    if _is_prose(rest) or not rest:
+        return _only_number(end or sentence) or text
+    return rest
+
+
+def _only_number(sentence: str) -> str | None:
+    """The only number of a sentence that denies nothing, with its unit: "Jane started 3 hours ago"."""
+    numbers = list(_NUMBER.finditer(sentence))
+    if len(numbers) != 1 or _DENIES.search(sentence) or _MATH.search(sentence):
+        return None
+    return numbers[0][0] + _unit_at(sentence, numbers[0].end())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, read_numeral, same_number
+from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import read_quantity, same_quantity
 
@@ -23,16 +23,30 @@ class Decision(NamedTuple):
 _TEXT_TAIL = re.compile(
     r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?)$"
 )
+_AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
 _MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ")
-_PROSE_TAIL = re.compile(r"^\s+(?:[A-Za-z]{3,}|in|of|is|as)(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
+_PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
 _CHANGES_MEANING = re.compile(
-    r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|hundred|thousand|million|billion|trillion|dozen|half|halves|thirds?|quarters?|"
-    r"over|times|plus|minus|and|or|not|no|to|mod|choose|through|factorial|squared|cubed|percent|out|with|i|e)\b"
+    r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
+    r"choose|through|factorial|squared|cubed|percent|out|with|i|e|"
+    r"hundreds?|thousands?|millions?|billions?|trillions?|lakhs?|crores?|dozens?|gross|"
+    r"not|no|never|none|neither|cannot|without|except|wrong|incorrect|false|invalid|untrue|"
+    r"more|less|fewer|least|most|than|under|below|above|beyond|short|extra|additional|another|else|am|pm)\b|n't\b"
 )
+_REMARKS = frozenset(
+    "in total all altogether overall exactly is the final correct right answer of them these those for here".split()
+)
+_IRREGULAR_PLURALS = frozenset(
+    "people children men women feet teeth mice geese dice data sheep fish deer series species vertices matrices "
+    "indices radii loci maxima minima formulae".split()
+)
+_NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".split())
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s'.,-]*")
 _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|theta|gamma|lambda")
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _CHOICE = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?)?", re.DOTALL)
+_SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
+_TEN = 10
 _UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
 _DEGREE: Powers = read_unit("deg") or ()
@@ -44,11 +58,16 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     A unit or a noun on one side only is ignored ("5 cm" is 5, "33 ways" is 33); units on both sides must
     agree.
     """
+    answer, truth = _SPACED_THOUSANDS.sub(_joined, answer, count=1), _SPACED_THOUSANDS.sub(_joined, truth, count=1)
     left, right = read_numeral(answer), read_numeral(truth)
     if left and right:
         return _numbers(left, right, rel_tol)
     if answer == truth:
         return Decision(True, "text")
+    if "base" in answer + truth or "_" in answer + truth:
+        decision = _in_bases(answer, truth)
+        if decision is not None:
+            return decision
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
@@ -69,35 +88,73 @@ def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decis
     return Decision(same_quantity(left, right, rel_tol), "units" if right.unit else "numeric")
 
 
+class Tail(NamedTuple):
+    """What follows a value: a unit, or the nouns of what is counted, in the singular."""
+
+    unit: Powers = ()
+    nouns: frozenset[str] = frozenset()
+
+
 def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[str, Powers]]:
-    """Split both texts into value and unit (see ``without_tail``)."""
-    left, right = without_tail(answer), without_tail(truth)
-    if left[1] and not right[1]:
-        right = without_tail(truth, expected=left[1])
-    elif right[1] and not left[1]:
-        left = without_tail(answer, expected=right[1])
-    return left, right
+    """Split both texts into value and unit (see ``without_tail``), unless they count different things."""
+    (left, right) = without_tail(answer), without_tail(truth)
+    if left[1].unit and not right[1].unit:
+        right = without_tail(truth, expected=left[1].unit)
+    elif right[1].unit and not left[1].unit:
+        left = without_tail(answer, expected=right[1].unit)
+    (answer_core, answer_tail), (truth_core, truth_tail) = left, right
+    if answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns:
+        return (answer, ()), (truth, ())
+    return (answer_core, answer_tail.unit), (truth_core, truth_tail.unit)
 
 
-def without_tail(text: str, expected: Powers = ()) -> tuple[str, Powers]:
-    """Split a text into the value and the unit after it; a noun after the value is dropped.
+def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
+    """Split a text into the value and the unit or the counted things after it ("33 ways").
 
-    "5 m" is not split, because m may be an unknown, unless the other side is in metres (``expected``).
+    "5 m" is not split, because m may be an unknown, unless the other side is in metres (``expected``). Words after a
+    number are dropped only if they are a remark ("in total") or contain a plural ("33 ways"), and none of them changes
+    the number ("42 lakh", "42 wrong").
     """
     prefix = numeral_prefix(text)
     if prefix and prefix[1].strip():
         rest = prefix[1]
         head = text[: len(text) - len(rest)].rstrip()
         unit = read_unit(rest)
-        if unit and (unit == expected or _MARKED_UNIT.search(rest)):
-            return head, unit
-        words = _UNWRAP.sub(r" \1", rest)
-        if _PROSE_TAIL.match(words) and not _CHANGES_MEANING.search(words):
-            return head, ()
-    tail = _TEXT_TAIL.match(text) if text.endswith(("}", "circ")) or text[-1:].isdigit() else None
-    if tail and not _CHANGES_MEANING.search(_UNWRAP.sub(r"\1", tail[2])):
-        return tail[1], read_unit(tail[2]) or ()
-    return text, ()
+        if unit and (unit == expected or _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))):
+            return head, Tail(unit)
+        tail = _counted(_UNWRAP.sub(r" \1", rest), is_one=prefix[0].value == 1)
+        if tail is not None:
+            return head, tail
+    found = _TEXT_TAIL.match(text) if text.endswith(("}", "circ")) or text[-1:].isdigit() else None
+    if found:
+        unit = read_unit(found[2])
+        words = _UNWRAP.sub(r"\1", found[2])
+        tail = Tail(unit) if unit is not None else _counted(f" {words}", is_one=False)
+        if tail is not None and not _CHANGES_MEANING.search(words):
+            return found[1], tail
+    return text, Tail()
+
+
+def _counted(words: str, is_one: bool) -> Tail | None:
+    """The nouns in the words after a number; None where the words may change the number."""
+    if not _PROSE_TAIL.match(words) or _CHANGES_MEANING.search(words):
+        return None
+    listed = re.findall(r"[a-z]+", words.lower())
+    if all(word in _REMARKS for word in listed):
+        return Tail()
+    nouns = frozenset(filter(None, map(_singular, listed)))
+    if not nouns and not is_one:
+        return None
+    return Tail(nouns=nouns or frozenset(listed))
+
+
+def _singular(word: str) -> str | None:
+    """The singular of a plural; None for other words."""
+    if word in _IRREGULAR_PLURALS:
+        return word
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")) or word in _NO_PLURALS:
+        return None
+    return word.removesuffix("s")
 
 
 def as_words(text: str) -> str:
@@ -112,6 +169,23 @@ def written_alike(answer: str, truth: str) -> bool:
     if _WORDS.fullmatch(truth) and _WORDS.fullmatch(answer):
         return as_words(answer) == as_words(truth)
     return _SPACE.sub("", answer.strip()) == _SPACE.sub("", truth.strip()) != ""
+
+
+def _joined(number: re.Match[str]) -> str:
+    return re.sub(r"\s", "", number[0])
+
+
+def _in_bases(answer: str, truth: str) -> Decision | None:
+    """Compare numbers in a base other than ten by digits and base; the base may be left out in the answer."""
+    said, meant = based_numeral(answer), based_numeral(truth)
+    if meant is None or meant[1] == _TEN:
+        if said is None or (meant is None and read_numeral(truth) is None):
+            return None
+        exact = read_numeral(truth if meant is None else meant[0])
+        return Decision(exact is not None and int(*said) == exact.value, "integer")
+    if said is None:
+        return Decision(bool(meant) and (answer.strip().upper().lstrip("0") or "0") == meant[0], "integer")
+    return Decision(said == meant, "integer")
 
 
 def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision:

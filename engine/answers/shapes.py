@@ -3,11 +3,14 @@ r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an i
 Policies:
 
 * ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
-  is compared with a tuple in order. A set never equals a tuple.
+  is compared with a tuple in order. A set never equals a tuple. Repetitions count, except in a set and among tuples.
 * ``1,024`` is one number; ``1,2`` is a list of two numbers.
-* Open and closed ends of an interval differ; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is a list of two values.
-* ``x = 5``, ``p + q = 23`` and ``33 + 1 + 24 = 58`` are compared with a value by the value at their end. Two equations,
-  for example of a line, are compared as equations.
+* Open and closed ends of an interval differ; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is a list of two values. Several
+  ``\pm`` are independent, except where there is a ``\mp``.
+* An equation is a value only if it states one: ``x = 5``, ``f(2) = 5`` and ``|AB| = 5`` are 5; ``2x = 5``, ``x^2 = 5``
+  and ``x^2 + y^2 = 25`` are equations, and equal other equations only. An answer ``m + n = 5`` is 5, because it cannot
+  be solved for one unknown; an answer ``33 + 1 + 24 = 58`` is 58 if it is true. A truth ``x + y = 5`` is a line.
+* A matrix of one row differs from one of one column; ``(1, 2)`` equals both. A determinant is a number.
 
 ``comparison`` compares shapes.
 """
@@ -15,13 +18,25 @@ Policies:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
+
+from engine.answers.matrices import as_formula, read_cells
+from engine.answers.relations import (
+    exact_part,
+    is_asked_for,
+    is_constant,
+    is_name,
+    names_a_value,
+    split_relation,
+    with_smaller_left,
+)
 
 MAX_PARTS = 100
 _MAX_BRACKETS = 60
 
-Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation"]
+Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation", "matrix"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +47,8 @@ class Shape:
         kind: the kind of shape.
         text: the text of a value, the brackets of an interval (``[)``), or the sign of a relation
             (``=``, ``<``, ``<=``, ``!=``).
-        parts: the shapes inside; the two sides of a relation.
-        name: the name of a value (``x`` in ``x = 5``).
+        parts: the shapes inside; the sides of a relation; the rows of a matrix, which are tuples.
+        name: the name of a value (``x`` in ``x = 5``) or of an interval's variable (``x > 3``).
     """
 
     kind: Kind
@@ -42,24 +57,22 @@ class Shape:
     name: str = ""
 
 
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
-_SEPARATOR = re.compile(
-    r"\s*(?:[,;]|\\text\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z]))\s*", re.IGNORECASE
-)
-_RELATION = re.compile(r"\\(?:le|ge|ne|approx|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<>]")
-_NAME = re.compile(
-    r"(?:\\?[A-Za-z]+|[A-Za-z]\s*\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
-    r"(?:_(?:\w|\{[^{}]*\}))?'*"
-)
+_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
+_OR = r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|(?<=[\d)}\]])or(?=[A-Z(\[]))"
+_SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
+_GROUPS = re.compile(r"\s*;\s*")
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
-_LETTERS = re.compile(r"[A-Za-z]")
-_CONSTANTS = re.compile(r"\\(?:pi|sqrt|frac|cdot|times|infty)(?![A-Za-z])|(?<![A-Za-z\\])(?:sqrt|pi|e)(?![A-Za-z])")
-_OPERATORS = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", "==": "=", r"\lt": "<", r"\gt": ">", r"\approx": "="}
-_FLIPPED = {">": "<", ">=": "<="}
-_ROWS = re.compile(r"\\begin\{[pbBvV]?matrix\}(.*)\\end\{[pbBvV]?matrix\}")
+_SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
+_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+_MAX_SIGNS = 4
+_OPPOSITE = {"+": "-", "-": "+"}
 _REALS = re.compile(r"\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|all real numbers|\\Re", re.IGNORECASE)
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
-_EMPTY_SETS = frozenset({r"\emptyset", r"\varnothing", r"\{\}", r"\{ \}"})
+_EMPTY_SET = re.compile(
+    r"\\emptyset|\\varnothing|\\\{\s*\\\}|(?:\\text\s*\{)?\s*(?:(?:there\s+(?:is|are)\s+)?no\s+(?:real\s+)?solutions?(?:\s+exists?)?"
+    r"|(?:the\s+)?empty\s+set)\s*\}?",
+    re.IGNORECASE,
+)
 
 
 def read_shape(text: str) -> Shape:
@@ -67,7 +80,7 @@ def read_shape(text: str) -> Shape:
     text = text.strip()
     if sum(map(text.count, "([{")) > _MAX_BRACKETS:
         return Shape("value", text)
-    for read in (_reals, _union, _matrix):
+    for read in (_reals, _matrix, _union, _groups):
         shape = read(text)
         if shape is not None:
             return shape
@@ -85,16 +98,37 @@ def _reals(text: str) -> Shape | None:
 def _union(text: str) -> Shape | None:
     if r"\cup" not in text:
         return None
-    pieces = [_interval(_MEMBER.sub("", piece.strip())) for piece in text.split(r"\cup")]
-    return Shape("union", parts=tuple(piece for piece in pieces if piece)) if all(pieces) else None
+    pieces = [_single(piece.strip()) for piece in _MEMBER.sub("", text).split(r"\cup")]
+    is_union = all(piece.kind in ("interval", "set", "tuple") for piece in pieces)
+    return Shape("union", parts=tuple(_as_open_interval(piece) for piece in pieces)) if is_union else None
+
+
+def _as_open_interval(shape: Shape) -> Shape:
+    if shape.kind == "tuple" and len(shape.parts) == 2:
+        return Shape("interval", "()", shape.parts)
+    return shape
 
 
 def _matrix(text: str) -> Shape | None:
-    matrix = _ROWS.fullmatch(text)
-    if matrix is None:
+    if r"\begin{" not in text:
         return None
-    rows = [[read_shape(cell) for cell in row.split("&")] for row in matrix[1].split(r"\\") if row.strip()]
-    return Shape("tuple", parts=tuple(row[0] if len(row) == 1 else Shape("tuple", parts=tuple(row)) for row in rows))
+    cells = read_cells(text)
+    if cells is None:
+        return None
+    is_determinant, rows = cells
+    if is_determinant:
+        return Shape("value", as_formula(rows) or text)
+    return Shape("matrix", parts=tuple(Shape("tuple", parts=tuple(map(read_shape, row))) for row in rows))
+
+
+def _groups(text: str) -> Shape | None:
+    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``."""
+    if ";" not in text or "=" not in text:
+        return None
+    groups = [_split(group) for group in _split(text, _GROUPS)]
+    if len(groups) < 2 or any(len(group) < 2 or not all("=" in piece for piece in group) for group in groups):
+        return None
+    return Shape("list", parts=tuple(_group("tuple", group) for group in groups))
 
 
 def _has_bare_thousands(text: str) -> bool:
@@ -104,11 +138,11 @@ def _has_bare_thousands(text: str) -> bool:
 
 def _single(text: str) -> Shape:
     """A text without separators outside its brackets."""
-    for read in (_member, _relation, _bracketed, _interval, _plus_minus):
+    for read in (_matrix, _member, _relation, _bracketed, _interval, _plus_minus):
         shape = read(text)
         if shape is not None:
             return shape
-    return Shape("set") if text in _EMPTY_SETS else Shape("value", text)
+    return Shape("set") if _EMPTY_SET.fullmatch(text) else Shape("value", text)
 
 
 def _member(text: str) -> Shape | None:
@@ -134,18 +168,25 @@ def _bracketed(text: str) -> Shape | None:
 def _braced(inner: str, is_set: bool) -> Shape:
     r"""``\{1, 2\}``, ``{1, 2}``, ``{5}`` and ``\{x \mid x > 3\}``."""
     condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
-    if len(condition) == 2 and _NAME.fullmatch(condition[0].strip()):
+    if len(condition) == 2 and is_name(condition[0].strip()):
         return read_shape(condition[1])
     pieces = _split(inner)
     return _group("set", pieces) if is_set or len(pieces) > 1 else read_shape(inner)
 
 
 def _plus_minus(text: str) -> Shape | None:
-    if r"\pm" not in text:
+    found = list(_PLUS_MINUS.finditer(text))
+    if not 0 < len(found) <= _MAX_SIGNS:
         return None
-    signs = (("+", "-"), ("-", "+"))
-    values = [text.replace(r"\pm", upper).replace(r"\mp", lower) for upper, lower in signs]
-    return Shape("list", parts=tuple(Shape("value", value) for value in values))
+    are_tied = any(mark[1] == "mp" for mark in found)
+    values = []
+    for choice in product("+-", repeat=1 if are_tied else len(found)):
+        pieces, start = "", 0
+        for mark, upper in zip(found, choice * len(found), strict=False):
+            pieces += text[start : mark.start()] + (upper if mark[1] == "pm" else _OPPOSITE[upper])
+            start = mark.end()
+        values.append(pieces + text[start:])
+    return Shape("list", parts=tuple(map(_single, values)))
 
 
 def _group(kind: Kind, pieces: list[str]) -> Shape:
@@ -158,10 +199,10 @@ def _group(kind: Kind, pieces: list[str]) -> Shape:
     return Shape(kind, parts=tuple(parts))
 
 
-def _split(text: str) -> list[str]:
+def _split(text: str, separator: re.Pattern[str] = _SEPARATOR) -> list[str]:
     """Split at commas, semicolons, "or" and "and" outside all brackets."""
     pieces, level, start = [], 0, 0
-    for mark in re.finditer(r"[(\[{]|[)\]}]|" + _SEPARATOR.pattern, text, re.IGNORECASE):
+    for mark in re.finditer(r"[(\[{]|[)\]}]|" + separator.pattern, text, re.IGNORECASE):
         if mark.start() < start:
             continue
         if mark[0] in "([{":
@@ -199,64 +240,83 @@ def _interval(text: str) -> Shape | None:
 
 
 def _relation(text: str) -> Shape | None:
-    found = list(_RELATION.finditer(text))
-    if not found or len(found) > MAX_PARTS or any(_is_inside(text, mark.start()) for mark in found):
+    found = split_relation(text, MAX_PARTS)
+    if found is None:
         return None
-    starts, ends = [0, *(mark.end() for mark in found)], [*(mark.start() for mark in found), len(text)]
-    sides = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-    operators = [_OPERATORS.get(mark[0], mark[0]) for mark in found]
-    if not sides[0] and operators[0] == "=" and len(sides) == 2:  # "= 5" is the end of a longer text
+    sides, signs = found
+    if not sides[0] and signs in (["="], ["~"]):  # "= 5" is the end of a longer text
         return _single(sides[1])
     if not all(sides):
         return None
-    if all(operator == "=" for operator in operators):
-        if len(sides) == 2:
-            return _equation(*sides)
-        return _named(sides[0], read_shape(sides[-1]))
-    if len(sides) > 3:
-        return None
-    return _range(sides, operators)
+    sides, signs = exact_part(sides, signs)
+    if set(signs) <= {"="}:
+        return _equation(sides) if len(sides) > 1 else _single(sides[0])
+    return _range(sides, signs) if len(sides) <= 3 else None
 
 
-def _is_inside(text: str, position: int) -> bool:
-    before = text[:position]
-    return sum(map(before.count, "([{")) != sum(map(before.count, ")]}"))
-
-
-def _equation(left: str, right: str) -> Shape:
-    if _NAME.fullmatch(left):
+def _equation(sides: list[str]) -> Shape:
+    left, right = sides[0], sides[-1]
+    unknowns = _split(left[1:-1]) if left.startswith("(") and left.endswith(")") else []
+    if len(unknowns) > 1 and all(map(is_name, unknowns)):
+        return _with_names(unknowns, read_shape(right))
+    if names_a_value(left):
         return _named(left, read_shape(right))
-    if _NAME.fullmatch(right):
+    if len(sides) == 2 and names_a_value(right):
         return _named(right, read_shape(left))
+    if len(sides) > 2 and any(map(names_a_value, sides[:-1])):
+        return read_shape(right)
+    if len(sides) > 2 and is_asked_for(left):
+        return read_shape(right)
+    if all(map(is_constant, sides)):
+        return Shape("relation", "=", tuple(Shape("value", side) for side in sides))
     return Shape("relation", "=", (Shape("value", left), Shape("value", right)))
 
 
+def _with_names(names: list[str], shape: Shape) -> Shape:
+    """``(p, q) = (3, 2)``."""
+    if shape.kind not in ("tuple", "list") or len(shape.parts) != len(names):
+        return shape
+    return Shape("tuple", parts=tuple(replace(part, name=name) for name, part in zip(names, shape.parts, strict=True)))
+
+
 def _named(name: str, shape: Shape) -> Shape:
-    if shape.kind != "value" or not _NAME.fullmatch(name):
+    if shape.kind != "value" or not is_name(name):
         return shape
     return Shape("value", shape.text, (), name.replace(" ", ""))
 
 
-def _range(sides: list[str], operators: list[str]) -> Shape | None:
+def _range(sides: list[str], signs: list[str]) -> Shape | None:
     """x > 3 and 3 < x <= 5 as intervals; another inequality as a relation."""
     if len(sides) == 3:
-        if {operators[0][0], operators[1][0]} == {">"}:
-            sides, operators = sides[::-1], [_FLIPPED[operator] for operator in operators[::-1]]
-        if {operators[0][0], operators[1][0]} != {"<"} or not _NAME.fullmatch(sides[1]):
+        if {signs[0][0], signs[1][0]} == {">"}:
+            sides = sides[::-1]
+            signs = [sign.replace(">", "<") for sign in signs[::-1]]
+        if {signs[0][0], signs[1][0]} != {"<"}:
             return None
-        brackets = ("[" if operators[0] == "<=" else "(") + ("]" if operators[1] == "<=" else ")")
-        return Shape("interval", brackets, (Shape("value", sides[0]), Shape("value", sides[2])))
-    left, right, operator = sides[0], sides[1], operators[0]
-    if operator in _FLIPPED:
-        left, right, operator = right, left, _FLIPPED[operator]
-    closed = operator == "<="
-    if operator != "!=" and _NAME.fullmatch(right) and is_constant(left):
-        return Shape("interval", "[)" if closed else "()", (Shape("value", left), Shape("value", r"\infty")))
-    if operator != "!=" and _NAME.fullmatch(left) and is_constant(right):
-        return Shape("interval", "(]" if closed else "()", (Shape("value", r"-\infty"), Shape("value", right)))
-    return Shape("relation", operator, (Shape("value", left), Shape("value", right)))
+        return _between(sides, ("[" if signs[0] == "<=" else "(") + ("]" if signs[1] == "<=" else ")"))
+    left, sign, right = with_smaller_left(sides[0], signs[0], sides[1])
+    is_closed = sign == "<="
+    if sign != "!=" and is_name(right) and is_constant(left):
+        ends = (Shape("value", left), Shape("value", r"\infty"))
+        return Shape("interval", "[)" if is_closed else "()", ends, right)
+    if sign != "!=" and is_name(left) and is_constant(right):
+        ends = (Shape("value", r"-\infty"), Shape("value", right))
+        return Shape("interval", "(]" if is_closed else "()", ends, left)
+    return Shape("relation", sign, (Shape("value", left), Shape("value", right)))
 
 
-def is_constant(text: str) -> bool:
-    """Whether a value's text has no variables."""
-    return not _LETTERS.search(_CONSTANTS.sub("", text))
+def _between(sides: list[str], brackets: str) -> Shape | None:
+    """``1 < x <= 2``, and ``1 < |x| <= 2`` as a union."""
+    low, middle, high = sides
+    if is_name(middle):
+        return Shape("interval", brackets, (Shape("value", low), Shape("value", high)), middle)
+    size = _SIZE.fullmatch(middle)
+    if size is None or not is_name(size[1] or size[2]) or low.startswith("-"):
+        return None
+    mirrored = {"[": "]", "]": "[", "(": ")", ")": "("}
+    negative = (Shape("value", f"-({high})"), Shape("value", f"-({low})"))
+    parts = (
+        Shape("interval", mirrored[brackets[1]] + mirrored[brackets[0]], negative),
+        Shape("interval", brackets, (Shape("value", low), Shape("value", high))),
+    )
+    return Shape("union", parts=parts)

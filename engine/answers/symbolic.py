@@ -12,8 +12,16 @@ from typing import Any
 
 from engine.answers.comparison import Comparer
 from engine.answers.plain_values import without_tails, written_alike
-from engine.answers.shapes import Shape, read_shape
-from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros
+from engine.answers.shapes import Shape
+from engine.mathematics.equivalence import (
+    constant_value,
+    linear_bound,
+    read_formula,
+    same_constant,
+    same_formula,
+    same_zeros,
+    symbols_of,
+)
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, dimension_of, read_quantity, same_quantity
@@ -22,7 +30,9 @@ from engine.mathematics.tree import FormulaSyntaxError, Node, apply
 _MAX_MATH_VERIFY_CHARS = 300
 _SMALLEST_FOR_MATH_VERIFY = 1e-5
 _FLOAT_ROUNDING, _NUMERIC_PRECISION = 40, 60
-_NO_FORMULA = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}|\d\s+\d")  # words; "20 4"
+_NO_FORMULA = re.compile(
+    r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix|\\(?:sum|prod)(?![A-Za-z])"
+)  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
 
@@ -51,7 +61,7 @@ def judge(payload: dict[str, Any]) -> dict[str, Any]:
     """
     comparer = WorkerComparer(payload["comparison"], payload["rel_tol"])
     try:
-        correct = comparer.same(read_shape(payload["answer"]), read_shape(payload["truth"]))
+        correct = comparer.same_answers(payload["answer"], payload["truth"])
     except _NeedsLibrary as need:
         return {"needs": str(need)}
     return {"correct": correct, "method": comparer.method}
@@ -67,11 +77,29 @@ class WorkerComparer(Comparer):
     def same_equations(self, answer: Shape, truth: Shape) -> bool:
         """Whether one side minus the other is the same up to a constant factor."""
         self.method = "symbolic"
+        if len(answer.parts) != 2 or len(truth.parts) != 2:
+            return answer == truth
         try:
             sign = same_zeros(_difference(answer), _difference(truth))
         except FormulaSyntaxError:
             return False
         return sign != 0 if truth.text in ("=", "!=") else sign > 0
+
+    def same_ranges(self, interval: Shape, relation: Shape) -> bool:
+        """Solve a linear inequality of one variable, and compare the interval of its solutions."""
+        self.method = "symbolic"
+        try:
+            difference = _difference(relation)
+            bound = linear_bound(difference)
+            if bound is None or (interval.name and interval.name not in symbols_of(difference)):
+                return False
+            ends = [None if "infty" in end.text else constant_value(read_formula(end.text)) for end in interval.parts]
+        except FormulaSyntaxError:
+            return False
+        value, rises = bound  # left - right < 0: below the bound where it rises
+        open_end, said = ends if rises else ends[::-1]
+        brackets = "()" if relation.text == "<" else "(]" if rises else "[)"
+        return interval.text == brackets and open_end is None and said is not None and same_constant(said, value)
 
     def _measured(self, answer: str, truth: str) -> bool:
         left, right = read_quantity(answer), read_quantity(truth)
@@ -81,6 +109,8 @@ class WorkerComparer(Comparer):
             self.method = "units"
             if left and right and self._same_units_or_convertible(left, right):
                 return True
+            if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
+                return False
         self.method = "symbolic" if right is None else "units"
         try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))

@@ -32,7 +32,7 @@ from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 2
+VERIFIER_VERSION = 3
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -100,7 +100,7 @@ def verify_answer(
     shape = read_shape(truth)
     comparer = LocalComparer(comparison, rel_tol)
     try:
-        correct = comparer.same(read_shape(said), shape) or said == truth
+        correct = comparer.same_answers(said, truth) or said == truth
         return _verdict(correct, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
     except NeedsWorkerError:
         if said == truth:

@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget
 from engine.llm.cancellation import CancelScope
 from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.connection import EndpointConnection
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import PendingCall, RequestSender, Sample, reply_of
 from engine.records import ChatRequest, Reply
+
+if TYPE_CHECKING:
+    from engine.llm.connection import EndpointConnection
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,8 @@ class LLMClient:
             JournalError: replies cannot be stored.
         """
         async with self._cancel_scope.call():
-            servers = self._servers(request.role)
-            keys = request_keys(request, servers[0].endpoint.model, servers[0].endpoint.extra_body, sample_indices)
+            endpoint = self._manager.endpoint(request.role)
+            keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices)
             index_of = dict(zip(keys, sample_indices, strict=True))
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
@@ -162,7 +164,7 @@ class LLMClient:
                 wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
                 pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
                 if own := [sample for sample in wanted if sample.key not in pending]:
-                    replies |= await self._send_all(servers, request, own)
+                    replies |= await self._send_all(request, own)
                 for key, future in pending.items():
                     reply = await asyncio.shield(future)
                     if reply is not None:  # None: the other call was cancelled or failed, so request it again
@@ -177,14 +179,12 @@ class LLMClient:
         self._sender.tally.journal_hits += len(found)
         return {key: reply_of(index_of[key], completion) for key, completion in found.items()}
 
-    async def _send_all(
-        self, servers: Sequence[_Server], request: ChatRequest, samples: Sequence[Sample]
-    ) -> dict[str, Reply]:
+    async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples from the least busy server. Meanwhile other calls wait for these samples."""
         loop = asyncio.get_running_loop()
         futures: dict[str, asyncio.Future[Reply | None]] = {sample.key: loop.create_future() for sample in samples}
         self._in_flight.update(futures)
-        server = min(servers, key=lambda server: self._load[server.connection])
+        server = min(self._servers(request.role), key=lambda server: self._load[server.connection])
         self._load[server.connection] += len(samples)
         replies: dict[str, Reply] = {}
         try:
@@ -221,6 +221,8 @@ class LLMClient:
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
         if name not in self._connections:
+            from engine.llm.connection import EndpointConnection  # loads the SDK, which a resumed run may not need
+
             rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
             self._connections[name] = EndpointConnection(
                 endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep

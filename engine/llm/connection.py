@@ -7,21 +7,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-import httpx2
-from openai import AsyncOpenAI, DefaultAioHttpClient
-
 from engine.api_manager import Endpoint
 from engine.llm.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import Capabilities
 from engine.llm.rate_lease import Permit, RateLease
 from engine.llm.rate_limits import Limits, RateLedger
+from engine.llm.retry import RequestContext, RetryDecision
+from engine.llm.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
 _LEDGER_POLL_S = 1.0
-_CONNECT_S = 10.0
-# Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
-_KEEPALIVE_S = 4.0
 _DEFAULT_COMPLETION_TOKENS = 2048
 
 
@@ -68,9 +64,7 @@ class EndpointConnection:
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
-        self._sdk = _open_sdk(endpoint, rule.maximum)
-        # Absolute: the SDK would parse and join a relative address for every request.
-        self._url = f"{endpoint.base_url}/chat/completions"
+        self._transport = Transport(endpoint, rule.maximum)
 
     async def acquire(self, tokens: int) -> Permit | None:
         """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
@@ -178,12 +172,18 @@ class EndpointConnection:
         self._unrecorded = (self._unrecorded[0] + tokens, self._unrecorded[1] + usd)
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Send one request and return the raw body of the reply. Raises the SDK's exceptions.
+        """Send one request and return the raw body of the reply. :meth:`classify` explains what it raises."""
+        return await self._transport.post(body, headers)
 
-        The body is not parsed by the SDK: building its typed objects doubles the CPU time of a request.
+    def classify(self, error: Exception, optional: frozenset[str], max_tokens: int | None) -> RetryDecision | None:
+        """Classify an exception of :meth:`post`; None for one that is no failure of the request.
+
+        Args:
+            error: the exception.
+            optional: names of the optional parameters that were sent.
+            max_tokens: the limit that was sent, if any.
         """
-        response = await self._sdk.post(self._url, cast_to=httpx2.Response, body=body, options={"headers": headers})
-        return response.content
+        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._clock()))
 
     async def close(self) -> None:
         """Return the lease, record the usage in the ledger and close the HTTP connections."""
@@ -192,21 +192,4 @@ class EndpointConnection:
         if self._ledger is not None and self._unrecorded != (0, 0.0):
             await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unrecorded)
             self._unrecorded = (0, 0.0)
-        await self._sdk.close()
-
-
-def _open_sdk(endpoint: Endpoint, concurrency: int) -> AsyncOpenAI:
-    """Open the SDK on its aiohttp transport, without its own retries.
-
-    Without an explicit limit the transport allows 100 connections. The limit exceeds the highest concurrency, so
-    requests never wait for a pooled connection, which would count towards their timeout.
-    """
-    timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S)
-    limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
-    return AsyncOpenAI(
-        api_key=endpoint.api_key.get_secret_value(),
-        base_url=endpoint.base_url,
-        max_retries=0,
-        timeout=timeout,
-        http_client=DefaultAioHttpClient(limits=limits, timeout=timeout),
-    )
+        await self._transport.close()

@@ -12,9 +12,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-import aiohttp
-import openai
-
 
 class RetryAction(StrEnum):
     """What to do after a failed attempt."""
@@ -110,22 +107,6 @@ class RequestContext:
     max_tokens: int | None = None
     answered: bool = False
     now: float = 0.0
-
-
-def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
-    """Classify an exception of the SDK or its transport. None for unrelated exceptions; the caller re-raises."""
-    if isinstance(error, openai.APIStatusError):
-        return classify_status(error.status_code, error.response.headers, error.body, context)
-    if isinstance(error, TimeoutError):
-        return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
-    if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
-        # The transport reports resets and refused connections as timeouts; the innermost cause distinguishes them.
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        code = "timeout" if isinstance(cause, TimeoutError) else "connection"
-        return RetryDecision(RetryAction.RETRY, code, f"{type(cause).__name__}: {cause}"[:300])
-    return None
 
 
 def classify_status(status: int, headers: Mapping[str, str], body: object, context: RequestContext) -> RetryDecision:

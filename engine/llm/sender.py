@@ -7,12 +7,12 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm.budget import Budget
 from engine.llm.cancellation import CancelScope
-from engine.llm.connection import EndpointConnection
 from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
     CHAT,
@@ -25,8 +25,11 @@ from engine.llm.protocol import (
     read_reply,
     request_body,
 )
-from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy, classify_exception
+from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
+
+if TYPE_CHECKING:
+    from engine.llm.connection import EndpointConnection
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,7 @@ class RequestSender:
         except BadReplyError as error:
             result = error.decision
         except Exception as error:
-            context = RequestContext(names, call.request.sampling.max_tokens, connection.answered, self._clock())
-            decision = classify_exception(error, context)
+            decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
                 raise
             result = decision

@@ -18,6 +18,7 @@ _SYMBOLS = {
     "\N{MICRO SIGN}": r"\mu ", "Å": r"\AA ", "\N{ANGSTROM SIGN}": r"\AA ", "⟨": r"\langle ", "⟩": r"\rangle ",
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
+    "€": " euro", "£": " GBP", "￥": " yuan", "元": " yuan",
     **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
 }  # fmt: skip
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
@@ -27,10 +28,12 @@ _SUBSCRIPT_RUN = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
 _VULGAR_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _UNICODE = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
+_COMMANDS = "[dtc]?frac|sqrt|pi|le|ge|ne|leq|geq|neq|lt|gt|text|boxed|cdot|times|infty|in|cup|pm"
 _REWRITES = tuple(
     (re.compile(pattern), new)
     for pattern, new in (
-        (r"(?<=\d)(?:\{,\}|\\[,!;: ]|~)(?=\d{3}(?!\d))", ""),  # 1{,}024 and 1\,024 are one number
+        (rf"(?<!\\)\\\\(?=(?:{_COMMANDS})(?![A-Za-z]))", r"\\"),  # escaped twice, as in JSON
+        (r"(?<=\d)\s*(?:\{\s*,\s*\}|,\s*\\!|\\[,!;: ]|~)\s*(?=\d{3}(?!\d))", ""),  # 1{,}024, 1\,024, 1,\!024
         (r"\\(?:d|t|c)(frac|binom)(?![A-Za-z])", r"\\\1"),
         (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
         (r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
@@ -43,11 +46,13 @@ _REWRITES = tuple(
         (r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
         (r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*(sin|cos|tan|ln|log|e|i|pi|or|and)\s*\}",
          r" \1 "),
+        (r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}", r" \1 "),
+        (r"\\textnormal(?![A-Za-z])", r"\\text"),
         (r"\\%", "%"),
         (r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),
     )
 )  # fmt: skip
-_PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\s*\{\s*)?per\s?cent\b(?:\s*\})?")
+_PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\w*\s*\{\s*)?(?:per\s?cent(?:age)?|pct\.?)(?![A-Za-z])(?:\s*\})?")
 
 
 def clean(text: str) -> str:
@@ -63,9 +68,9 @@ def clean(text: str) -> str:
     if any(mark in text for mark in "\\$~{"):
         for pattern, new in _REWRITES:
             text = pattern.sub(new, text)
-    if "cent" in text:
+    if "cent" in text or "pct" in text:
         text = _PER_CENT.sub("%", text)
     text = " ".join(text.replace("`", " ").replace("\u200b", "").split())
     if "**" in text and not re.search(r"[\w)}]\s*\*\*\s*[\w({-]", text):
         text = text.replace("**", " ")
-    return text.strip(" \"*_").rstrip(".,;: \"*_").strip()  # fmt: skip
+    return text.strip(" \"*_").rstrip(".,;: \"*_。，；").strip()  # fmt: skip

@@ -15,7 +15,8 @@ Programs run outside this process, on the strongest of three levels of isolation
     Does NOT protect from: the above, and errors in this package's implementation.
 ``rlimits``
     Resource limits and the filter of system calls only (the level is not available without the filter): no
-    processes, signals to others, sockets or changes to files.
+    processes, sockets, changes to files or locks on them; no signals to other processes and no changes of their
+    priority.
     Does NOT protect from: reading any file that its user may read. If this process is not root, programs run as the
     same user, and may read this process's memory through ``/proc``. If this process is root and other users cannot read
     the interpreter's library, programs run as root without capabilities.

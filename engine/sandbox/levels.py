@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,31 +18,32 @@ PACKAGE = Path(__file__).resolve().parent
 _JAILED_PACKAGE = "/sandbox"
 
 
-def zygote_command(level: Level, control_fd: int) -> list[str]:
+def zygote_command(level: Level, control_fd: int, visible: Sequence[str] = ()) -> list[str]:
     """The command line of a zygote.
 
     Args:
         level: the level of isolation.
         control_fd: the inherited descriptor of its control socket.
+        visible: further files and folders that programs can read.
     """
     if level == "bubblewrap":
-        return [*_bubblewrap_command(), *_python_command(control_fd, _JAILED_PACKAGE, level)]
-    return _python_command(control_fd, str(PACKAGE), level)
+        return [*_bubblewrap_command(visible), *_python_command(control_fd, _JAILED_PACKAGE, level, visible)]
+    return _python_command(control_fd, str(PACKAGE), level, visible)
 
 
-def _python_command(control_fd: int, package: str, level: Level) -> list[str]:
-    paths, links = _visible_paths()
-    arguments = (control_fd, paths, links, level, _has_own_users(level))
+def _python_command(control_fd: int, package: str, level: Level, visible: Sequence[str]) -> list[str]:
+    paths, links = _visible_paths(visible)
+    arguments = (control_fd, paths, links, level, _has_own_users(level, visible))
     start = f"import sys; sys.path.insert(0, {package!r}); from inside import zygote; zygote.main(*{arguments!r})"
     return [_interpreter(), "-s", "-S", "-B", "-P", "-c", start]
 
 
-def _bubblewrap_command() -> list[str]:
+def _bubblewrap_command(visible: Sequence[str]) -> list[str]:
     """The file system, network and IPC of the level ``bubblewrap``; the command to run follows it."""
-    paths, links = _visible_paths()
+    paths, links = _visible_paths(visible)
     command = ["bwrap", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-add", "ALL"]
     command += [] if os.geteuid() == 0 else ["--unshare-user"]
-    for parent in sorted({str(parent) for path in paths for parent in Path(path).parents} - {"/"}):
+    for parent in sorted({str(parent) for path in (*paths, "/dev/null") for parent in Path(path).parents} - {"/"}):
         command += ["--perms", "0755", "--dir", parent]  # by default other users could not enter them
     for path in paths:
         command += ["--ro-bind", path, path]
@@ -58,8 +60,8 @@ def _interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
-    """The paths of the machine that a program can read: the interpreter, its library and the system's libraries.
+def _visible_paths(visible: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The paths of the machine that a program can read: the interpreter, its library, the system's libraries and more.
 
     Returns:
         paths, and symbolic links as (target, path).
@@ -71,7 +73,7 @@ def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
             links.append((os.readlink(place), place))
         else:
             wanted.append(place)
-    wanted += ["/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache"]
+    wanted += ["/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", *visible]
     paths: list[str] = []
     for path in wanted:
         covered = any(path == other or path.startswith(other + "/") for other in paths)
@@ -80,7 +82,7 @@ def _visible_paths() -> tuple[list[str], list[tuple[str, str]]]:
     return paths, links
 
 
-def _has_own_users(level: Level) -> bool:
+def _has_own_users(level: Level, visible: Sequence[str]) -> bool:
     """Whether programs run under a user id of their own. This needs root and a library that this user can read.
 
     On the levels with namespaces the library is always readable. On ``rlimits`` a library under ``/root`` is not;
@@ -88,5 +90,5 @@ def _has_own_users(level: Level) -> bool:
     """
     if os.geteuid() != 0 or level != "rlimits":
         return os.geteuid() == 0
-    library = Path(f"{sys.base_prefix}/lib")
-    return all(path.stat().st_mode & 0o001 for path in (library, *library.parents))
+    wanted = [Path(f"{sys.base_prefix}/lib"), *map(Path, visible)]
+    return all(path.stat().st_mode & 0o001 for place in wanted for path in (place, *place.parents))

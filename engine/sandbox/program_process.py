@@ -22,6 +22,11 @@ from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
 _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _START_S = 20.0
+_SHORTEST_WAIT_S = 0.005
+_CLOCK_OF_A_PROCESS = 2
+
+WALL_FACTOR = 6
+"""The wall-clock time that a program may take, as a multiple of its limit of processor time."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,11 @@ class Limits:
     """Limits of one program.
 
     Args:
-        time_s: wall-clock seconds for loading the program, and for each requested value or run.
+        time_s: processor seconds for loading the program, and for each requested value or run. The bound of wall-clock
+            time is ``WALL_FACTOR`` times that, so that a busy machine does not change a result.
         memory_mb: address space in MiB.
         output_bytes: size of the printed text, and of each returned value in its encoded form.
-        total_s: wall-clock seconds in total.
+        total_s: processor seconds in total, with the same bound of wall-clock time.
     """
 
     time_s: float = 5.0
@@ -66,12 +72,11 @@ class ProgramStopped(Exception):  # noqa: N818 - a result of the program, not an
     Args:
         failure: the reason.
         text: a description of the reason.
-        starved: whether it reached its time limit but had received little processor time.
     """
 
-    def __init__(self, failure: ProgramFailure, text: str, *, starved: bool = False) -> None:
+    def __init__(self, failure: ProgramFailure, text: str) -> None:
         super().__init__(text)
-        self.failure, self.text, self.starved = failure, text, starved
+        self.failure, self.text = failure, text
 
 
 def read_message(frame: bytes) -> dict[str, Any]:
@@ -98,6 +103,14 @@ def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | No
     if not isinstance(kind, str) or not isinstance(text, str) or kind not in _REPORTED_FROM_INSIDE:
         raise wire.MalformedError("a message has neither a value nor an error")
     return ProgramFailure(kind), text[:300]
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    """Until when to wait: a reading of the monotonic clock, and of the program's processor time (None: no limit)."""
+
+    wall: float
+    cpu: float | None
 
 
 class ProgramProcess:
@@ -142,7 +155,7 @@ class ProgramProcess:
             self._poll.register(self._channel, select.POLLIN)
             self._poll.register(self._stdout, select.POLLIN)
             fds = [child_end.fileno(), child_stdin, child_stdout]
-            zygote.start_program(fds, limits.memory_mb << 20, self._cpu_limit)
+            pid = zygote.start_program(fds, limits.memory_mb << 20, self._cpu_limit)
         except BaseException:
             self._channel.close()
             os.close(self._stdout)
@@ -151,7 +164,8 @@ class ProgramProcess:
             child_end.close()
             os.close(child_stdout)
             os.close(child_stdin)
-        self._started = time.monotonic()
+        self._clock = (~pid << 3) | _CLOCK_OF_A_PROCESS  # as clock_getcpuclockid(3) makes it
+        self._started, self._cpu_at_start = time.monotonic(), 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})
         self._open = {self._channel.fileno(), self._stdout}
@@ -164,7 +178,8 @@ class ProgramProcess:
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        self._started = time.monotonic()
+        self._started, self._cpu_at_start = time.monotonic(), 0.0
+        self._cpu_at_start = self.cpu_s()
         return self
 
     def __exit__(
@@ -176,6 +191,15 @@ class ProgramProcess:
         finally:
             self._channel.close()
             os.close(self._stdout)
+
+    def cpu_s(self) -> float:
+        """Processor seconds that the program has used; its wall-clock time where the kernel does not tell."""
+        if self._exit is not None:
+            return self._exit.cpu_s - self._cpu_at_start
+        try:
+            return time.clock_gettime(self._clock) - self._cpu_at_start
+        except OSError:
+            return time.monotonic() - self._started
 
     @property
     def unread(self) -> bool:
@@ -195,36 +219,45 @@ class ProgramProcess:
         """The next frame, for :func:`read_message`.
 
         Args:
-            time_s: time limit in wall-clock seconds.
+            time_s: time limit in processor seconds, as in ``Limits``.
             is_starting: whether the program has not started yet, so that a failure is a failure of the sandbox.
 
         Raises:
             ProgramStopped: the time limit is reached, the output or the frame is too long, or the process has exited.
         """
-        until = time.monotonic() + time_s
+        until = self._deadline(time_s, is_starting)
         while True:
             frame = self._take_frame()
             if frame is not None:
                 return frame
             if self._channel.fileno() not in self._open:
                 raise self._early_exit(is_starting)
-            self._pump(until, is_starting)
+            self._pump(until)
 
     def wait_for_end(self, time_s: float) -> None:
         """Read the output into ``printed`` until the process has closed all its descriptors."""
-        until = time.monotonic() + time_s
+        until = self._deadline(time_s)
         while self._open:
-            self._pump(until, is_starting=False)
+            self._pump(until)
 
-    def _pump(self, until: float, is_starting: bool) -> None:
+    def _deadline(self, time_s: float, is_starting: bool = False) -> _Deadline:
+        if is_starting:
+            return _Deadline(time.monotonic() + time_s, None)
+        return _Deadline(time.monotonic() + WALL_FACTOR * time_s, self.cpu_s() + time_s)
+
+    def _pump(self, until: _Deadline) -> None:
         """Wait for the next event and read or write every descriptor that is ready."""
-        left = until - time.monotonic()
-        events = self._poll.poll(left * 1000) if left > 0 else []
-        if not events:
-            if is_starting:
-                raise SandboxError("a child did not start in time")
-            wall, cpu = time.monotonic() - self._started, self.end(ending=False).cpu_s
-            raise ProgramStopped(ProgramFailure.TIMEOUT, "time limit reached", starved=cpu < 0.8 * wall)
+        events: list[tuple[int, int]] = []
+        while not events:
+            wall = until.wall - time.monotonic()
+            cpu = wall if until.cpu is None else until.cpu - self.cpu_s()
+            if wall <= 0 or cpu <= 0:
+                if until.cpu is None:
+                    raise SandboxError("a child did not start in time")
+                self.end(ending=False)
+                limit = "limit of processor time" if cpu <= 0 else "bound of wall-clock time"
+                raise ProgramStopped(ProgramFailure.TIMEOUT, f"{limit} reached")
+            events = self._poll.poll(1000 * min(wall, max(cpu, _SHORTEST_WAIT_S)))
         for fd, event in events:
             if event & select.POLLOUT:
                 self._flush()

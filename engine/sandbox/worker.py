@@ -37,7 +37,8 @@ class WorkerPool:
 
     Works from any thread. A worker is one interpreter that runs jobs one after another; a killed worker is replaced.
     Its address space is limited, it writes no files and no core dumps, and it inherits no descriptors except its
-    pipes. It is not isolated otherwise, so only this package's own functions run in it; they take and return JSON
+    pipes. It is not isolated otherwise: it has no limit of processor time besides the time limit of each job, and it
+    could use the network and read files. So only this package's own functions run in it; they take and return JSON
     values.
 
     Args:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,23 +42,27 @@ class ProgramExit:
 class Zygote:
     """The process of a zygote on a level of isolation. It runs one program at a time.
 
+    Args:
+        level: the level of isolation.
+        visible: files and folders that programs can read, besides the interpreter and the system's libraries.
+
     Raises:
         SandboxError: the level is not available on this machine.
     """
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, visible: Sequence[str] = ()) -> None:
         if level == "bubblewrap" and shutil.which("bwrap") is None:
             raise SandboxError("bubblewrap is not installed")
         self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_end:
             self._process = subprocess.Popen(
-                zygote_command(level, child_end.fileno()),
+                zygote_command(level, child_end.fileno(), visible),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(child_end.fileno(),),
                 cwd="/",
-                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
                 start_new_session=True,
             )
         self.dead = False
@@ -71,14 +76,29 @@ class Zygote:
         """Whether it can run another program."""
         return not self.dead and self._process.poll() is None
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int) -> None:
-        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others."""
-        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s}).encode()
+    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
+        """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others.
+
+        Args:
+            fds: the child's descriptors 3, 0 and 1.
+            memory_bytes: limit of its memory.
+            cpu_s: limit of its processor time, in seconds.
+            command: an executable with its arguments that the child becomes; None to run Python programs.
+
+        Returns:
+            the child's process id.
+        """
+        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s, "command": command}).encode()
         try:
             socket.send_fds(self._control, [line], fds)
         except OSError as error:
             self.dead = True
             raise SandboxError(f"a zygote has exited: {error}") from None
+        answer = self._receive(_START_S)
+        if "pid" not in answer:
+            self.dead = True
+            raise SandboxError(answer.get("error", "a zygote did not start a program"))
+        return int(answer["pid"])
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
         """Kill the child if it is still running, and wait until all its processes have exited.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import mpmath
@@ -83,17 +83,25 @@ def paired_difference(after: Clusters, before: Clusters, confidence: float = 0.9
     return _estimate(mean_one - mean_other, deviations, count_one + count_other, confidence)
 
 
-def majority_vote(answers: Sequence[str | None]) -> int | None:
-    """The index of the first answer that equals the most frequent one; None without any answer.
+def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = operator.eq) -> list[int]:
+    """The indices of the answers that equal the most frequent one; of several most frequent ones, of the first.
 
-    Answers are compared as text, without surrounding white space. None is not counted as an answer. Of several
-    most frequent answers the first one wins.
+    Args:
+        answers: one for each candidate; None is not counted as an answer.
+        same: whether two different texts are the same answer. An answer counts for the first one that it equals.
+            Surrounding white space is removed before.
     """
-    given = [answer.strip() for answer in answers if answer is not None]
-    if not given:
-        return None
-    winner, _ = Counter(given).most_common(1)[0]  # of equal counts, the first one encountered
-    return next(index for index, answer in enumerate(answers) if answer is not None and answer.strip() == winner)
+    classes: list[tuple[str, list[int]]] = []
+    for index, answer in enumerate(answers):
+        if answer is None:
+            continue
+        text = answer.strip()
+        known = next((members for first, members in classes if text == first or same(text, first)), None)
+        if known is None:
+            classes.append((text, [index]))
+        else:
+            known.append(index)
+    return max((members for _, members in classes), key=len, default=[])
 
 
 @functools.lru_cache(maxsize=256)

@@ -241,6 +241,10 @@ class ScaffoldTask(Task[Scaffold]):
             },
         )
 
+    def same_answer(self, left: str, right: str) -> bool:
+        """Whether two answers are equal as values: "14 m/s" and "14.0 m/s"."""
+        return self._agreement(left, right) == 1.0
+
     def _is_stated(self, executed: str, stated: str) -> bool:
         """Whether a solver stated the value of a merged graph; also true if no checker could be started."""
         return self._agreement(self.final_answer(executed, stated), stated) != 0.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROWS_SHOWN = 10
 
 
-class Traffic(Protocol):
+class RequestCounters(Protocol):
     """The client's counters; read at each refresh."""
 
     @property
@@ -75,7 +75,7 @@ class Progress:
     Args:
         label: the learner (``generator_1``).
         total: number of groups; None while it is not known.
-        traffic: returns the client's counters.
+        counters: returns the client's counters.
         stream: where lines are written, stdout by default; the bar is written to stderr.
         live: show a live panel; by default if ``stream`` is a terminal.
     """
@@ -84,12 +84,12 @@ class Progress:
         self,
         label: str,
         total: int | None,
-        traffic: Callable[[], Traffic],
+        counters: Callable[[], RequestCounters],
         *,
         stream: TextIO | None = None,
         live: bool | None = None,
     ) -> None:
-        self._label, self._total, self._traffic = label, total, traffic
+        self._label, self._total, self._counters = label, total, counters
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_live = self._stream.isatty() if live is None else live
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
@@ -172,7 +172,7 @@ class Progress:
 
     def summary(self, rows: Sequence[tuple[str, str]]) -> None:
         """Print the final table. Call it after the context has ended."""
-        traffic = self._traffic()
+        counters = self._counters()
         table = Table(title=self._label, box=box.SIMPLE, show_header=False)
         table.add_column(style="bold")
         table.add_column(overflow="fold")
@@ -184,10 +184,10 @@ class Progress:
             ("experiences saved", str(self._saved)),
             *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._experience_rows())),
             *rows,
-            ("tokens", f"{traffic.prompt_tokens:,} in, {traffic.completion_tokens:,} out"),
-            ("cost", _dollars(traffic.cost_usd)),
-            ("retries", str(traffic.retries)),
-            ("replies from the journal", str(traffic.journal_hits)),
+            ("tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),
+            ("cost", _dollars(counters.cost_usd)),
+            ("retries", str(counters.retries)),
+            ("replies from the journal", str(counters.journal_hits)),
             ("time", f"{time.monotonic() - self._started:.0f} s"),
         ]
         for name, value in shown:
@@ -208,7 +208,7 @@ class Progress:
         self._stream.flush()
 
     def _panel(self) -> RenderableType:
-        traffic = self._traffic()
+        counters = self._counters()
         head = Table.grid(padding=(0, 2))
         share = f"{self._correct / self._answers:.0%} right" if self._answers else ""
         done = self._done + self._restored
@@ -219,9 +219,9 @@ class Progress:
             f"{self._saved} experiences",
         )
         flow = Text(
-            f"in flight {traffic.in_flight} · retries {traffic.retries} · from the journal {traffic.journal_hits}"
-            f" · tokens {traffic.prompt_tokens:,} in {traffic.completion_tokens:,} out"
-            f" · {_dollars(traffic.cost_usd)}"
+            f"in flight {counters.in_flight} · retries {counters.retries} · from the journal {counters.journal_hits}"
+            f" · tokens {counters.prompt_tokens:,} in {counters.completion_tokens:,} out"
+            f" · {_dollars(counters.cost_usd)}"
         )
         rows = Table(box=None, padding=(0, 2), show_edge=False)
         for name, justify in (

@@ -10,8 +10,10 @@ import copy
 import difflib
 import json
 import re
+import sys
 import types
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import yaml
@@ -32,9 +34,31 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKING_DIR = Path.cwd()
 """Files that commands write are below the folder in which the command was started."""
 POCKET_MODEL = shipped_file("models/pocket")
+DEFAULT_DATASET = "aime2024"
+"""The dataset of a run that names none."""
+POCKET_DATASET = "quickstart"
+"""The dataset that the pocket model was trained on. Its split ``test`` has other wordings and numbers."""
 
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
+
+
+class DeclaredKeys(NamedTuple):
+    """Keys of YAML files that set parts of one field.
+
+    Args:
+        field: the field, a mapping.
+        names: key -> name in that mapping; a key inside a section is written ``section.key``.
+        without_effect: keys that are accepted and change nothing -> the reason.
+    """
+
+    field: str = ""
+    names: Mapping[str, str] = MappingProxyType({})
+    without_effect: Mapping[str, str] = MappingProxyType({})
+
+    def is_section(self, key: str) -> bool:
+        """Whether some key is inside the section ``key``."""
+        return any(name.startswith(f"{key}.") for name in (*self.names, *self.without_effect))
 
 
 class Settings(BaseModel):
@@ -55,6 +79,13 @@ class Settings(BaseModel):
     """YAML keys whose values are mappings of further keys; these are read as if they were at the top level."""
     refused: ClassVar[Mapping[str, str]] = {}
     """YAML keys (also sections) that are not supported -> why, or what to set instead."""
+    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
+    """YAML key -> for each of its values the field and the value that it sets."""
+
+    @classmethod
+    def declared_keys(cls) -> DeclaredKeys:
+        """YAML keys that are declared elsewhere, for example by a task."""
+        return DeclaredKeys()
 
     @field_validator("*")
     @classmethod
@@ -178,19 +209,46 @@ class _Formatter(argparse.HelpFormatter):
 
 def _read_yaml(path: Path, model: type[Settings]) -> dict[str, _Given]:
     values: dict[str, _Given] = {}
+    parts: dict[str, _Given] = {}
     for key, value in _flat(path, model, _load_yaml(path)):
-        name = _field_name(path, model, key)
+        if key not in model.model_fields and key not in model.aliases:
+            declared = model.declared_keys()
+            if key in declared.without_effect:
+                print(f"{path}: {key} has no effect: {declared.without_effect[key]}.", file=sys.stderr)
+                continue
+            if key in declared.names:
+                _set_once(parts, declared.names[key], _Given(value, f"{path}: {key}"))
+                continue
+        name, value = _translated(path, model, key, value)
         expected = _plain_type(model.model_fields[name].annotation)
         is_wrong = isinstance(value, bool) != (expected is bool) or (
             isinstance(value, str) and expected in (int, float)
         )
         if is_wrong and value is not None:
             raise InputError(f"{path}: {key}: expected {expected.__name__}, got {value!r}")
-        if name in values:
-            other = values[name].source.removeprefix(f"{path}: ")
-            raise InputError(f"{path}: {key} and {other} set the same option", fix="Remove one of them.")
-        values[name] = _Given(value, f"{path}: {key}")
+        _set_once(values, name, _Given(value, f"{path}: {key}"))
+    if parts:
+        keys = ", ".join(given.source.removeprefix(f"{path}: ") for given in parts.values())
+        collected = {name: given.value for name, given in parts.items()}
+        _set_once(values, model.declared_keys().field, _Given(collected, f"{path}: {keys}"))
     return values
+
+
+def _set_once(values: dict[str, _Given], name: str, given: _Given) -> None:
+    if name in values:
+        key = values[name].source.partition(": ")[2]
+        raise InputError(f"{given.source} and {key} set the same option", fix="Remove one of them.")
+    values[name] = given
+
+
+def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tuple[str, Any]:
+    """The field that a key sets, and its value."""
+    meanings = model.translated.get(key)
+    if meanings is None:
+        return _field_name(path, model, key), value
+    if value not in meanings:
+        raise InputError(f"{path}: {key}: expected {' or '.join(map(repr, meanings))}, got {value!r}")
+    return meanings[value]
 
 
 def _load_yaml(path: Path) -> Mapping[Any, Any]:
@@ -212,7 +270,10 @@ def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Itera
     for written, value in loaded.items():
         key = str(written).replace("-", "_")
         if key not in model.sections:
-            yield key, value
+            if isinstance(value, dict) and model.declared_keys().is_section(key):
+                yield from _declared_pairs(model, key, value)
+            else:
+                yield key, value
         elif isinstance(value, dict):
             for inner, one in value.items():
                 yield f"{key}.{str(inner).replace('-', '_')}", one
@@ -220,9 +281,22 @@ def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Itera
             raise InputError(f"{path}: {key} is a section", fix="Put `key: value` lines below it.")
 
 
+def _declared_pairs(model: type[Settings], section: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """The pairs of a section of declared keys, which may have sections too."""
+    for written, value in values.items():
+        key = f"{section}.{str(written).replace('-', '_')}"
+        if isinstance(value, dict) and model.declared_keys().is_section(key):
+            yield from _declared_pairs(model, key, value)
+        else:
+            yield key, value
+
+
 def _field_name(path: Path, model: type[Settings], key: str) -> str:
     """The field that a key of a file sets."""
-    plain = key.rpartition(".")[2]
+    section, _, plain = key.rpartition(".")
+    declared = model.declared_keys()
+    if section and declared.is_section(section):
+        plain = key  # in such a section, no other keys
     for spelling in (key, plain):
         if spelling in model.aliases:
             return model.aliases[spelling]
@@ -230,7 +304,8 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
         return plain
     if plain in model.refused:
         raise InputError(f"{path}: {key} is not supported", why=f"{plain}: {model.refused[plain]}.")
-    near = difflib.get_close_matches(plain, [*model.model_fields, *model.aliases], 1, cutoff=0.4)
+    known = [*model.model_fields, *model.aliases, *declared.names, *declared.without_effect]
+    near = difflib.get_close_matches(plain, known, 1, cutoff=0.4)
     raise InputError(
         f"Unknown key {key!r} in {path}",
         fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",

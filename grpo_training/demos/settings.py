@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import POCKET_DATASET, POCKET_MODEL, ROOT, WORKING_DIR, Positive, Settings
 
-DATASET, TEST_SET = "quickstart", "quickstart:test"
+DATASET, TEST_SET = POCKET_DATASET, f"{POCKET_DATASET}:test"
 STYLE = "compact"
 """The prompt style that the pocket model was trained on."""
 TEMPERATURE = 1.0

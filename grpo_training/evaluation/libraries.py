@@ -11,7 +11,7 @@ from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
-from engine.statistics.paired import majority_vote
+from engine.statistics.paired import majority
 from engine.task import task_named
 from grpo_training.evaluation.arms import Arm, ProblemResult, group_of
 
@@ -136,7 +136,7 @@ class LibraryEvaluation:
             **{library_arm(role): _verdicts(own) for role, own in zip(GENERATORS, of_libraries, strict=True)},
             LIBRARIES: _verdicts([sample for own in of_libraries for sample in own]),
             FUSION: _verdicts(fusions),
-            MAJORITY: _verdicts([_vote(row) for row in rows]),
+            MAJORITY: _verdicts([await asyncio.to_thread(_vote, task, row) for row in rows]),
         }
 
     async def _answers(
@@ -168,9 +168,10 @@ def _verdicts(samples: Sequence[_Sample | None]) -> list[bool | None]:
     return [None if sample is None else sample.is_right for sample in samples]
 
 
-def _vote(row: Sequence[_Sample | None]) -> _Sample | None:
+def _vote(task: Task, row: Sequence[_Sample | None]) -> _Sample | None:
     """The sample with the most frequent answer of the row; without any answer, the first sample, which is wrong."""
     present = [sample for sample in row if sample is not None]
     if len(present) < len(row):
         return None
-    return present[majority_vote([sample.scored.answer for sample in present]) or 0]
+    agreeing = majority([sample.scored.answer for sample in present], task.same_answer)
+    return present[agreeing[0] if agreeing else 0]

@@ -66,6 +66,30 @@ class RoleModel:
 EvaluatedModel = LocalModel | RoleModel
 
 
+class ServingSettings(Protocol):
+    """The settings of a command that :func:`served` uses."""
+
+    @property
+    def api_config(self) -> Path:
+        """Endpoints and keys; the ledger of rate limits is beside it."""
+
+    @property
+    def budget_usd(self) -> float | None:
+        """Limit in USD."""
+
+    @property
+    def budget_tokens(self) -> int | None:
+        """Limit on tokens."""
+
+    @property
+    def engine(self) -> str:
+        """Engine that serves a folder."""
+
+    @property
+    def output(self) -> Path:
+        """The file of the figures; the server's log is next to it."""
+
+
 class ServerStarter(Protocol):
     """Serves a model for the length of a block; see :func:`grpo_training.serving.local_server.local_server`."""
 
@@ -87,7 +111,7 @@ class LocalServing:
     engine: Engine | None = None
     start: ServerStarter = local_server
 
-    def engine_for(self, settings: EvaluateSettings) -> Engine:
+    def engine_for(self, settings: ServingSettings) -> Engine:
         """The engine that serves the local models.
 
         Raises:
@@ -106,17 +130,22 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
     """
     models: dict[str, EvaluatedModel] = {}
     if settings.role is None:
-        models[MODEL] = _local_model(settings.model_path or POCKET_MODEL, settings.adapter)
+        models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
     elif settings.model_path or settings.adapter:
         raise InputError("--role evaluates an endpoint and cannot be combined with --model-path or --adapter")
     else:
-        models[MODEL] = _model_of_role(settings.api_config, settings.role)
+        models[MODEL] = model_of_role(settings.api_config, settings.role)
     if settings.base_model is not None:
-        models[BASE] = _local_model(settings.base_model, None)
+        models[BASE] = local_model(settings.base_model, None)
     return models
 
 
-def _local_model(folder: Path, adapter: Path | None) -> LocalModel:
+def local_model(folder: Path, adapter: Path | None = None) -> LocalModel:
+    """The model of a folder, which may also be that of an adapter.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :func:`models_of`.
+    """
     is_adapter = (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file()
     if is_adapter and adapter is None:  # a checkpoint of LoRA training
         base = base_of_adapter(folder)
@@ -130,11 +159,16 @@ def _local_model(folder: Path, adapter: Path | None) -> LocalModel:
     return LocalModel(folder, adapter)
 
 
-def _model_of_role(api_config: Path, role: str) -> EvaluatedModel:
+def model_of_role(api_config: Path, role: str) -> EvaluatedModel:
+    """The model of a role's endpoint; a local one if the role names a folder.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :func:`models_of`.
+    """
     manager = ApiManager.load(api_config)
     local = manager.local_models().get(role)
     if local is not None:
-        return _local_model(Path(local), None)
+        return local_model(Path(local), None)
     manager.endpoint(role)
     return RoleModel(manager, role)
 
@@ -169,7 +203,7 @@ class ServedModel:
 
 @contextlib.contextmanager
 def served(
-    settings: EvaluateSettings, model: EvaluatedModel, sampling: Sampling, serving: LocalServing
+    settings: ServingSettings, model: EvaluatedModel, sampling: Sampling, serving: LocalServing
 ) -> Iterator[ServedModel]:
     """The model's endpoint for the length of the block; a local model is served on this machine."""
     if isinstance(model, RoleModel):

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, settings_from_yaml
+from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
+from grpo_training.finetune.online.reward_settings import checked_settings, declared_rewards
 from grpo_training.runs.settings import ResumableSettings
 
 Count = Annotated[int, Field(ge=0)]
@@ -17,14 +18,13 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
-_TRAFFIC = "it belongs to the rewards of the traffic-signal task, not to the fine-tune"
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
 _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight"})
+_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings"})
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -45,6 +45,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "task",
                 "reward",
                 "reward_weight",
+                "reward_settings",
                 "max_problems",
                 "output_dir",
                 "prompts",
@@ -120,30 +121,40 @@ class GRPOTrainingConfig(ResumableSettings):
         {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
     )
     refused: ClassVar[dict[str, str]] = {
-        "use_wandb": "use report_to: wandb, or report_to: none",
         "torch_dtype": "use bf16: true or bf16: false",
         "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
         "rce_lr_ratio": "use rce_learning_rate; its default is a tenth of learning_rate",
-        "format_weight": _TRAFFIC,
-        "tsc_weight": _TRAFFIC,
-        "format_reward": _TRAFFIC,
-        "sumo": _TRAFFIC,
-        "simulation": _TRAFFIC,
-        "max_workers": _TRAFFIC,
-        "extend_seconds": _TRAFFIC,
         "teacher": _TEACHER,
         "use_teacher_thinking": _TEACHER,
         "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
         "load_in_4bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
     }
 
+    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
+        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")}
+    }
+
+    @classmethod
+    def declared_keys(cls) -> DeclaredKeys:
+        """The keys of the tasks' training rewards."""
+        rewards = declared_rewards().values()
+        return DeclaredKeys(
+            field="reward_settings",
+            names={key: name for reward in rewards for key, name in reward.keys().items()},
+            without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()},
+        )
+
     # model and data
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
     mode: Literal["offline", "online"] = Field(
-        "offline", description="offline: train on stored rollouts; online: sample completions, score them and train"
+        "offline",
+        description="offline: train on stored rollouts; online: sample completions, score them and train; online is "
+        "the default where reward_settings are given",
     )
     dataset_path: Path | None = Field(
-        None, description="stored rollouts: a file, or a folder that is searched (offline)"
+        None,
+        description="stored rollouts: a file, or a folder that is searched (offline); online the file or folder of "
+        "problems, if dataset is not given",
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
     task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
@@ -205,6 +216,10 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     reward_weight: float = Field(
         1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"
+    )
+    reward_settings: dict[str, Any] | None = Field(
+        None,
+        description="settings of the task's training reward, which then replaces r_total; JSON on the command line",
     )
 
     # the policy loss
@@ -286,12 +301,10 @@ class GRPOTrainingConfig(ResumableSettings):
     run_name: str | None = Field(None, description="run name in the tracker")
     dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
-    @field_validator("reward", mode="before")
+    @field_validator("reward_settings", mode="before")
     @classmethod
-    def _reward_is_a_place(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            raise ValueError(f"expected FILE.py:NAME or MODULE:NAME, got a section; {_TRAFFIC}")
-        return value
+    def _settings_of_a_task(cls, value: Any) -> Any:
+        return None if value is None else checked_settings(value)
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod
@@ -300,6 +313,8 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.reward_settings is not None and "mode" not in self.model_fields_set:
+            object.__setattr__(self, "mode", "online")
         for problem in self._contradictions():
             raise ValueError(problem)
         derived = {
@@ -319,7 +334,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "dataset_path is needed: the rollouts to train on, such as grpo_training/cache",
             ),
             (
-                self.mode == "online" and self.dataset is None,
+                self.mode == "online" and self.dataset is None and self.dataset_path is None,
                 "mode online needs dataset: the problems to sample completions for",
             ),
             (
@@ -329,6 +344,14 @@ class GRPOTrainingConfig(ResumableSettings):
             (
                 self.mode == "offline" and self.reward is not None,
                 "reward needs mode online: stored rollouts have theirs",
+            ),
+            (
+                self.mode == "offline" and self.reward_settings is not None,
+                "the settings of a task's training reward need mode online: stored rollouts have their rewards",
+            ),
+            (
+                self.reward is not None and self.reward_settings is not None,
+                "reward and the settings of a task's training reward exclude each other",
             ),
             (self.reward is None and self.reward_weight != 1, "reward_weight is used with reward only"),
             (self.num_train_epochs + self.rce_epochs == 0, "num_train_epochs and rce_epochs are both 0"),

@@ -47,10 +47,10 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
 
 def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan:
     """The plan of an online training."""
-    tasks = Counter(problem.task for problem in problems)
+    kinds = ", ".join(f"{name} {count}" for name, count in Counter(problem.task for problem in problems).items())
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("problems", f"{len(problems)} of {config.dataset} ({', '.join(f'{name} {n}' for name, n in tasks.items())})"),
+        ("problems", f"{len(problems)} of {config.dataset or config.dataset_path} ({kinds})"),
         ("reward", _reward(config)),
         ("sampling", f"{config.num_generations} per problem, temperature {config.temperature}, top_p {config.top_p}"),
         ("loss", _loss_terms(config, None)),
@@ -70,6 +70,9 @@ def print_plan(plan: Plan, report: str = "") -> None:
 
 
 def _reward(config: GRPOTrainingConfig) -> str:
+    if config.reward_settings is not None:
+        given = ", ".join(f"{name} {value}" for name, value in config.reward_settings.items())
+        return f"training reward of the task ({given})"
     if config.reward is None:
         return "of the task"
     if config.reward_weight == 1:

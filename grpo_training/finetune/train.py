@@ -19,6 +19,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.task import load_task
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
+from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -93,10 +94,10 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 
     if config.reward is not None:
         load_reward(config.reward)  # its errors come first
-    if config.dataset is None:
-        raise InputError("mode online needs dataset: the problems to sample completions for")
     task = None if config.task is None else load_task(config.task)
-    problems = load_problems(config.dataset, max_problems=config.max_problems, task=task)
+    problems = load_problems(_problems_place(config), max_problems=config.max_problems, task=task)
+    if config.reward_settings is not None:
+        payers(problems, config.reward_settings)
     check_model(config)
     print_plan(online_plan(config, problems))
     if config.dry_run:
@@ -109,6 +110,15 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         | ({} if config.reward is None else {"reward": reward_digest(config.reward)}),
         lambda folder: train_online(config, problems, folder),
     )
+
+
+def _problems_place(config: GRPOTrainingConfig) -> str:
+    """The dataset of an online training; ``dataset_path`` is always a path, never the name of a dataset."""
+    if config.dataset is not None:
+        return config.dataset
+    if config.dataset_path is None:
+        raise InputError("mode online needs dataset: the problems to sample completions for")
+    return str(config.dataset_path.absolute())
 
 
 def _train_in_run_directory(

@@ -264,4 +264,4 @@ def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _In
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
         inputs.append(scored)
         totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
-    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals))
+    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals, task.same_answer))

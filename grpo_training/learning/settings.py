@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Weight, parse_settings
+from grpo_training.cli.settings import DEFAULT_DATASET, POCKET_MODEL, WORKING_DIR, Positive, Weight, parse_settings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 MAX_EPOCHS = 1000
@@ -80,7 +80,7 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": _ENDPOINTS,
     }
 
-    dataset: str = Field("aime2024", description="name of a dataset, or a JSONL file; an unknown name lists all")
+    dataset: str = Field(DEFAULT_DATASET, description="name of a dataset, or a JSONL file; an unknown name lists all")
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")

@@ -1,4 +1,4 @@
-"""Training conversations of the pocket model: quickstart problems in the prompts of ``prompts/compact``.
+"""Training conversations of the pocket model: generated word problems in the prompts of ``prompts/compact``.
 
 Without a fitting experience in the prompt, right and mistaken scaffolds are mixed at each family's rate; with one, the
 scaffold is nearly always right. So the model makes typical mistakes and follows experiences.
@@ -10,21 +10,22 @@ import functools
 import json
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agents.analyst import MAX_WORDS, analyst_template
 from agents.critic import critic_template
 from agents.generator import generator_messages, generator_template, prompt_hash
+from engine.datasets import problem_families
 from engine.records import Experience
 from engine.task import task_named
-from engine.tasks.math.quickstart import FAMILIES, draw_instance, instances
-from engine.tasks.math.task import TASK
+from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
+    from engine.problem_families import FamilyProblem, ProblemFamilies, ProblemFamily
     from engine.records import Message, Scaffold
-    from engine.tasks.math.quickstart import Family, Instance
+    from engine.task import Task
 
 Role = Literal["generator", "critic", "analyst"]
 
@@ -58,7 +59,7 @@ class Conversation:
     role: Role
     messages: tuple[Message, ...]
     reply: str
-    instance: Instance
+    instance: FamilyProblem
     has_lesson: bool
     other_reply: str
     chance: float = 1.0
@@ -79,12 +80,12 @@ class Corpus:
     def draw(self, rng: random.Random) -> Conversation:
         """A conversation of a random role."""
         role = rng.choices(list(_ROLES), list(_ROLES.values()))[0]
-        family = rng.choice(list(FAMILIES.values()))
+        family = rng.choice(list(problem_source().families.values()))
         if role == "generator":
             return self.generator(family, rng)
         return self.critic(family, rng) if role == "critic" else self.analyst(family, rng)
 
-    def generator(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
+    def generator(self, family: ProblemFamily, rng: random.Random, lessons: str | None = None) -> Conversation:
         """A problem, with or without experiences, and a scaffold.
 
         Args:
@@ -93,43 +94,43 @@ class Corpus:
             lessons: experiences in the prompt: ``none``, ``others`` (of other families only) or ``fitting``; None
                 draws one of them.
         """
-        instance = draw_instance(family, self.split, rng)
+        instance = problem_source().draw(family.name, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
         chance = RIGHT_WITH_LESSON if fits else family.habit
         messages = _template("generator").render(
-            problem=instance.problem.text, experiences=experiences, answer_form=TASK.answer_form
+            problem=instance.problem.text, experiences=experiences, **_task().prompt_values(instance.problem)
         )
         return _with_scaffold("generator", messages, instance, fits, chance, rng)
 
-    def critic(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
+    def critic(self, family: ProblemFamily, rng: random.Random, lessons: str | None = None) -> Conversation:
         """A problem, proposals for it, with or without experiences, and their fusion."""
-        instance = draw_instance(family, self.split, rng)
+        instance = problem_source().draw(family.name, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
         count = rng.choice((2, 3, 3, 3, 3, 4))
         right = rng.randrange(1, count) if rng.random() < 0.9 else rng.choice((0, count))
         ways = [True] * right + [False] * (count - right)
         rng.shuffle(ways)
         proposals = [
-            {"text": "(unreadable)" if rng.random() < _UNREADABLE else shown(_scaffold(instance, way))} for way in ways
+            {"text": "(unreadable)" if rng.random() < _UNREADABLE else shown(instance.scaffold(way))} for way in ways
         ]
         chance = RIGHT_WITH_LESSON if fits else RIGHT_FUSION[round(3 * right / count)]
         messages = _template("critic").render(
             problem=instance.problem.text,
             experiences=experiences,
-            answer_form=TASK.answer_form,
+            **_task().prompt_values(instance.problem),
             generator_id=f"generator_{rng.randint(1, 3)}",
             proposals=proposals,
             conflicts=["conflict"] if 0 < right < count else [],
         )
         return _with_scaffold("critic", messages, instance, fits, chance, rng)
 
-    def analyst(self, family: Family, rng: random.Random, lessons: str | None = None) -> Conversation:
+    def analyst(self, family: ProblemFamily, rng: random.Random, lessons: str | None = None) -> Conversation:
         """A scored group and a library, and the right operations on it.
 
         A mixed group adds the family's experience; if the library has it already, there is mostly no operation and
         sometimes a new wording. A group that is all right or all wrong changes nothing.
         """
-        instance = draw_instance(family, self.split, rng)
+        instance = problem_source().draw(family.name, self.split, rng)
         experiences, knows = self._library(family, rng, lessons or rng.choice(("none", "others", "fitting")))
         count = rng.choice((2, 3, 3, 3, 4, 6))
         right = rng.randrange(1, count) if rng.random() < 0.85 else rng.choice((0, count))
@@ -162,13 +163,13 @@ class Corpus:
         replies = (compact_json({"operations": listed}) for listed in (operations, other))
         return Conversation("analyst", messages, next(replies), instance, knows, next(replies))
 
-    def _library(self, family: Family, rng: random.Random, lessons: str | None) -> tuple[list[Experience], bool]:
+    def _library(self, family: ProblemFamily, rng: random.Random, lessons: str | None) -> tuple[list[Experience], bool]:
         """A library in random order, and whether it has an experience of the family."""
         lessons = lessons or rng.choices(list(_LESSONS), list(_LESSONS.values()))[0]
         if lessons == "none":
             return [], False
         count = _library_size(rng, self.most_lessons)
-        others = [other for other in FAMILIES.values() if other is not family]
+        others = [other for other in problem_source().families.values() if other is not family]
         chosen = [rng.choice(rng.choice(others).lessons_of(self.split)) for _ in range(max(count, lessons == "others"))]
         if lessons == "fitting":
             chosen += rng.sample(family.lessons_of(self.split), 1 if rng.random() < 0.8 else 2)
@@ -182,7 +183,7 @@ class Corpus:
 def _with_scaffold(
     role: Role,
     messages: tuple[Message, ...],
-    instance: Instance,
+    instance: FamilyProblem,
     has_lesson: bool,
     right: float,
     rng: random.Random,
@@ -200,9 +201,9 @@ def _with_scaffold(
     )
 
 
-def scaffold_reply(instance: Instance, is_right: bool) -> str:
+def scaffold_reply(instance: FamilyProblem, is_right: bool) -> str:
     """The reply of a generator or critic. The answer is left empty; executing the graph gives it."""
-    scaffold = _scaffold(instance, is_right)
+    scaffold = instance.scaffold(is_right)
     return compact_json({**scaffold.model_dump(exclude_defaults=True), "computation_plan": [], "final_answer": ""})
 
 
@@ -214,7 +215,7 @@ def shown(scaffold: Scaffold) -> str:
 def reference_traces(dataset: str, count: int) -> list[TeacherTrace]:
     """The correct solutions of training problems, as accepted teacher traces in the prompts of this corpus."""
     traces = []
-    for instance in instances("train", count):
+    for instance in problem_source().instances("train", count):
         problem = instance.problem
         task = task_named(problem.task)
         traces.append(
@@ -242,20 +243,25 @@ def compact_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _scaffold(instance: Instance, is_right: bool) -> Scaffold:
-    family = instance.family
-    return family.scaffold(family.right if is_right else family.mistaken, instance.draw)
-
-
 def _library_size(rng: random.Random, most: int) -> int:
     """Mostly 0 to 5 experiences of other families, sometimes many."""
     return rng.randint(0, min(5, most)) if rng.random() < 0.75 else rng.randint(0, most)
 
 
 @functools.cache
+def problem_source() -> ProblemFamilies:
+    """The families of the problems that the model is trained on."""
+    return problem_families(POCKET_DATASET)
+
+
+def _task() -> Task[Any]:
+    return task_named(problem_source().task)
+
+
+@functools.cache
 def _template(role: Role) -> PromptTemplate:
     if role == "generator":
-        return generator_template(TASK, STYLE)
+        return generator_template(_task(), STYLE)
     if role == "critic":
-        return critic_template(TASK, STYLE)
-    return analyst_template(TASK, "generator", STYLE)
+        return critic_template(_task(), STYLE)
+    return analyst_template(_task(), "generator", STYLE)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from engine.tasks.math.quickstart import FAMILIES
-from grpo_training.pocket.corpus import Corpus, prompt_hashes
+from grpo_training.pocket.corpus import Corpus, problem_source, prompt_hashes
 from grpo_training.pocket.judging import judge, majority_is_right, rate, right_rate
 from grpo_training.pocket.sampling import load_model, sample_replies
 from grpo_training.pocket.settings import PocketEvaluateSettings
@@ -54,10 +53,11 @@ def evaluate(
         "analyst, known lesson": (corpus.analyst, "fitting", 0.0),
     }
     figures: dict[str, Any] = {"settings": settings.model_dump(mode="json", exclude={"model", "output"})}
-    families: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
+    families = problem_source().families
+    by_family: dict[str, dict[str, float]] = {name: {} for name in families}
     for name, (draw, lessons, temperature) in settings_of.items():
         rng = random.Random(f"{settings.seed}:{name}")  # noqa: S311
-        asked = [draw(family, rng, lessons) for family in FAMILIES.values() for _ in range(settings.per_family)]
+        asked = [draw(family, rng, lessons) for family in families.values() for _ in range(settings.per_family)]
         replies = sample_replies(
             model, tokenizer, [item.messages for item in asked], temperature=temperature, seed=settings.seed
         )
@@ -65,9 +65,9 @@ def evaluate(
         figures[name] = {"json": rate(item.is_json for item in judged), "right": right_rate(judged)}
         if name.startswith("critic"):
             figures[name]["majority"] = rate(majority_is_right(item) for item in asked)
-        for family in FAMILIES:
-            families[family][name] = right_rate(
+        for family in families:
+            by_family[family][name] = right_rate(
                 [item for item in judged if item.conversation.instance.family.name == family]
             )
-    figures["families"], figures["prompts"] = families, prompt_hashes()
+    figures["families"], figures["prompts"] = by_family, prompt_hashes()
     return figures

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from engine.experience.review import check_text
 from engine.records import Completion
 from engine.task import task_named
-from engine.tasks.math.quickstart import FAMILIES
+from grpo_training.pocket.corpus import problem_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from engine.tasks.math.quickstart import Family
+    from engine.problem_families import ProblemFamily
     from grpo_training.pocket.corpus import Conversation
 
 
@@ -58,14 +58,14 @@ def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]
     return family_of(content) is instance.family and check_text(content, instance.problem) is None
 
 
-def family_of(lesson: str) -> Family:
+def family_of(lesson: str) -> ProblemFamily:
     """The family with the lesson that is most similar to a text (Jaccard index of their words)."""
     words = set(lesson.lower().split())
 
-    def similarity(family: Family) -> float:
+    def similarity(family: ProblemFamily) -> float:
         return max(len(words & other) / len(words | other) for other in map(_words, family.lessons))
 
-    return max(FAMILIES.values(), key=similarity)
+    return max(problem_source().families.values(), key=similarity)
 
 
 def _words(text: str) -> set[str]:
@@ -75,8 +75,10 @@ def _words(text: str) -> set[str]:
 def majority_is_right(conversation: Conversation) -> bool:
     """Whether more than half of a critic's proposals are right."""
     text = conversation.messages[-1].content
-    family = conversation.instance.family
-    right, mistaken = (text.count(f'"chosen_strategy":"{way.strategy}"') for way in (family.right, family.mistaken))
+    right, mistaken = (
+        text.count(f'"chosen_strategy":"{conversation.instance.scaffold(is_right).chosen_strategy}"')
+        for is_right in (True, False)
+    )
     return right > mistaken
 
 

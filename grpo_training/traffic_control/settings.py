@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -31,9 +31,19 @@ class Chosen(StepSettings):
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
-        if sum([self.scenario is not None, self.scenarios is not None, self.all]) != 1:
+        count = sum([self.scenario is not None, self.scenarios is not None, self.all])
+        if count > 1 or (count == 0 and self.needs_scenarios()):
             raise ValueError("exactly one of --scenario, --scenarios and --all is needed")
         return self
+
+    @property
+    def names_scenarios(self) -> bool:
+        """Whether any scenario is chosen."""
+        return self.all or self.scenario is not None or self.scenarios is not None
+
+    def needs_scenarios(self) -> bool:
+        """Whether the step cannot do without a scenario."""
+        return True
 
 
 class ScenarioSettings(StepSettings):
@@ -73,7 +83,10 @@ class ValidateSettings(StepSettings):
 
     dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
     horizon: Positive | None = Field(None, description="horizon that every row must have")
-    verify_sumo: bool = Field(False, description="also check that SUMO is installed")
+    verify_sumo: bool = Field(
+        False, description="also simulate the branches of ten rows per scenario again (--keep-states data)"
+    )
+    scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, for --verify-sumo")
 
 
 class SftSettings(StepSettings):
@@ -91,21 +104,60 @@ class SftSettings(StepSettings):
 class EvaluateSettings(Chosen):
     """Settings of ``traffic evaluate``."""
 
-    summary: ClassVar[str] = "run policies in closed loop and compare waiting time, queue, throughput"
+    summary: ClassVar[str] = "compare policies in closed loop in SUMO, and on stored decisions"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "policies": ("policy", "model", "api_key_env", "experiences", "prompts"),
+        "closed loop": (
+            *("scenario", "scenarios", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
+            *("parallel", "time_limit"),
+        ),
+        "stored decisions": ("dataset", "num_samples"),
+        "sampling": ("temperature", "max_tokens"),
+        "files": ("output",),
+        "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),
+    }
 
     policy: str = Field(
         "max-pressure,fixed,extend,switch,random",
-        description="policies, separated by commas: max-pressure, fixed, extend, switch, random",
+        description="policies, separated by commas: max-pressure, fixed, extend, switch, random, the folder of a model "
+        "or adapter, the base URL of an endpoint, or role:NAME of the api config",
     )
-    seeds: Positive = Field(5, description="runs per scenario, each with another seed of SUMO")
-    seed: int = Field(1, description="the first of these seeds")
+    model: str | None = Field(None, description="name of the model at an endpoint that --policy gives by its URL")
+    api_key_env: str | None = Field(None, description="environment variable with the key of that endpoint")
+    experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
+    prompts: str = Field("full", description="prompt style: full, compact, zh")
+    seeds: Positive = Field(5, description="runs per scenario, each with another demand")
+    seed: int = Field(1, description="the first of these demand seeds")
     seconds: int = Field(0, ge=0, description="simulated seconds at most; 0: to the scenario's end")
-    parallel: Positive = Field(1, description="runs at the same time")
+    extend_seconds: Positive = Field(5, description="seconds that one extension lasts")
+    parallel: Positive = Field(8, description="simulations at the same time; a model is asked for all of them at once")
+    time_limit: float = Field(120.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
+    dataset: Path | None = Field(
+        None, description="also compare on the stored decisions of a grpo_dataset.json, or of a folder of several"
+    )
+    num_samples: Positive = Field(1, description="samples per stored decision; the closed loop uses one")
+    temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature; 0 is greedy")
+    max_tokens: Positive = Field(256, description="maximum tokens per reply")
+    output: Path = Field(
+        DATASETS / "evaluation.json",
+        description="file of the results; the picture, the finished simulations and the replies are kept next to it",
+    )
+    engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     api_config: Path = Field(
         WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of role:NAME"
     )
-    output: Path = Field(DATASETS / "evaluation.json", description="figures of every run")
-    time_limit: float = Field(120.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
+    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
+    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.num_samples > 1 and self.temperature == 0:
+            raise ValueError("--num-samples above 1 needs a --temperature above 0: greedy samples are all the same")
+        return self
+
+    def needs_scenarios(self) -> bool:
+        """Stored decisions can be compared without SUMO."""
+        return self.dataset is None
 
 
 STEPS: Mapping[str, type[StepSettings]] = {

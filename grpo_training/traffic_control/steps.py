@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator
+from concurrent.futures import as_completed
+from dataclasses import asdict
 from pathlib import Path
 
 from tqdm import tqdm
@@ -14,11 +16,18 @@ from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
 from engine.tasks.traffic.sft import sft_examples
-from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
-from engine.tasks.traffic.simulation.process import require_sumo
+from engine.tasks.traffic.simulation.generation import (
+    RECORD,
+    Generated,
+    GenerationSettings,
+    dataset_record,
+    generate_scenario,
+)
+from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
+from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, errors_of, read_rows
-from grpo_training.traffic_control.evaluation import evaluate
+from grpo_training.traffic_control.evaluation.run import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
     EvaluateSettings,
@@ -42,7 +51,7 @@ def run_step(settings: StepSettings) -> int:
         case SftSettings():
             return write_sft_data(settings)
         case EvaluateSettings():
-            return evaluate(settings, chosen_folders(settings))
+            return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
     raise AssertionError(type(settings))
 
 
@@ -60,10 +69,9 @@ def generate(settings: GenerateSettings) -> int:
     require_sumo()
     folders = chosen_folders(settings)
     shape = GenerationSettings(**{name: getattr(settings, name) for name in GenerationSettings.__dataclass_fields__})
-    settings.output_dir.mkdir(parents=True, exist_ok=True)
     failures: list[tuple[str, ScaffoldError]] = []
     done: list[Generated] = []
-    with tqdm(desc="decisions", unit="") as bar, ThreadPoolExecutor(settings.parallel) as pool:
+    with tqdm(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:
 
         def count(rows: int) -> None:
             bar.update()
@@ -88,7 +96,8 @@ def generate(settings: GenerateSettings) -> int:
         dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
         state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
         print(f"{result.scenario}: {result.rows} decisions ({state})")
-    _write_summary(settings, shape, done)
+    if done:
+        _write_summary(settings.output_dir, shape)
     if failures:
         for name, failure in failures[1:]:
             print(f"✗ {name}: {failure.what} {failure.why}")
@@ -102,9 +111,14 @@ def validate(settings: ValidateSettings) -> int:
         require_sumo()
     count = 0
     for file in dataset_files(settings.dataset):
+        before = count
         for error in errors_of(file, settings.horizon):
             print(error)
             count += 1
+        if settings.verify_sumo and count == before:
+            for error in differences_to_sumo(file, settings.scenarios_dir):
+                print(error)
+                count += 1
     return 1 if count else 0
 
 
@@ -159,9 +173,12 @@ def _names(text: str) -> Iterator[str]:
         yield name
 
 
-def _write_summary(settings: GenerateSettings, shape: GenerationSettings, done: Sequence[Generated]) -> None:
-    counts = {result.scenario: result.rows for result in sorted(done, key=lambda result: result.scenario)}
-    config = {name: getattr(shape, name) for name in GenerationSettings.__dataclass_fields__}
-    summary = {"scenarios": counts, "total": sum(counts.values()), "config": config}
+def _write_summary(output: Path, shape: GenerationSettings) -> None:
+    """The datasets that are in the folder now, also those of other starts, and the settings of this one."""
+    counts = {}
+    for path in sorted(output.glob(f"*/{RECORD}")):
+        with contextlib.suppress(OSError, ValueError):  # a folder of something else
+            counts[path.parent.name] = dataset_record(path.parent)["rows"]
+    summary = {"scenarios": counts, "total": sum(counts.values()), "config": asdict(shape)}
     text = json.dumps(summary, indent=2) + "\n"
-    replace_file(settings.output_dir / "generation_summary.json", text.encode())
+    replace_file(output / "generation_summary.json", text.encode())

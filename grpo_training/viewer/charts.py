@@ -31,6 +31,7 @@ class Chart:
         right: metrics on the right axis.
         band: a metric, and the metric that is its standard deviation.
         note: a hint for the reader.
+        axis: what is counted from left to right.
     """
 
     title: str
@@ -38,6 +39,7 @@ class Chart:
     right: tuple[str, ...] = ()
     band: tuple[str, str] | None = None
     note: str = ""
+    axis: str = "step"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def draw(chart: Chart, rows: Sequence[Row]) -> Drawing | None:
     band = chart.band if chart.band and chart.band[0] in names else None
     return Drawing(
         chart=chart,
-        label=f"{chart.title}: {', '.join(names)} by step",
+        label=f"{chart.title}: {', '.join(names)} by {chart.axis}",
         grid=[axes[names[0]].y(mark) for mark in axes[names[0]].marks],
         labels=[
             *(_axis_labels(axes[left[0]], LEFT - 6, "end") if left else []),
@@ -129,7 +131,7 @@ def draw(chart: Chart, rows: Sequence[Row]) -> Drawing | None:
         stages=[(xs[start], name) for start, _, name in marks] if len(marks) > 1 else [],
         band=_band(rows, band, axes[band[0]], xs) if band else [],
         series=[_series(rows, name, place % COLORS, axes[name], xs) for place, name in enumerate(names)],
-        strips=_strips(rows, names, band, axes, xs),
+        strips=_strips(chart.axis, rows, names, band, axes, xs),
     )
 
 
@@ -180,13 +182,18 @@ def _band(rows: Sequence[Row], band: tuple[str, str], axis: _Axis, xs: Sequence[
 
 
 def _strips(
-    rows: Sequence[Row], names: Sequence[str], band: tuple[str, str] | None, axes: dict[str, _Axis], xs: Sequence[float]
+    axis: str,
+    rows: Sequence[Row],
+    names: Sequence[str],
+    band: tuple[str, str] | None,
+    axes: dict[str, _Axis],
+    xs: Sequence[float],
 ) -> list[Strip]:
     borders = [LEFT - 4, *((first + second) / 2 for first, second in pairwise(xs)), RIGHT + 4]
     strips = []
     for index, row in enumerate(rows):
         values = {name: value for name in names if (value := number(row, name)) is not None}
-        texts = [f"step {row['step']}"]
+        texts = [f"{axis} {row['step']}"]
         for name, value in values.items():
             spread = number(row, band[1]) if band and name == band[0] else None
             texts.append(f"{short(name)} {shown(value)}" + ("" if spread is None else f" ± {shown(spread)}"))

@@ -5,6 +5,7 @@ import pytest
 
 from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, MissingInputError
+from tests.support.table import table
 
 SECRET = "sk-test-0123456789abcdef"
 ENTRY = {"api_key": SECRET, "base_url": "http://localhost:8129/v1/", "model": "m"}
@@ -77,7 +78,7 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
     assert "critic" in caught.value.what
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "named"),
     [
         ({"rpm": 0}, "rpm"),

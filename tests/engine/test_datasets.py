@@ -9,6 +9,7 @@ import pytest
 
 from engine.datasets import MAX_LINE_BYTES, load_problems
 from engine.errors import InputError, MissingInputError
+from tests.support.table import table
 
 GOOD = {"id": "a", "problem": "What is 6 * 7?", "answer": "42"}
 
@@ -162,7 +163,7 @@ def test_a_set_without_a_place_on_the_hub(tmp_path):
         load_problems("physics", search=[tmp_path])
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "answer"),
     [("033", "33"), (33, "33"), ("33", "33"), (33.0, "33"), ("000", "0"), ("$999$", "999"),
      ("336^\\circ", "336"), ("336^{\\circ}", "336"), ("82°", "82")],
@@ -172,14 +173,14 @@ def test_aime_answers_are_made_integers(write, tmp_path, given, answer):
     assert load_problems("aime2024", search=[tmp_path])[0].answer == answer
 
 
-@pytest.mark.parametrize("given", ["1000", "-1", 1234, "3/4", "33.5", "thirty", "٣٣", "", " ", True, None, [33]])
+@table("given", ["1000", "-1", 1234, "3/4", "33.5", "thirty", "٣٣", "", " ", True, None, [33]])
 def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given):
     write({"problem": "Q", "answer": "1"}, {"problem": "Q", "answer": given}, name="aime2025.jsonl")
     with pytest.raises(InputError, match=r"aime2025\.jsonl, line 2: field 'answer'"):
         load_problems("aime2025", search=[tmp_path])
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "words"),
     [
         ({"answer": "1", "subject": "x"}, r"line 2: field 'problem' is missing \(here: answer, subject\)"),
@@ -246,3 +247,16 @@ def test_real_aime2024(aime2024):
     assert [problem.id for problem in problems] == [f"aime2024_{k:03d}" for k in range(1, 31)]
     assert problems[1].answer == "23"
     assert all(0 <= int(problem.answer) <= 999 for problem in problems)
+
+
+def test_a_folder_of_datasets_is_read_as_one_in_the_order_of_its_folders(tmp_path):
+    for name, ids in (("b", ["b1"]), ("a", ["a1", "a2"])):
+        (tmp_path / name).mkdir()
+        rows = [{"id": one, "problem": "Q", "answer": "1"} for one in ids]
+        (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
+    assert [one.id for one in load_problems(str(tmp_path))] == ["a1", "a2", "b1"]
+    assert [one.id for one in load_problems(str(tmp_path), max_problems=2)] == ["a1", "a2"]
+    assert [one.id for one in load_problems(str(tmp_path / "b"))] == ["b1"]
+    (tmp_path / "b/grpo_dataset.json").write_text('[{"id": "a1", "problem": "Q", "answer": "1"}]')
+    with pytest.raises(InputError, match="b/grpo_dataset.json: the id 'a1' is in an earlier file"):
+        load_problems(str(tmp_path))

@@ -4,9 +4,10 @@ from engine.errors import ConfigurationError
 from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, task_total, with_opinion
 from engine.tasks.scaffold_task import mean_of_measured
 from engine.tasks.simple import SimpleTask
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("total", "best", "majority", "expected"),
     [
         (0.6, 0.6, 0.6, 0.5),  # a copy adds nothing

@@ -21,6 +21,7 @@ from engine.scaffolder import (
     plan_agreement,
     rule_cause_agreement,
 )
+from tests.support.table import table
 
 
 def scaffold(*rules, knowns=None, target=None, plan=(), **fields):
@@ -75,7 +76,7 @@ def test_interventions_replace_knowns_and_cut_rules():
     assert forced.order == ("perimeter",)
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "answer"),
     [
         ("y = x / 6", "5/3"),
@@ -127,7 +128,7 @@ def test_names_by_case_only_where_they_mean_nothing_else():
     assert execute(scaffold(("ab bc", "ac", "AC = sqrt(AB^2 + BC^2)"), knowns={"ab": 5, "bc": 12})).answer == "13"
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "kind"),
     [
         (scaffold(("x", "y", "Count the ways"), knowns={"x": 1}), "prose"),
@@ -222,7 +223,7 @@ def test_angles_in_degrees():
     assert execute(scaffold(converted, knowns={"v": 20, "theta": "60°"})).answer == "10"
 
 
-@pytest.mark.parametrize(
+@table(
     ("written", "value", "unit"),
     [
         (5, 5, ""),
@@ -261,7 +262,7 @@ def test_an_angle_inside_a_function_is_part_of_the_number():
     assert (known.value, known.unit) == (pytest.approx(2 * math.cos(math.radians(20))), ())
 
 
-@pytest.mark.parametrize(
+@table(
     "written",
     [
         True,
@@ -465,7 +466,7 @@ def test_rules_use_what_they_list():
     assert rule_cause_agreement(Scaffold(target_variable="y")) == 0.0
 
 
-@pytest.mark.parametrize(
+@table(
     ("plan", "share"),
     [
         ([("s1", "c", "a b"), ("s2", "perimeter", "a b s1")], 1.0),

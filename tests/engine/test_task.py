@@ -12,6 +12,7 @@ from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.task import load_task, task_named
 from engine.tasks.simple import PlainTask, SimpleTask
 from prompts import PromptTemplate
+from tests.support.table import table
 
 OWN = "from engine.tasks.simple import SimpleTask\nTASK = SimpleTask('Say {word}', lambda text, row: 1.0, name='own')\n"
 
@@ -130,7 +131,7 @@ def test_a_row_that_does_not_fit_the_prompt_is_named():
         score(SimpleTask("Say {word}", lambda text, row: 1.0, name="own"), {"words": "x"}, "text")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "answer"),
     [
         ("<think>a</think>\n<answer> 7 </answer>", "7"),

@@ -1,15 +1,17 @@
 """Every file at the top of ``grpo_training`` is a command whose ``--help`` answers at once."""
 
+import json
 import os
 import re
-import resource
 import subprocess
 import sys
 
 import pytest
 
+from engine.api_manager import LEARNERS
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
+from tests.support.table import table
 
 HEAVY = {
     *("torch", "transformers", "trl", "peft", "datasets", "ray", "vllm", "unsloth", "starlette"),
@@ -18,39 +20,82 @@ HEAVY = {
 CPU_S = 1.5
 """Processor seconds that a command may take for --help, many times what it needs."""
 
-CODE = """
-import runpy, sys
-sys.argv = ["x", "--help"]
-try:
-    runpy.run_module("grpo_training.{command}", run_name="__main__")
-finally:
-    print("LOADED", *sorted({heavy} & set(sys.modules)))
+HELP = """
+import json, runpy, sys, time
+for command in sys.argv[1:]:
+    sys.argv = ["x", "--help"]
+    began = time.process_time()
+    print("COMMAND", command)
+    try:
+        runpy.run_module("grpo_training." + command, run_name="__main__")
+    except SystemExit as end:
+        print("EXIT", json.dumps([end.code, time.process_time() - began, sorted(sys.modules)]))
 """
 
 
-@pytest.mark.parametrize("command", commands())
-def test_help_answers_at_once_and_loads_nothing_heavy(command, tmp_path):
-    before = _processor_s()
-    code = CODE.format(command=command, heavy=HEAVY)
+@pytest.fixture(scope="module")
+def helped(tmp_path_factory):
+    """Command -> (its help, exit code, processor seconds, loaded modules). One process: what one loads, all have."""
+    folder = tmp_path_factory.mktemp("empty")
+    output = python("-c", HELP, *commands(), cwd=folder).stdout
+    assert list(folder.iterdir()) == []
+    parts = re.findall(r"^COMMAND (\w+)\n(.*?)^EXIT (.*?)\n", output, re.MULTILINE | re.DOTALL)
+    return {command: (text, *json.loads(end)) for command, text, end in parts}
+
+
+def python(*arguments, cwd):
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
+        [sys.executable, *arguments],
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert f"usage: python -m grpo_training.{command} " in done.stdout
-    assert done.stdout.splitlines()[-1] == "LOADED"
-    assert list(tmp_path.iterdir()) == []
-    assert _processor_s() - before < CPU_S
+    return done
 
 
-def _processor_s():
-    """Processor seconds of all ended child processes."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+@table("command", commands())
+def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
+    text, code, took, modules = helped[command]
+    assert code == 0
+    assert text.startswith(f"usage: python -m grpo_training.{command} ")
+    assert took < CPU_S
+    assert not HEAVY & set(modules)
+
+
+FAILING = """
+import json, sys
+from importlib import import_module
+from engine.errors import ScaffoldError
+for command, arguments in json.loads(sys.argv[1]).items():
+    try:
+        code = import_module("grpo_training." + command).main(arguments)
+    except ScaffoldError as error:
+        code = error.what
+    print(json.dumps([command, code, sorted(sys.modules)]))
+"""
+
+
+def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
+    """Loading the SDK and its transport takes longer than all that such a command does."""
+    endpoint = {"api_key": "EMPTY", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    (tmp_path / "api.json").write_text(json.dumps(dict.fromkeys([*LEARNERS, "teacher"], endpoint)))
+    api, empty = ("--api-config", "api.json"), ("--cache-dir", "none")
+    given = {
+        "generator1": ([*api, "--dataset", "nope"], "Unknown dataset: 'nope'"),
+        "critic": ([*api, *empty], "Rollouts file not found: "),
+        "experience_extractor": ([*api, *empty], "Rollouts file not found: "),
+        "evaluate": ([*api, "--role", "generator_1", "--dataset", "nope"], "Unknown dataset: 'nope'"),
+        "generate_teacher_traces": ([*api, "--train-data", "none.jsonl"], "Dataset file not found: "),
+    }
+    arguments = json.dumps({command: arguments for command, (arguments, _) in given.items()})
+    for line in python("-c", FAILING, arguments, cwd=tmp_path).stdout.splitlines():
+        command, error, modules = json.loads(line)
+        assert error.startswith(given.pop(command)[1])
+        assert not {"openai", "aiohttp", "httpx2"} & set(modules), command
+    assert not given
 
 
 @pytest.mark.parametrize(
@@ -74,15 +119,9 @@ def _processor_s():
         ),
     ],
 )
-def test_help_shows_every_option_in_a_group_and_the_commonest_first(command, titles, first):
-    done = subprocess.run(
-        [sys.executable, "-m", f"grpo_training.{command}", "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert re.findall(r"^(\S.*):$", done.stdout, re.MULTILINE) == ["options", *titles, "configuration"]
-    flags = re.findall(r"^  (--[a-z-]+)", done.stdout, re.MULTILINE)
+def test_help_shows_every_option_in_a_group_and_the_commonest_first(helped, command, titles, first):
+    text = helped[command][0]
+    assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["options", *titles, "configuration"]
+    flags = re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)
     assert flags[0] == first
     assert len(flags) == len(set(flags))

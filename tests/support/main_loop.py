@@ -19,6 +19,7 @@ from grpo_training import critic, generator1, generator2, generator3
 from grpo_training.serving.replay import build_app
 from tests.conftest import ROOT
 from tests.support.fault_server import fault_middleware, serve_in_thread
+from tests.support.forked_command import ForkedCommand
 
 _WORDS = (
     "parity symmetry factor bound case diagram unit limit ratio graph check order sign residue pivot median "
@@ -145,15 +146,8 @@ class World:
 
     def start(self, command, *more, **variables):
         """Start a command in a process of its own, with environment variables."""
-        return self._start(["-m", f"grpo_training.{command}"], more, variables)
-
-    def start_script(self, script, *more):
-        """Start a script that takes a command's arguments."""
-        return self._start([str(script)], more, {})
-
-    def _start(self, program, more, variables):
         return subprocess.Popen(
-            [sys.executable, *program, *self.arguments(*more)],
+            [sys.executable, "-m", f"grpo_training.{command}", *self.arguments(*more)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
             stdout=subprocess.PIPE,
@@ -161,6 +155,11 @@ class World:
             text=True,
             errors="replace",
         )
+
+    def fork(self, command, *more):
+        """Start a command, or a script that takes its arguments, from a process that has loaded its modules."""
+        program = command if str(command).endswith(".py") else f"grpo_training.{command}"
+        return ForkedCommand(program, self.arguments(*more))
 
 
 def with_third_generator(files, directory):

@@ -15,7 +15,7 @@ _MIN_FIGURES_OF_ANSWER = 4
 _MIN_FIGURES_OF_TRUTH = 3
 _PHYSICS_TOLERANCE = Fraction(1, 100)
 
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+_DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
 _TIMES = r"\s*(?:\\times|\\cdot|\*|x)\s*"
 
 
@@ -31,6 +31,13 @@ _SCIENTIFIC = re.compile(
 _FRACTION = re.compile(
     r"(?P<sign>[+-]?)\s*(?:(?P<whole>\d+)\s+|(?P<glued>\d+)\s*(?=\\))?"
     r"(?:\\frac\s*\{\s*(?P<n1>[+-]?\d+)\s*\}\s*\{\s*(?P<d1>[+-]?\d+)\s*\}|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))",
+    re.ASCII,
+)
+_BASE_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
+_BASES = {**{word: base for base, word in enumerate(_BASE_WORDS, 2)}, "sixteen": 16}
+_BASED = re.compile(
+    r"\(?\s*(?P<digits>[0-9A-Fa-f]*\d[0-9A-Fa-f]*)\s*\)?\s*(?:_\s*\{?\s*(?:\\text\s*\{\s*)?(?P<base>\d{1,2}|[a-z]+)\s*\}*"
+    r"|\(?\s*(?:in\s+)?base\s+(?P<word>\d{1,2}|[a-z]+)\s*\)?)",
     re.ASCII,
 )
 _STARTS = re.compile(r"(?<![A-Za-z_\d])(?<!\d\.)(?=\d|\\frac)", re.ASCII)
@@ -51,6 +58,19 @@ class Numeral:
     rounded: bool = False
     figures: int = 0
     place: Fraction = Fraction(1)
+
+
+def based_numeral(text: str) -> tuple[str, int] | None:
+    """The digits and the base of a whole text: ``101_2``, ``(2A)_{16}``, ``101 base 2``; None for other texts."""
+    found = _BASED.fullmatch(text.strip())
+    if found is None:
+        return None
+    name = found["base"] or found["word"]
+    base = int(name) if name.isdecimal() else _BASES.get(name.lower(), 0)
+    digits = found["digits"].upper().lstrip("0") or "0"
+    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
+        return None
+    return digits, base
 
 
 def read_numeral(text: str) -> Numeral | None:

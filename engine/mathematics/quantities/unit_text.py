@@ -39,7 +39,8 @@ _PLAIN = {
     "c": "speed_of_light", "t": "metric_ton", "amu": "unified_atomic_mass_unit", "kgf": "kilogram_force",
     "u": "unified_atomic_mass_unit", "ha": "hectare", "cc": "cubic_centimeter", "degC": "degree_Celsius",
     "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
-    "AA": "angstrom",
+    "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
+    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
 }  # fmt: skip
 _PREFIXED_NAMES = """
 meter gram second ampere kelvin mole candela hertz newton pascal joule watt coulomb volt farad ohm siemens
@@ -50,13 +51,14 @@ _PREFIXED_WORDS = {
     "metre": "meter", "litre": "liter", "amp": "ampere", "electronvolt": "electron_volt",
 }  # fmt: skip
 _PLAIN_NAMES = """
-minute hour day week year degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
+minute hour day week month year century euro yuan yen rupee ruble peso franc
+degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
 turn knot foot
 """
 _PLAIN_WORDS = {
     **{name: name for name in _PLAIN_NAMES.split()},
     "gauss": "si_gauss", "feet": "foot", "inches": "inch", "revolution": "turn", "tonne": "metric_ton",
-    "lightyear": "light_year",
+    "lightyear": "light_year", "dollar": "us_dollar", "cent": "us_cent", "rouble": "ruble", "centurie": "century",
     "atmosphere": "standard_atmosphere", "arcminute": "arcminute", "arcsecond": "arcsecond",
 }  # fmt: skip
 

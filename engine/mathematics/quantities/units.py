@@ -8,6 +8,9 @@ Policies:
 * An angle in radians has no unit; a degree is pi/180, so 30 degrees is 0.5236 and a bare 30 is not 30 degrees.
 * A temperature alone (25 degrees Celsius) is an absolute temperature; in a product (J/(kg degC)) it is a difference.
 * A per cent is a hundredth.
+* Units of one dimension that measure different things are not converted: a frequency in Hz is not an angular one in
+  rad/s or an activity in Bq, and Gy is not Sv. A turn is one period: 60 rpm is 1 Hz.
+* Sums of money are converted within one currency.
 """
 
 from __future__ import annotations
@@ -24,6 +27,18 @@ from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, phys
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 
 _STEPS = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
+_MONEY = "us_dollar euro british_pound yuan yen rupee ruble peso franc".split()
+_CURRENCIES = (
+    *(f"{name} = [{name}_currency]" for name in _MONEY),
+    "us_cent = 0.01 us_dollar",
+    "british_penny = 0.01 british_pound",
+)
+_MEASURES = {
+    "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
+    "turn": "turn", "revolutions_per_minute": "turn", "hertz": "period", "becquerel": "decay", "curie": "decay",
+    "gray": "absorbed dose", "sievert": "equivalent dose",
+}  # fmt: skip
+_CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
 _HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.)\s*", re.IGNORECASE)
@@ -159,14 +174,36 @@ def from_base_units(value: Fraction, unit: Powers) -> Fraction | None:
 
 
 def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
-    """A value in another unit; None where the dimensions differ."""
+    """A value in another unit; None where the dimensions differ, or what is measured."""
     if unit == target:
         return value
+    measures = _measures(unit) | _measures(target)
+    if _measures(unit) and _measures(target) and len(measures) > 1 and measures not in _CONVERTIBLE:
+        return None
+    if "period" in measures:
+        unit, target = _in_periods(unit), _in_periods(target)
     if _dimensions(unit) != _dimensions(target):
         return None
     slope, start = _scale(unit)
     target_slope, target_start = _scale(target)
     return (value * slope + start - target_start) / target_slope
+
+
+def _measures(unit: Powers) -> set[str]:
+    """What the units measure, if their dimension does not say it."""
+    endings = (next((end for end in _MEASURES if name.endswith(end)), None) for name, _ in unit)
+    return {_MEASURES[end] for end in endings if end}
+
+
+def _in_periods(unit: Powers) -> Powers:
+    """A unit whose turns are periods: 60 turns per minute are 60 per minute."""
+    powers: dict[str, Fraction] = {}
+    for name, power in unit:
+        if name == "revolutions_per_minute":
+            name, power = "minute", -power
+        if name != "turn":
+            powers[name] = powers.get(name, Fraction(0)) + power
+    return tuple(sorted(powers.items()))
 
 
 def _registry_of_units() -> Any:
@@ -177,6 +214,8 @@ def _registry_of_units() -> Any:
 
             registry: Any = pint.UnitRegistry(cache_folder=None)
             registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system
+            for currency in _CURRENCIES:
+                registry.define(currency)
             _registry = registry
         return _registry
 

@@ -16,8 +16,10 @@ BOX = "/box"
 
 _BOX_OPTIONS = b"size=16m,nr_inodes=256,mode=0777"
 _MOUNT_POINTS = ("/mnt", "/srv", "/tmp")  # noqa: S108 - candidates for the new root, in this process's mount namespace
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _FILE_BYTES = 8 << 20
 _STACK_BYTES = 64 << 20
+_THREAD_STACK_BYTES = 8 << 20  # of each thread; it counts as private memory
 _OPEN_FILES = 64
 _THREADS = 64
 
@@ -63,9 +65,8 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     root = next(place for place in _MOUNT_POINTS if not any(path.startswith(place + "/") for path in paths))
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, b"size=1m,mode=0755")
-    devices = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
-    for path in [*paths, *devices]:
-        _bind(path, root + path, read_only=path not in devices)
+    for path in (*paths, *_DEVICES):
+        _bind(path, root + path)
     for target, path in links:
         os.symlink(target, root + path)
     os.mkdir(root + BOX)
@@ -76,7 +77,7 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     _mount(None, "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | _NO_DEVICES)
 
 
-def _bind(source: str, target: str, *, read_only: bool) -> None:
+def _bind(source: str, target: str) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
@@ -84,9 +85,18 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
         with open(target, "w"):
             pass
     _mount(source, target, None, _BIND | _RECURSIVE)
-    if read_only:  # a user namespace cannot clear the mount flags of the source, so they are repeated
-        kept = os.statvfs(source).f_flag & 0x40E
-        _mount(None, target, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
+    _make_read_only(target)
+
+
+def fix_devices() -> None:
+    """Mount the devices read-only: programs can still write to them, but not change their times and modes."""
+    for device in _DEVICES:
+        _make_read_only(device)
+
+
+def _make_read_only(path: str) -> None:
+    kept = os.statvfs(path).f_flag & 0x40E  # a user namespace cannot clear these flags
+    _mount(None, path, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | kept)
 
 
 def _write(path: str, text: str) -> None:
@@ -136,25 +146,29 @@ def fork(*, own_processes: bool) -> int:
     return pid
 
 
-def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool) -> None:
+def confine(
+    *, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool, executes: bool
+) -> None:
     """Apply the limits of a program and drop all other rights. Called by the child before it reads the program.
 
     Args:
         uid: user id to change to, if this process is root; None keeps the current one.
-        memory_bytes: limit of address space.
+        memory_bytes: limit of address space; of private writable memory if the process becomes another executable,
+            because runtimes such as Node.js reserve far more addresses than they use.
         cpu_s: limit of processor time in seconds, after which the kernel kills the process.
         own_processes: whether this process has its own PID namespace.
         read_only: refuse changes to files.
+        executes: the process may become another executable. It cannot start processes then either.
     """
     for what, limit in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if read_only else _FILE_BYTES),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
-        (resource.RLIMIT_STACK, _STACK_BYTES),
+        (resource.RLIMIT_STACK, _THREAD_STACK_BYTES if executes else _STACK_BYTES),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_DATA if executes else resource.RLIMIT_AS, memory_bytes),
     ):
         _limit(what, limit)
     if uid is not None:
@@ -168,7 +182,7 @@ def confine(*, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bo
     _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     if seccomp.supported():
-        seccomp.install(read_only=read_only)
+        seccomp.install(read_only=read_only, executes=executes)
 
 
 def _limit(what: int, limit: int) -> None:

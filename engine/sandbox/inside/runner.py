@@ -28,6 +28,7 @@ import struct
 import sys
 import threading
 import types
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from . import wire
@@ -115,10 +116,10 @@ def _answer(request: dict[str, Any], namespace: dict[str, Any], max_items: int) 
     args = wire.from_form(request["args"])
     kwargs = wire.from_form(request["kwargs"])
     value = function(*args, **kwargs)
-    reply = b'{"value":' + wire.encode(value, max_items)
-    if request.get("changed"):
-        reply += b',"args":' + wire.encode(args, max_items)
-    return reply + b"}"
+    if not request.get("changed"):
+        return b'{"value":' + wire.encode(value, max_items) + b"}"
+    reply = b'{"value":' + wire.encode_result(value, max_items)
+    return reply + b',"args":' + wire.encode(args, max_items) + b"}"
 
 
 def _main(channel: int, job: dict[str, Any]) -> int:
@@ -147,8 +148,7 @@ def _remote(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("caller")
     try:
         trees = (ast.parse(job["setup"]), ast.parse(job["program"]))
-        names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        for name in names - namespace.keys() - vars(builtins).keys():  # a setup may call remote functions too
+        for name in job["remote"] or _remote_names(trees):  # a setup may call remote functions too
             namespace[name] = _Remote(channel, name)
         _execute(job["setup"], "setup", namespace)
         for name in job["remote"]:
@@ -163,6 +163,29 @@ def _remote(channel: int, job: dict[str, Any]) -> int:
     else:
         _write_frame(channel, {"value": None})
     return 0
+
+
+def _remote_names(trees: Iterable[ast.AST]) -> set[str]:
+    """The functions of the program that a test without an entry point calls: its free names.
+
+    A free name whose call contains the call of another one, such as ``near`` in ``near(f(1), 5)``, is not among them,
+    because the program could define it and learn or confirm the expected value.
+    """
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)} - vars(builtins).keys()
+    outer = {
+        node.func.id
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _calls_any(node, names - {node.func.id})
+    }
+    return names - outer
+
+
+def _calls_any(call: ast.Call, names: set[str]) -> bool:
+    inner = (
+        node.func for part in (*call.args, *call.keywords) for node in ast.walk(part) if isinstance(node, ast.Call)
+    )
+    return any(isinstance(function, ast.Name) and function.id in names for function in inner)
 
 
 class _RemoteError(Exception):

@@ -2,7 +2,8 @@
 
 The filter is a list of refused calls; all others are allowed. On the levels with namespaces it adds to
 the other restrictions. On the level ``rlimits`` it is the only protection against starting processes, sending signals
-and changing files.
+to them, slowing them down, and changing files. On every level it refuses the calls by which a program could kill itself
+with SIGKILL, so that such an end always comes from outside.
 """
 
 from __future__ import annotations
@@ -11,21 +12,30 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_PR_SET_SECCOMP, _FILTER_MODE = 22, 2
+_FILTER_MODE = 2
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22  # the strict mode ends a process with SIGKILL
 _SIGABRT = 6
+_OWNER_COMMANDS = (8, 10, 15, 1024, 1026)  # fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+_LOCK_COMMANDS = (6, 7, 37, 38)  # fcntl: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+_SET_FLAGS, _ASYNCHRONOUS = 4, 0x2000  # fcntl: F_SETFL, O_ASYNC
+_OWNER_REQUESTS = (0x8901, 0x8902, 0x5452)  # ioctl: FIOSETOWN, SIOCSPGRP, FIOASYNC
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _FIRST_X32 = 0x40000000
 
 # name: (x86_64, aarch64); None if the architecture does not have the call
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220), "clone3": (435, 435), "prctl": (157, 167), "prlimit64": (302, 261), "setrlimit": (160, 164),
-    "tgkill": (234, 131), "openat": (257, 56), "open": (2, None),
+    "tgkill": (234, 131), "openat": (257, 56), "open": (2, None), "fcntl": (72, 25), "ioctl": (16, 29),
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "flock": (73, 32),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
 }  # fmt: skip
 
 _REFUSED: tuple[tuple[str, int | None, int | None], ...] = (
@@ -33,9 +43,11 @@ _REFUSED: tuple[tuple[str, int | None, int | None], ...] = (
     ("fork", 57, None), ("vfork", 58, None), ("execve", 59, 221), ("execveat", 322, 281),
     ("kill", 62, 129), ("tkill", 200, 130), ("rt_sigqueueinfo", 129, 138), ("rt_tgsigqueueinfo", 297, 240),
     ("pidfd_send_signal", 424, 424), ("pidfd_open", 434, 434), ("pidfd_getfd", 438, 438),
+    ("timer_create", 222, 107), ("seccomp", 317, 277),
     # memory of other processes, and debugging
     ("ptrace", 101, 117), ("process_vm_readv", 310, 270), ("process_vm_writev", 311, 271),
-    ("process_madvise", 440, 440), ("kcmp", 312, 272), ("perf_event_open", 298, 241), ("bpf", 321, 280),
+    ("process_madvise", 440, 440), ("migrate_pages", 256, 238), ("move_pages", 279, 239),
+    ("kcmp", 312, 272), ("perf_event_open", 298, 241), ("bpf", 321, 280),
     ("userfaultfd", 323, 282),
     # the network
     ("socket", 41, 198), ("connect", 42, 203), ("bind", 49, 200), ("listen", 50, 201), ("accept", 43, 202),
@@ -82,16 +94,17 @@ def require() -> None:
         raise OSError(errno.ENOSYS, f"no system-call filter for {os.uname().machine}")
 
 
-def install(*, read_only: bool) -> None:
+def install(*, read_only: bool, executes: bool = False) -> None:
     """Install the filter for this thread and the threads it starts. It cannot be removed.
 
     Args:
         read_only: also refuse to create, change or remove files.
+        executes: allow ``execve``. Starting processes stays refused, so the process can only become another one.
 
     Raises:
         OSError: the kernel does not support filters.
     """
-    program = _program(os.uname().machine, read_only)
+    program = _program(os.uname().machine, read_only, executes)
     libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
@@ -99,7 +112,7 @@ def install(*, read_only: bool) -> None:
         raise OSError(ctypes.get_errno(), "no system-call filter")
 
 
-def _program(machine: str, read_only: bool) -> bytes:
+def _program(machine: str, read_only: bool, executes: bool) -> bytes:
     column, arch = _MACHINES[machine]
 
     def numbers(table: tuple[tuple[str, int | None, int | None], ...]) -> list[int]:
@@ -114,13 +127,23 @@ def _program(machine: str, read_only: bool) -> bytes:
     lines += _when(number("clone3"), [_do(_RETURN, _ERRNO | errno.ENOSYS)])
     lines += _when(number("clone"), _unless_bit(0, _CLONE_THREAD))
     lines += _when(number("tgkill"), _unless_equal(2, _SIGABRT))
-    lines += _when(number("prctl"), _if_equal(0, _PR_SET_PDEATHSIG))
+    lines += _when(number("prctl"), _if_any(0, (_PR_SET_PDEATHSIG, _PR_SET_SECCOMP)))
+    # A descriptor's signals go to any process of this user, and can be any signal.
+    lines += _when(number("fcntl"), _fcntl(_OWNER_COMMANDS + (_LOCK_COMMANDS if read_only else ())))
+    lines += _when(number("ioctl"), _if_any(1, _OWNER_REQUESTS))
+    # Priorities, schedulers and cores can be changed for this process only, which is number 0.
+    lines += _when(number("setpriority"), [*_go_on_if(0, 0), *_unless_equal(1, 0)])
+    lines += _when(number("ioprio_set"), [*_go_on_if(0, 1), *_unless_equal(1, 0)])
+    for name in ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
+        lines += _when(number(name), _unless_equal(0, 0))
     # Changing a limit has no effect but reports success, so that programs that set their own limits still run.
     lines += _when(number("setrlimit"), [_do(_RETURN, _ERRNO)])
     lines += _when(number("prlimit64"), _unless_null(2))
-    for refused in numbers(_REFUSED + (_CHANGES_FILES if read_only else ())):
+    rows = _REFUSED + (_CHANGES_FILES if read_only else ())
+    for refused in numbers(tuple(row for row in rows if not (executes and row[0] == "execve"))):
         lines += _when(refused, [_do(_RETURN, _ERRNO | errno.EPERM)])
-    if read_only:
+    if read_only:  # a lock on a file that other processes use would make them wait
+        lines += _when(number("flock"), [_do(_RETURN, _ERRNO | errno.EPERM)])
         lines += _when(number("openat"), _if_bit(2, _WRITING))
         lines += _when(number("open"), _if_bit(1, _WRITING))
     lines.append(_do(_RETURN, _ALLOW))
@@ -161,8 +184,25 @@ def _unless_equal(argument: int, value: int) -> list[bytes]:
     return [_low(argument), _do(_EQUAL, value, 1, 0), *_refuse_or_allow()]
 
 
-def _if_equal(argument: int, value: int) -> list[bytes]:
-    return [_low(argument), _do(_EQUAL, value, 0, 1), *_refuse_or_allow()]
+def _refuse_if_equal(value: int) -> list[bytes]:
+    """Refuse the call if the loaded argument has this value; else go on."""
+    return [_do(_EQUAL, value, 0, 1), _do(_RETURN, _ERRNO | errno.EPERM)]
+
+
+def _if_any(argument: int, values: Sequence[int]) -> list[bytes]:
+    refusals = [line for value in values for line in _refuse_if_equal(value)]
+    return [_low(argument), *refusals, _do(_RETURN, _ALLOW)]
+
+
+def _go_on_if(argument: int, value: int) -> list[bytes]:
+    """Refuse the call unless the argument has this value."""
+    return [_low(argument), _do(_EQUAL, value, 1, 0), _do(_RETURN, _ERRNO | errno.EPERM)]
+
+
+def _fcntl(commands: Sequence[int]) -> list[bytes]:
+    refusals = [line for command in commands for line in _refuse_if_equal(command)]
+    flags = [_low(2), _do(_ANY_BIT, _ASYNCHRONOUS, 0, 1), *_refuse_or_allow()]
+    return [_low(1), *refusals, _do(_EQUAL, _SET_FLAGS, 1, 0), _do(_RETURN, _ALLOW), *flags]
 
 
 def _unless_null(argument: int) -> list[bytes]:

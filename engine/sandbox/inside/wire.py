@@ -1,13 +1,18 @@
 """Encodes plain Python values as JSON, for both sides of the channel. Nothing is unpickled or evaluated.
 
 None, bool, str, float (including NaN and infinities), integers of at most 64 bits and lists are themselves in JSON.
-Every other value is an object with one key, which names its type.
+Every other value is an object with one key, which names its type. A member of an
+``IntEnum`` or ``StrEnum`` is its value.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, OrderedDict, defaultdict
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 MAX_DEPTH = 100
@@ -16,6 +21,13 @@ MAX_DEPTH = 100
 _SMALL = 1 << 63
 _SMALL_DIGITS = 20
 _MAX_COLLISIONS = 100
+_MAX_FRACTION_BITS = 1 << 16  # reducing a fraction takes time quadratic in its digits
+_MAX_DECIMAL = 10_000
+_VIEWS: dict[type, str] = {
+    type(content()): name
+    for kind in (dict, OrderedDict)
+    for name, content in (("keys", kind().keys), ("values", kind().values), ("items", kind().items))
+}
 _PLAIN_DICTS = frozenset({dict, Counter, OrderedDict, defaultdict})
 
 
@@ -33,7 +45,7 @@ def encode(value: Any, max_items: int = 1_000_000) -> bytes:
     Args:
         value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set or frozenset, nested up to
             ``MAX_DEPTH`` levels. Subclasses are refused, except three dicts of ``collections`` (encoded as dicts)
-            and named tuples (encoded as tuples).
+            and named tuples (encoded as tuples). Also bytearray, range, Decimal, Fraction and the views of a dict.
         max_items: limit of the elements of all containers together.
 
     Raises:
@@ -45,6 +57,14 @@ def encode(value: Any, max_items: int = 1_000_000) -> bytes:
 def to_form(value: Any, max_items: int = 1_000_000) -> Any:
     """The JSON value that :func:`encode` writes."""
     return _Encoder(max_items).form(value, 0)
+
+
+def encode_result(value: Any, max_items: int) -> bytes:
+    """Encode the result of a call; an iterator as its elements, for test code such as ``list(f(3)) == [...]``."""
+    if hasattr(type(value), "__next__"):
+        items = list(itertools.islice(value, max_items + 1))
+        return json.dumps({"iterator": to_form(items, max_items)}, separators=(",", ":")).encode()
+    return encode(value, max_items)
 
 
 class _Encoder:
@@ -69,8 +89,27 @@ class _Encoder:
             return {kind.__name__: self._forms(value, depth)}
         if kind is bytes:
             return {"bytes": value.hex()}
+        if kind is bytearray:
+            return {"bytearray": value.hex()}
         if kind is complex:
             return {"complex": [value.real, value.imag]}
+        return self._other(value, kind, depth)
+
+    def _other(self, value: Any, kind: type, depth: int) -> Any:
+        """Values of the standard library that equal plain ones."""
+        if kind is Fraction:
+            return {"fraction": [hex(value.numerator), hex(value.denominator)]}
+        if kind is Decimal:
+            return {"decimal": str(value)}
+        if kind is range:
+            return {"range": self._forms([value.start, value.stop, value.step], depth)}
+        if kind in _VIEWS:
+            items = [list(pair) for pair in value] if _VIEWS[kind] == "items" else list(value)
+            return {_VIEWS[kind]: self._forms(items, depth)}
+        if issubclass(kind, Enum) and issubclass(kind, int):
+            return self.form(int.__add__(value, 0), depth)
+        if issubclass(kind, Enum) and issubclass(kind, str):
+            return str.__add__(value, "")
         raise NotPlainError(f"a value of type {kind.__name__} is no plain builtin")
 
     def _forms(self, values: Any, depth: int) -> list[Any]:
@@ -103,7 +142,7 @@ def from_form(form: Any) -> Any:
         return _value(form, 0)
     except MalformedError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise MalformedError(f"not a value: {error}") from None
 
 
@@ -127,8 +166,16 @@ def _value(form: Any, depth: int) -> Any:
         return bytes.fromhex(content)
     if kind == "complex":
         return complex(*content)
+    if kind == "bytearray":
+        return bytearray.fromhex(content)
+    if kind == "decimal":
+        return _decimal(content)
     if not isinstance(content, list):
         raise MalformedError(f"{kind} of no list")
+    if kind == "fraction":
+        return _fraction(*content)
+    if kind == "range":
+        return range(*content)
     if kind == "dict":
         pairs = [_values(pair, depth) for pair in content]
         refuse_collisions([key for key, _ in pairs])
@@ -136,10 +183,36 @@ def _value(form: Any, depth: int) -> Any:
     values = _values(content, depth)
     if kind == "tuple":
         return tuple(values)
+    if kind == "iterator":
+        return iter(values)
+    if kind == "values":
+        return dict(enumerate(values)).values()
+    if kind == "keys":
+        refuse_collisions(values)
+        return dict.fromkeys(values).keys()
+    if kind == "items":
+        refuse_collisions([key for key, _ in values])
+        return dict(values).items()
     if kind in ("set", "frozenset"):
         refuse_collisions(values)
         return set(values) if kind == "set" else frozenset(values)
     raise MalformedError(f"unknown kind {kind[:20]!r}")
+
+
+def _decimal(text: Any) -> Decimal:
+    if not isinstance(text, str) or len(text) > _MAX_DECIMAL:
+        raise MalformedError("a long decimal")
+    value = Decimal(text)
+    if value.is_snan():  # it cannot be compared
+        raise MalformedError("a signalling NaN")
+    return value
+
+
+def _fraction(above: str, below: str) -> Fraction:
+    numbers = int(above, 16), int(below, 16)
+    if max(number.bit_length() for number in numbers) > _MAX_FRACTION_BITS:
+        raise MalformedError("a long fraction")
+    return Fraction(*numbers)
 
 
 def _values(forms: Any, depth: int) -> list[Any]:

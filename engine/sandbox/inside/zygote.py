@@ -1,9 +1,10 @@
 """A zygote: an interpreter with modules already imported, which forks a confined child for every program.
 
 Protocol of the control socket: the parent process sends a job as one JSON message with three file descriptors (the
-child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with one
-JSON message when no process of the child is left. The program's source, input and results use the child's channel
-only; the zygote does not read them.
+child's channel, standard input and standard output), and later ``kill`` or ``finish``. The zygote answers with the
+child's process id, and with one more JSON message when no process of the child is left. The program's source, input
+and results use the child's channel only; the zygote does not read them. A job with a ``command`` replaces the child by
+another executable, confined alike.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
     try:
         if level == "namespaces":
             jail.enter_namespaces(paths, [(target, path) for target, path in links])
+        if level == "bubblewrap":
+            jail.fix_devices()
         if level == "rlimits":
             seccomp.require()
             jail.adopt_orphans()
@@ -74,7 +77,7 @@ def _send(control: socket.socket, message: dict[str, Any]) -> None:
 def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next job with its descriptors; None at the end. Late messages for the previous child are ignored."""
     while True:
-        line, fds, _, _ = socket.recv_fds(control, 1000, 3)
+        line, fds, _, _ = socket.recv_fds(control, 10_000, 3)
         if not line:
             return None
         if fds:
@@ -95,6 +98,7 @@ def _serve(
             _become_child(null, fds, job, uid=uid, own_processes=own_processes)
         finally:
             os._exit(70)
+    _send(control, {"pid": pid})
     for fd in fds:
         os.close(fd)
     killed, connected = _wait_or_kill(control, pid)
@@ -103,7 +107,7 @@ def _serve(
         jail.kill_descendants()
     if not connected:
         os._exit(0)
-    if own_processes and any(True for _ in os.scandir(jail.BOX)):
+    if own_processes:  # also where it is empty: its mode and its times can be a message to the next program
         jail.fresh_box()
     ending = {"code": os.waitstatus_to_exitcode(status), "cpu_s": used.ru_utime + used.ru_stime, "killed": killed}
     with contextlib.suppress(BrokenPipeError):
@@ -133,7 +137,8 @@ def _wait_or_kill(control: socket.socket, pid: int) -> tuple[bool, bool]:
 
 def _become_child(null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, own_processes: bool) -> None:
     channel, stdin, stdout = (os.dup2(fd, 100 + index) for index, fd in enumerate(fds))
-    for fd, place in ((stdin, 0), (stdout, 1), (null, 2), (channel, 3)):
+    command = job["command"]
+    for fd, place in ((stdin, 0), (stdout, 1), (stdout if command else null, 2), (channel, 3)):
         os.dup2(fd, place)
     os.closerange(4, 65536)
     os.setsid()
@@ -145,5 +150,8 @@ def _become_child(null: int, fds: list[int], job: dict[str, Any], *, uid: int | 
         cpu_s=job["cpu_s"],
         own_processes=own_processes,
         read_only=not own_processes,
+        executes=command is not None,
     )
+    if command:
+        os.execve(command[0], command, {"LC_ALL": "C.UTF-8"})  # noqa: S606 - no shell is wanted
     runner.run(3)

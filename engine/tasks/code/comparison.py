@@ -1,12 +1,15 @@
 """Compares the values and the output of a program with the expected ones.
 
-All values are plain builtins, so no ``==`` in this module runs code of the program.
+All values are plain builtins, decimals or fractions, so no ``==`` in this module runs code of the program.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Hashable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 from engine.sandbox.inside.wire import refuse_collisions
@@ -24,6 +27,13 @@ def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
     Raises:
         MalformedError: many elements share one hash value.
     """
+    try:
+        return _same_value(got, expected, cmp)
+    except TypeError:  # views of dicts can be compared with sets only if their elements are hashable
+        return False
+
+
+def _same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
     if cmp == "exact":
         return bool(got == expected)
     if cmp == "sequence":
@@ -83,18 +93,22 @@ def _close(got: Any, expected: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | complex)
+    return isinstance(value, int | float | complex | Decimal | Fraction)
 
 
-def _close_numbers(got: complex, expected: complex) -> bool:
+def _close_numbers(got: Any, expected: Any) -> bool:
     if got == expected:
         return True
     try:
         if isinstance(got, complex) or isinstance(expected, complex):
-            return abs(got - expected) <= TOLERANCE * max(1.0, abs(expected))
+            if not (cmath.isfinite(got) and cmath.isfinite(expected)):  # inf is near to no other number
+                return False
+            return bool(abs(got - expected) <= TOLERANCE * max(1.0, abs(expected)))
+        if isinstance(got, Decimal | Fraction) and math.isinf(float(got)):  # finite, but too large for a float
+            return False
         both_nan = math.isnan(got) and math.isnan(expected)
         return both_nan or math.isclose(got, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    except OverflowError:  # an integer too large for a float
+    except OverflowError:  # a number too large for a float
         return False
 
 
@@ -118,7 +132,10 @@ def _is_container(value: Any) -> bool:
 
 
 def _elements(value: Any) -> frozenset[Hashable]:
+    """The elements of a container; the pairs of a dict, which differ from the elements of all other containers."""
     frozen = [_frozen(each) for each in value]
+    if isinstance(value, dict):
+        frozen = [("pair", key, _frozen(each)) for key, each in value.items()]
     refuse_collisions(frozen)
     return frozenset(frozen)
 

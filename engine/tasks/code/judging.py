@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +14,14 @@ from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.sandbox.inside import wire
 from engine.sandbox.pool import ZygotePool
-from engine.sandbox.program_process import Limits, ProgramProcess, ProgramStopped, read_message, reported_failure
+from engine.sandbox.program_process import (
+    WALL_FACTOR,
+    Limits,
+    ProgramProcess,
+    ProgramStopped,
+    read_message,
+    reported_failure,
+)
 from engine.sandbox.zygote_process import Zygote
 from engine.tasks.code.comparison import Comparison, same_text, same_value
 from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
@@ -89,12 +97,19 @@ def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> Valu
 
 
 def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None) -> bool:
-    return (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Name)
-        and not hasattr(builtins, expression.func.id)
-        and not _may_bind(setup, expression.func.id, entry_point)
-    )
+    """Whether it calls a function of the program. With an entry point that is the only one.
+
+    In ``near(f(1), 5) == True`` a program that defines ``near`` would get the expected value and decide the test.
+    """
+    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Name):
+        return False
+    name = expression.func.id
+    if hasattr(builtins, name) or _may_bind(setup, name, entry_point):
+        return False
+    if entry_point is not None:
+        return name == entry_point
+    calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call) and node is not expression)
+    return all(isinstance(function, ast.Name) and hasattr(builtins, function.id) for function in calls)
 
 
 def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
@@ -133,8 +148,8 @@ class Judge:
         self._programs, self._test_code = programs, test_code
         self._program, self._setup, self._entry_point = program, setup, entry_point
         self._limits, self._stop_early = limits, stop_early
-        self._until = time.monotonic() + limits.total_s
-        self._reruns = 1
+        self._until = time.monotonic() + WALL_FACTOR * limits.total_s
+        self._cpu_left = limits.total_s
         self.detail = ""
 
     def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
@@ -157,29 +172,27 @@ class Judge:
             if self._should_stop(statuses):
                 break
             if isinstance(test, StdinTest):
-                statuses[index] = self._with_rerun(self._run_main, test)
+                statuses[index] = self._stopped_or(self._run_main, test)
             elif isinstance(test, AssertTest):
-                statuses[index] = self._with_rerun(self._run_code, test)
+                statuses[index] = self._stopped_or(self._run_code, test)
         return tuple(statuses)
 
     def _should_stop(self, statuses: list[Status]) -> bool:
         return self._stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
 
-    def _seconds(self) -> float:
-        """Wall-clock seconds that the next step may take."""
-        return min(self._limits.time_s, self._until - time.monotonic())
+    def _seconds(self, process: ProgramProcess | None = None) -> float:
+        """Processor seconds that the next step may take, with the wall-clock time that ``ProgramProcess`` adds."""
+        cpu_left = self._cpu_left - (process.cpu_s() if process else 0.0)
+        return min(self._limits.time_s, cpu_left, (self._until - time.monotonic()) / WALL_FACTOR)
 
     def _values(self, requests: list[ValueRequest]) -> list[Status]:
-        """Statuses of the first requests, all sent to one process of the program. After a crash the rest are missing.
-
-        Empty if the process received so little processor time that it is run again.
-        """
+        """Statuses of the first requests, all sent to one process. After a crash the rest are missing."""
         if self._seconds() <= 0:
             return [Status.TIMEOUT] * len(requests)
         statuses: list[Status] = []
         loaded = False
         try:
-            with self._programs.zygote() as zygote, self._process(zygote) as process:
+            with self._programs.zygote() as zygote, self._counted(self._process(zygote)) as process:
                 for request in requests:
                     process.send(request.message)
                 failure = self._load_failure(process)
@@ -193,8 +206,6 @@ class Judge:
                 return [Status.TAMPERED] * len(requests) if process.unread else statuses
         except ProgramStopped as stopped:
             self._note(stopped.text)
-            if self._may_rerun(stopped):
-                return statuses
             status = Status(stopped.failure)
             return [*statuses, status] if loaded else [status] * len(requests)
         except wire.MalformedError as error:
@@ -206,12 +217,21 @@ class Judge:
             zygote, "calls", self._program, setup=self._setup, limits=self._limits, entry_point=self._entry_point
         )
 
+    @contextmanager
+    def _counted(self, program: ProgramProcess) -> Iterator[ProgramProcess]:
+        """Run a process, and subtract its processor time from what is left."""
+        try:
+            with program as process:
+                yield process
+        finally:
+            self._cpu_left -= program.cpu_s()
+
     def _load_failure(self, process: ProgramProcess) -> Status | None:
         """Why the program could not be loaded; None if it was."""
-        return self._failure(read_message(process.receive(self._seconds())))
+        return self._failure(read_message(process.receive(self._seconds(process))))
 
     def _value(self, process: ProgramProcess, request: ValueRequest) -> Status:
-        message = read_message(process.receive(self._seconds()))
+        message = read_message(process.receive(self._seconds(process)))
         failure = self._failure(message)
         if failure is not None:
             return failure
@@ -231,8 +251,8 @@ class Judge:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
         with (
             self._programs.zygote() as zygote,
-            ProgramProcess(
-                zygote, "main", self._program, setup=self._setup, limits=self._limits, stdin=stdin
+            self._counted(
+                ProgramProcess(zygote, "main", self._program, setup=self._setup, limits=self._limits, stdin=stdin)
             ) as process,
         ):
             process.wait_for_end(self._seconds())
@@ -249,21 +269,29 @@ class Judge:
 
     def _run_code(self, test: AssertTest) -> Status:
         """Run the test's code in a second process and relay its calls to the program's process."""
-        until = time.monotonic() + self._seconds()
+        seconds = self._seconds()
+        until = time.monotonic() + WALL_FACTOR * seconds
         setup = "\n".join(part for part in (self._setup, test.setup) if part)
-        with self._programs.zygote() as zygote, self._process(zygote) as program:
+        with self._programs.zygote() as zygote, self._counted(self._process(zygote)) as program:
             failure = self._load_failure(program)
             if failure is not None:
                 return failure
             with (
                 self._test_code.zygote() as other,
-                ProgramProcess(
-                    other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
+                self._counted(
+                    ProgramProcess(
+                        other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
+                    )
                 ) as caller,
             ):
-                while "call" in (message := read_message(caller.receive(until - time.monotonic()))):
+
+                def left() -> float:
+                    wall = (until - time.monotonic()) / WALL_FACTOR
+                    return min(wall, seconds - program.cpu_s() - caller.cpu_s())
+
+                while "call" in (message := read_message(caller.receive(left()))):
                     program.send(message["call"])
-                    reply = program.receive(until - time.monotonic())
+                    reply = program.receive(left())
                     self._failure(
                         read_message(reply)
                     )  # refuses a reply of kind "assertion": only the test may report it
@@ -273,24 +301,17 @@ class Judge:
             return Status.WRONG_ANSWER
         return self._failure(message) or Status.PASS
 
-    def _with_rerun(self, run: Callable[[TestT], Status], test: TestT) -> Status:
-        while self._seconds() > 0:
-            try:
-                return run(test)
-            except ProgramStopped as stopped:
-                self._note(stopped.text)
-                if not self._may_rerun(stopped):
-                    return Status(stopped.failure)
-            except wire.MalformedError as error:
-                self._note(str(error))
-                return Status.TAMPERED
-        return Status.TIMEOUT
-
-    def _may_rerun(self, stopped: ProgramStopped) -> bool:
-        """Whether to run again after a time-out: once per program, if its process received little processor time."""
-        rerun = stopped.starved and self._reruns > 0
-        self._reruns -= rerun
-        return rerun
+    def _stopped_or(self, run: Callable[[TestT], Status], test: TestT) -> Status:
+        if self._seconds() <= 0:
+            return Status.TIMEOUT
+        try:
+            return run(test)
+        except ProgramStopped as stopped:
+            self._note(stopped.text)
+            return Status(stopped.failure)
+        except wire.MalformedError as error:
+            self._note(str(error))
+            return Status.TAMPERED
 
     def _note(self, text: str) -> None:
         self.detail = self.detail or text

@@ -19,7 +19,7 @@ from engine.sandbox.zygote_process import SandboxError, strongest_level
 from engine.tasks.code.judging import Judge
 from engine.tasks.code.program_tests import ProgramTest, Report, Status
 
-VERSION = 1
+VERSION = 2
 """Part of the key of every cached result. Change it when the meaning of a status changes."""
 
 

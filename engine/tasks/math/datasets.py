@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.records import Problem
 from engine.task import Dataset, HubDataset
-from engine.tasks.math.quickstart import problems
+from engine.tasks.math.quickstart import Quickstart, problems
 from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
 
 QUICKSTART_PROBLEMS = 240
@@ -49,7 +49,9 @@ def aime_dataset(name: str, problem_from_row: Callable[[Mapping[str, Any], str],
 def quickstart_dataset(name: str) -> Dataset:
     """Generated problems: ``quickstart`` is the training split, ``quickstart:test`` another one."""
     _, split, _ = split_dataset_name(name)
-    return Dataset(generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS))
+    return Dataset(
+        generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS), families=Quickstart()
+    )
 
 
 def _aime_answer(answer: str, where: str) -> str:

@@ -1,9 +1,10 @@
 """The index of Phaser's API: which symbols exist, which are meant by a name, and which are near a wrong name.
 
-``phaser_api.jsonl`` has one symbol a line, with the keys ``symbol_id, name, kind, owner, signature, params, returns,
-tags, source, doc, examples`` of seed 000 and ``static, since, deprecated, inherits, value``. A method is ``Owner#name``;
-every other member is ``Owner.name``. Members are listed on the class that declares them; ``inherits`` of a class names
-the classes and mixins whose members it has too. ``meta.json`` beside it has the version of Phaser and the SHA-256.
+``phaser_api.jsonl`` has one symbol a line. Its keys are ``symbol_id, name, kind, owner, signature, params, returns,
+tags, source, doc, examples`` of seed 000, and ``static, since, deprecated, inherits, value``. A method is
+``Owner#name``; every other member is ``Owner.name``. Members are listed on the class that declares them; ``inherits``
+of a class names the classes and mixins whose members it has too. ``meta.json`` beside it has the version of Phaser and
+the SHA-256.
 """
 
 from __future__ import annotations

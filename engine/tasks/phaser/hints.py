@@ -16,6 +16,16 @@ from engine.tasks.phaser.verdict import Observed
 
 _FORM = re.compile(r"([a-z_]+)(?:\.([A-Za-z0-9_]{1,40}))?(?:\s*(>=|==|<=|>|<)\s*([0-9]{1,6}))?")
 
+_KEY_CODES: Mapping[str, int] = MappingProxyType(
+    {
+        **{chr(code): code for code in range(ord("A"), ord("Z") + 1)},
+        **{"LEFT": 37, "UP": 38, "RIGHT": 39, "DOWN": 40, "SPACE": 32, "ENTER": 13, "ESC": 27, "SHIFT": 16},
+    }
+)
+"""A run names a key as the program does: by its name or by its code."""
+
+_REACTIONS = ("reacted_to_keys", "reacted_to_pointer")
+
 _OPERATORS: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
     {">=": operator.ge, "==": operator.eq, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 )
@@ -45,7 +55,7 @@ NAMED: Mapping[str, Callable[[Observed, str], int]] = MappingProxyType(
     {
         "objects": lambda seen, key: sum(scene.objects.get(key, 0) for scene in seen.scenes),
         "constructed": lambda seen, key: seen.constructed.get(key, 0),
-        "keys": lambda seen, key: int(key in seen.keys),
+        "keys": lambda seen, key: int(key in seen.keys or str(_KEY_CODES.get(key, "")) in seen.keys),
         "input_events": lambda seen, key: int(key in seen.input_events),
         "signals": lambda seen, key: int(_has(seen.signals, key)),
         "signal_changes": lambda seen, key: int(_value(seen.signals, key) != _value(seen.signals_at_start, key)),
@@ -57,6 +67,12 @@ NAMED: Mapping[str, Callable[[Observed, str], int]] = MappingProxyType(
 def is_condition(hint: str) -> bool:
     """Whether a hint is a condition that a run can be checked for."""
     return _parts(hint) is not None
+
+
+def needs_reaction(hint: str) -> bool:
+    """Whether a condition compares the run with one without input."""
+    parts = _parts(hint)
+    return parts is not None and parts[0] in _REACTIONS
 
 
 def holds(hint: str, seen: Observed) -> bool | None:

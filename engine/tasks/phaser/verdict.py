@@ -59,19 +59,17 @@ DEFAULT_INPUTS = _default_inputs()
 
 
 class ValidationLimits(Record):
-    """Limits of one candidate.
+    """Limits of one candidate. Memory is a limit of the validator's processes.
 
     Args:
-        time_s: wall-clock seconds of each phase of the run (loading, boot, each frame), and of the static stages.
-        total_s: wall-clock seconds in total.
-        memory_mb: memory of the process in which the candidate runs, in MiB.
-        code_bytes: size of the code; longer code fails to parse.
+        time_s: processor seconds of each phase of the run (loading, boot, ten frames), and of the static stages.
+        total_s: processor seconds in total.
+        code_bytes: size of the code in UTF-8; longer code fails to parse.
     """
 
-    time_s: float = 2.0
-    total_s: float = 8.0
-    memory_mb: int = 512
-    code_bytes: int = 200_000
+    time_s: float = Field(default=2.0, gt=0)
+    total_s: float = Field(default=8.0, gt=0)
+    code_bytes: int = Field(default=200_000, ge=1)
 
 
 class ValidationRequest(Record):
@@ -222,13 +220,16 @@ class Observed(Record):
         collisions: callbacks of colliders and overlaps that ran.
         moved: objects whose position differs between the first and the last frame.
         input_events: names of the input and keyboard events for which the program listens.
+        other_events: names of other events for which it listens.
         keys: names of keys it reads.
         reacted_to_keys, reacted_to_pointer: whether the state after the simulated input differs from that of a run
             without it; None if there was no such input or ``check_reaction`` is off.
-        calls: ``Owner#method`` and ``Phaser.Namespace.function`` that the program's own code called.
+        calls: ``Owner#method`` of a scene's plugins, factories and cameras that the program's own code called.
+        external_assets: addresses that the program tried to load. There is no network.
         signals: the JSON value of ``window.__signals__`` at the end; None if there is none or it is no JSON value.
         signals_at_start: the same after the first frame.
         console: the first lines printed with ``console``.
+        digest: a hash of all that a player could see at the end.
     """
 
     frames: int = 0
@@ -244,13 +245,16 @@ class Observed(Record):
     collisions: int = 0
     moved: int = 0
     input_events: tuple[str, ...] = ()
+    other_events: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     reacted_to_keys: bool | None = None
     reacted_to_pointer: bool | None = None
     calls: tuple[str, ...] = ()
+    external_assets: tuple[str, ...] = ()
     signals: Any = None
     signals_at_start: Any = None
     console: tuple[str, ...] = ()
+    digest: int = 0
 
     @property
     def display_list(self) -> int:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal, Self
 
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.errors import InputError
+from engine.records import Candidate, Problem
 from engine.tasks.traffic.policies import max_pressure
-from engine.tasks.traffic.reply import Tier, TrafficReply
+from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
+from engine.training_reward import Pay, TrainingReward
 
 Metric = Literal["mean_queue", "queue", "waiting_s"]
 """``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time there.
@@ -18,37 +27,39 @@ Metric = Literal["mean_queue", "queue", "waiting_s"]
 always switching looks as good as a trained policy; of the mean less than 1 % tie (2x2 grids, 703 decisions)."""
 
 
-@dataclass(frozen=True)
-class TrafficRewardSettings:
-    """How a decision is paid.
+class TrafficRewardSettings(BaseModel):
+    """How a decision is paid in training."""
 
-    Args:
-        strict: format reward of a reply in the exact form.
-        partial: of a reply whose decision can be read.
-        invalid: of a reply without a readable decision; it gets no traffic reward.
-        format_weight: weight of the format reward.
-        tsc_weight: weight of the traffic reward.
-        reward_scale: queue change at which the traffic reward is tanh(1) = 0.76.
-        use_relative_baseline: pay the difference to Max-Pressure's decision instead of the change itself.
-        pressure_threshold: of Max-Pressure.
-        metric: what the queue after a decision is; the queue before it is that at the moment of the decision.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    strict: float = 1.0
-    partial: float = -0.5
-    invalid: float = -1.0
-    format_weight: float = 1.0
-    tsc_weight: float = 1.0
-    reward_scale: float = 10.0
-    use_relative_baseline: bool = False
-    pressure_threshold: float = 0.0
-    metric: Metric = "mean_queue"
+    strict: float = Field(default=1.0, description="format reward of a reply in the exact form")
+    partial: float = Field(default=-0.5, description="format reward of a reply whose decision can be read")
+    invalid: float = Field(
+        default=-1.0, description="format reward of a reply without a decision; it has no traffic reward"
+    )
+    format_weight: float = Field(default=1.0, ge=0, description="weight of the format reward")
+    tsc_weight: float = Field(default=1.0, ge=0, description="weight of the traffic reward")
+    reward_scale: float = Field(
+        default=10.0, gt=0, description="queue change at which the traffic reward is tanh(1) = 0.76"
+    )
+    use_relative_baseline: bool = Field(
+        default=False, description="pay the difference to Max-Pressure's decision instead of the change itself"
+    )
+    pressure_threshold: float = Field(default=0.0, description="of Max-Pressure")
+    min_green_offset: float = Field(
+        default=0.0, ge=0, description="seconds after the minimum green in which Max-Pressure always extends"
+    )
+    max_green_override: Literal[False] = Field(default=False, description="no green may be longer than its maximum")
+    metric: Metric = Field(default="mean_queue", description="what the queue after a decision is")
+    extend_seconds: int | None = Field(default=None, gt=0, description="rows with another extension are refused")
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
         if not self.strict >= self.partial >= self.invalid:
             raise ValueError("format rewards must satisfy strict >= partial >= invalid")
-        if self.reward_scale <= 0:
-            raise ValueError("reward_scale must be above 0")
+        if self.format_weight == 0 and self.tsc_weight == 0:
+            raise ValueError("format_weight and tsc_weight are both 0")
+        return self
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,16 @@ def traffic_reward(extend: bool, row: TrafficRow, settings: TrafficRewardSetting
     delta = change(extend, row, settings.metric)
     if not settings.use_relative_baseline:
         return math.tanh(-delta / settings.reward_scale)
-    baseline = max_pressure(observation_of(row), settings.pressure_threshold)
+    baseline = baseline_decision(row, settings)
     return math.tanh((change(baseline, row, settings.metric) - delta) / settings.reward_scale)
+
+
+def baseline_decision(row: TrafficRow, settings: TrafficRewardSettings) -> bool:
+    """Max-Pressure's decision for a row."""
+    seen = observation_of(row)
+    if seen.elapsed < seen.min_green + settings.min_green_offset:
+        return True
+    return max_pressure(seen, settings.pressure_threshold)
 
 
 def change(extend: bool, row: TrafficRow, metric: Metric = "mean_queue") -> float:
@@ -114,3 +133,72 @@ def observation_of(row: TrafficRow) -> Observation:
             index: PhaseMeasure(row.phase_metrics[str(index)], row.moving[str(index)]) for index in row.phase_order
         },
     )
+
+
+@lru_cache(maxsize=4096)
+def row_of_answer(answer: str) -> TrafficRow:
+    """The row that ``Problem.answer`` holds."""
+    return TrafficRow.model_validate({**json.loads(answer), "prompt": ""})
+
+
+_NO_SIMULATION = "rewards are computed from the stored outcomes of both decisions, so no simulation runs in training"
+
+
+class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply]):
+    """``format_weight x format + tsc_weight x traffic``, from the stored outcomes of a completion's own row."""
+
+    settings = TrafficRewardSettings
+    spellings: Mapping[str, str] = MappingProxyType(
+        {
+            "format_reward.strict": "strict",
+            "format_reward.partial": "partial",
+            "format_reward.invalid": "invalid",
+            "reward.format_weight": "format_weight",
+            "reward.tsc_weight": "tsc_weight",
+            "reward.chain.format_weight": "format_weight",
+            "reward.chain.tsc_weight": "tsc_weight",
+            "reward.chain.use_relative_baseline": "use_relative_baseline",
+            "reward.tsc.reward_scale": "reward_scale",
+            "reward.max_pressure.min_green_offset": "min_green_offset",
+            "reward.max_pressure.max_green_override": "max_green_override",
+            "reward.max_pressure.pressure_threshold": "pressure_threshold",
+            "sumo.reward_scale": "reward_scale",
+            "sumo.extend_seconds": "extend_seconds",
+        }
+    )
+    without_effect: Mapping[str, str] = MappingProxyType(
+        {
+            "format_reward.extract_regex": "replies are read in one way everywhere; see docs/how-to/traffic-signals.md",
+            "reward.max_pressure.enabled": "the agreement with Max-Pressure is always logged",
+            "max_workers": _NO_SIMULATION,
+            "sumo.max_workers": _NO_SIMULATION,
+            "sumo.port_range": _NO_SIMULATION,
+            "simulation": "the dataset was simulated by `python -m grpo_training.traffic generate`, with its own flags",
+        }
+    )
+
+    def pay(self, candidate: Candidate[TrafficReply], problem: Problem, settings: TrafficRewardSettings) -> Pay:
+        """The reward, with the tier of the reply, the regret and the agreement with the better decision."""
+        reply = candidate.content or INVALID
+        row = row_of_answer(problem.answer)
+        paid = reward_of(reply, row, settings)
+        figures = {f"format/{tier}": float(reply.tier is tier) for tier in Tier}
+        if reply.extend is None:
+            return Pay(paid.total, {"format": paid.format}, figures, is_correct=False)
+        best = better_branch(row, settings.metric)
+        figures["regret"] = regret(reply.extend, row, settings.metric)
+        figures["agreement/max_pressure"] = float(reply.extend == baseline_decision(row, settings))
+        if best is not None:
+            figures["agreement/better_branch"] = float(reply.extend == best)
+        parts = {"format": paid.format, "tsc": paid.tsc}
+        return Pay(paid.total, parts, figures, is_correct=best is None or reply.extend == best)
+
+    def check(self, problem: Problem, settings: TrafficRewardSettings) -> None:
+        """Refuse rows that were made with another extension."""
+        row = row_of_answer(problem.answer)
+        if settings.extend_seconds not in (None, row.extend_seconds):
+            raise InputError(
+                f"Row {row.id} was made with extensions of {row.extend_seconds} s, the configuration has "
+                f"extend_seconds {settings.extend_seconds}",
+                fix="Leave extend_seconds out, or generate the dataset again with --extend-seconds.",
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -93,7 +94,7 @@ def write_scenario(spec: ScenarioSpec, folder: Path) -> Path:
         place = Path(made) / spec.name
         place.mkdir()
         _write_network(spec, place / f"{spec.name}.net.xml")
-        _write_demand(spec, place)
+        write_demand(spec, place / f"{spec.name}.net.xml", place / f"{spec.name}.rou.xml")
         (place / f"{spec.name}.sumocfg").write_text(
             f'<configuration>\n  <input>\n    <net-file value="{spec.name}.net.xml"/>\n'
             f'    <route-files value="{spec.name}.rou.xml"/>\n  </input>\n'
@@ -126,6 +127,14 @@ def find_config(folder: Path) -> Path:
     return found[0]
 
 
+def network_digest(sumocfg: Path) -> str:
+    """Names a network by the content of the files beside its configuration."""
+    digest = hashlib.sha256()
+    for path in [*sorted(sumocfg.parent.glob("*.xml")), sumocfg]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def _write_network(spec: ScenarioSpec, path: Path) -> None:
     columns, rows = _SHAPES[spec.kind]
     _run(
@@ -140,15 +149,42 @@ def _write_network(spec: ScenarioSpec, path: Path) -> None:
     )
 
 
-def _write_demand(spec: ScenarioSpec, place: Path) -> None:
-    """Flows between all pairs of entries and exits in slices of five minutes, made into vehicles by duarouter."""
-    import sumolib  # optional: only making scenarios needs it
+def own_scenario(folder: Path) -> ScenarioSpec | None:
+    """The specification of a scenario that this module wrote; None for another one.
 
-    network = place / f"{spec.name}.net.xml"
+    Raises:
+        InputError: its ``scenario.json`` is damaged.
+    """
+    path = folder / "scenario.json"
+    if not path.exists():
+        return None
+    try:
+        return ScenarioSpec(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} cannot be read", why=str(error), fix="Remove the scenario's folder and make it again."
+        ) from None
+
+
+def write_demand(spec: ScenarioSpec, network: Path, routes: Path, seed: int | None = None) -> None:
+    """Write the vehicles of a scenario: flows between all pairs of entries and exits in slices of five minutes.
+
+    Args:
+        network: the scenario's ``.net.xml``.
+        routes: the file to write, in a folder without other files of this name.
+        seed: None: the scenario's own demand. A number: other vehicles and other turning rates of the same network,
+            profile and mean.
+
+    Raises:
+        InputError: duarouter failed.
+    """
+    import sumolib  # optional: only making demand needs it
+
     edges = sumolib.net.readNet(str(network)).getEdges()
     entries = sorted(edge.getID() for edge in edges if not edge.getIncoming())
     exits = sorted(edge.getID() for edge in edges if not edge.getOutgoing())
-    rng = random.Random(f"{spec.seed}:demand")  # noqa: S311 - no secret
+    rng = random.Random(f"{spec.seed}:demand" if seed is None else f"{spec.seed}:demand:{seed}")  # noqa: S311
+    router_seed = spec.seed if seed is None else rng.randrange(1, 2**31 - 1)
     lines: list[str] = []
     for begin in range(0, spec.seconds, _SLICE_S):
         share = (begin + _SLICE_S / 2) / spec.seconds
@@ -161,19 +197,18 @@ def _write_demand(spec: ScenarioSpec, place: Path) -> None:
                     f'  <flow id="f{len(lines)}" from={quoteattr(entry)} to={quoteattr(target)} begin="{begin}" '
                     f'end="{begin + _SLICE_S}" vehsPerHour="{part:.1f}" departLane="best" departSpeed="max"/>'
                 )
-    flows = place / "flows.xml"
-    flows.write_text("<routes>\n" + "\n".join(lines) + "\n</routes>\n", encoding="utf-8")
-    _run(
-        "duarouter",
-        [
-            *("--net-file", str(network), "--route-files", str(flows), "--seed", str(spec.seed)),
-            *("--output-file", str(place / f"{spec.name}.rou.xml"), "--randomize-flows", "--ignore-errors"),
-            *("--departlane", "best", "--no-warnings"),
-        ],
-    )
-    flows.unlink()
-    for other in place.glob("*.alt.xml"):
-        other.unlink()
+    with tempfile.TemporaryDirectory(dir=routes.parent, prefix=".demand.") as made:
+        flows, found = Path(made) / "flows.xml", Path(made) / routes.name
+        flows.write_text("<routes>\n" + "\n".join(lines) + "\n</routes>\n", encoding="utf-8")
+        _run(
+            "duarouter",
+            [
+                *("--net-file", str(network), "--route-files", str(flows), "--seed", str(router_seed)),
+                *("--output-file", str(found), "--randomize-flows", "--ignore-errors"),
+                *("--departlane", "best", "--no-warnings"),
+            ],
+        )
+        found.rename(routes)
 
 
 def _weight(profile: Profile, share: float, side: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -17,15 +16,18 @@ from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
 from engine.tasks.traffic.rewards import (
     TrafficRewardSettings,
+    TrafficTrainingReward,
     after,
     better_branch,
     observation_of,
     regret,
+    row_of_answer,
     traffic_reward,
 )
 from engine.tasks.traffic.rows import TrafficRow
 
 _REWARDS = TrafficRewardSettings()
+_TRAINING_REWARD = TrafficTrainingReward()
 _FORMAT = {Tier.STRICT: 1.0, Tier.PARTIAL: 0.25, Tier.INVALID: 0.0}
 
 _SCHEMA: dict[str, Any] = {
@@ -88,7 +90,7 @@ class TrafficTask(Task[TrafficReply]):
                 fault=candidate.fault,
                 detail={"tier": Tier.INVALID},
             )
-        row = _row_of(problem.answer)
+        row = row_of_answer(problem.answer)
         best = better_branch(row)
         is_correct = best is None or reply.extend == best
         return Measurement(
@@ -112,20 +114,19 @@ class TrafficTask(Task[TrafficReply]):
         """A reply without a decision may be sent again."""
         return candidate.fault.message if candidate.fault is not None else None
 
+    @property
+    def training_reward(self) -> TrafficTrainingReward:
+        """The weighted sum of format and traffic reward."""
+        return _TRAINING_REWARD
+
     def truth(self, problem: Problem) -> str:
         """Both outcomes in words."""
-        return _outcomes_text(_row_of(problem.answer))
+        return _outcomes_text(row_of_answer(problem.answer))
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """An experience that names the junction or the moment of its problem is about that state alone."""
         state = json.loads(problem.text)
         return any(str(state[key]) in content for key in ("crossing_id", "as_of"))
-
-
-@lru_cache(maxsize=4096)
-def _row_of(answer: str) -> TrafficRow:
-    """The row that ``Problem.answer`` holds."""
-    return TrafficRow.model_validate({**json.loads(answer), "prompt": ""})
 
 
 def _outcomes_text(row: TrafficRow) -> str:

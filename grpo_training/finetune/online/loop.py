@@ -29,6 +29,7 @@ from grpo_training.finetune.model_loading import has_adapter, load_model, uses_b
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
+from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
@@ -88,7 +89,10 @@ def train_online(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         custom = None if config.reward is None else load_reward(config.reward)
-        reward = stack.enter_context(TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight))
+        paid_by = None if config.reward_settings is None else payers(kept, config.reward_settings)
+        reward = stack.enter_context(
+            TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
+        )
         trainer = DualSourceTrainer(
             config=config,
             reward=reward,

@@ -7,9 +7,10 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from engine.reward_evaluator import RewardEvaluator, Scored
     from engine.task import Task
+    from grpo_training.finetune.online.reward_settings import Payer
 
 PATIENCE = 3
 WORKERS = 8
@@ -46,6 +48,7 @@ class ScoredCompletion:
         is_correct: the verdict of the verifier.
         outcome: how parsing and scoring ended.
         error: why it could not be scored, if that is known.
+        figures: further figures of a task's training reward.
     """
 
     problem: Problem
@@ -56,6 +59,7 @@ class ScoredCompletion:
     is_correct: bool | None
     outcome: Outcome
     error: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]]:
@@ -84,6 +88,8 @@ def messages_of(problem: Problem, style: str) -> Any:
 class TaskReward:
     """The reward function: ``r_total``, with its components as metrics. Use as a context manager.
 
+    With ``payers`` it is the task's training reward, with the terms of its sum and its figures as metrics.
+
     TRL calls it once per batch of completions. The reward of a completion that could not be scored through no fault
     of the model (a verifier that did not start, a custom reward that raised) is None, which TRL leaves out of the
     group; it is never 0. Metrics: ``rewards/<component>/mean``, ``pass_rate``, and the shares ``faults/infra``,
@@ -94,6 +100,7 @@ class TaskReward:
         custom: scores completions by a custom reward function, from several threads.
         custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
             has the rest.
+        payers: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
         patience: consecutive batches without any score after which the run is stopped.
     """
@@ -106,6 +113,7 @@ class TaskReward:
         *,
         custom: Task[Any] | None = None,
         custom_weight: float = 1.0,
+        payers: Mapping[str, Payer] | None = None,
         workers: int = WORKERS,
         patience: int = PATIENCE,
     ) -> None:
@@ -113,6 +121,7 @@ class TaskReward:
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
         self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
+        self._payers = payers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._patience, self._unscored_batches = patience, 0
 
@@ -161,6 +170,8 @@ class TaskReward:
     ) -> ScoredCompletion:
         problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
         text, reasoning = _text_of(completion)
+        if self._payers is not None:
+            return self._pay(problem, text, reasoning, tuple(token_ids), self._payers[kind])
         scored = self._score_by(self._custom or task_named(kind), problem, text, reasoning)
         components, reward = _components(scored), _reward(scored)
         if self._custom is not None and self._custom_weight < 1:
@@ -174,6 +185,16 @@ class TaskReward:
         error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
         return ScoredCompletion(
             problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome, error
+        )
+
+    def _pay(
+        self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: Payer
+    ) -> ScoredCompletion:
+        """Score a completion by the training reward of its task."""
+        candidate = task_named(problem.task).parse(Completion(text=text, reasoning=reasoning), problem)
+        paid = pay(candidate, problem)
+        return ScoredCompletion(
+            problem, text, token_ids, paid.total, paid.parts, paid.is_correct, candidate.outcome, figures=paid.figures
         )
 
     def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:
@@ -206,9 +227,8 @@ def _reward(scored: Scored) -> float | None:
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
     metrics: dict[str, float] = {}
-    for name in sorted({name for one in scored for name in one.components}):
-        values = [one.components[name] for one in scored if name in one.components]
-        metrics[f"rewards/{name}/mean"] = sum(values) / len(values)
+    metrics |= {f"rewards/{name}/mean": value for name, value in _means([one.components for one in scored]).items()}
+    metrics |= _means([one.figures for one in scored])
     verdicts = [one.is_correct for one in scored if one.is_correct is not None]
     if verdicts:
         metrics["pass_rate"] = sum(verdicts) / len(verdicts)
@@ -218,6 +238,12 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
         "faults/verifier_timeout": sum(one.outcome is Outcome.VERIFIER_TIMEOUT for one in scored),
     }
     return metrics | {name: count / len(scored) for name, count in shares.items()}
+
+
+def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the completions that have it."""
+    names = sorted({name for one in figures for name in one})
+    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
 
 
 def _text_of(completion: Any) -> tuple[str, str | None]:

@@ -2,16 +2,16 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.answers.final_answer import answer_text, stated_answer
 from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.notation import clean
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "answer"),
     [
         ("**73**", "73"),
@@ -45,7 +45,7 @@ def test_answer_text(text, answer):
     assert answer_text(text) == answer
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "answer"),
     [
         ("<answer> 5 </answer>", "5"),
@@ -85,7 +85,7 @@ def test_no_answer_is_chosen_among_several():
     assert answer_text(text) not in ("5", "6", "7")
 
 
-@pytest.mark.parametrize("junk", ["", " ", "**", "```", "\\[", "\\(\\)", "$$", "...", "\u200b"])
+@table("junk", ["", " ", "**", "```", "\\[", "\\(\\)", "$$", "...", "\u200b"])
 def test_text_without_an_answer(junk):
     assert answer_text(junk) == ""
 
@@ -94,9 +94,7 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
     assert clean(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}") == r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"
 
 
-@pytest.mark.parametrize(
-    "piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"]
-)
+@table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"])
 def test_long_texts_are_read_in_linear_time(piece):
     started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))
@@ -113,7 +111,7 @@ def show(shape: Shape) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "shape"),
     [
         ("1,024", "1024"),
@@ -139,7 +137,7 @@ def show(shape: Shape) -> str:
         ("y = 2x+3", "y:2x+3"),
         ("(x+1)(x-2)", "(x+1)(x-2)"),
         (r"\gcd(1,2)", r"\gcd(1,2)"),
-        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "tuple<tuple<1 2> tuple<3 4>>"),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "matrix<tuple<1 2> tuple<3 4>>"),
         ("orange and lemon", "list<orange lemon>"),
         (r"\mathbb{R}", r"interval()<-\infty \infty>"),
     ],

@@ -16,6 +16,7 @@ from engine.answers.verify import check_ground_truth, verify_answer
 from engine.errors import InputError
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, WorkResult
+from tests.support.table import table
 
 
 def correct(answer, truth, **options):
@@ -27,7 +28,7 @@ def correct(answer, truth, **options):
 HANG = r"\frac{5^{5^{5^{5^5}}-4}}{16}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("truth", "answer", "comparison", "right"),
     [
         ("73", "**73**", "exact", True),
@@ -67,7 +68,7 @@ def test_known_errors_of_other_verifiers(truth, answer, comparison, right):
     assert time.perf_counter() - started < 15
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("33 + 1 + 24 = 58", "58"),
@@ -110,7 +111,7 @@ def test_correct_answers_in_mathematics(answer, truth):
     assert correct(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("246.67", "247"),
@@ -146,7 +147,7 @@ def test_wrong_answers_in_mathematics(answer, truth):
     assert correct(answer, truth) is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "right"),
     [
         (r"$\boxed{5\ \mathrm{m\,s^{-1}}}$", "5 m/s", True),
@@ -191,14 +192,12 @@ def test_rel_tol():
     assert correct("3", r"\pi", rel_tol=0.05) is True
 
 
-@pytest.mark.parametrize(
-    "junk", [None, "", " ", "**", "```", "\\[", "```python", '{positions}")', "\x00", "\ud800", "$$"]
-)
+@table("junk", [None, "", " ", "**", "```", "\\[", "```python", '{positions}")', "\x00", "\ud800", "$$"])
 def test_text_without_an_answer_is_wrong(junk):
     assert correct(junk, "80") is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "comparison", "method"),
     [
         ("25", "025", "exact", "integer"),
@@ -217,7 +216,7 @@ def test_method_names_the_layer_that_decided(answer, truth, comparison, method):
     assert (verdict.correct, verdict.method) == (True, method)
 
 
-@pytest.mark.parametrize(
+@table(
     ("truth", "comparison"),
     [(None, "exact"), ("", "exact"), ("  ", "exact"), ("**", "exact"), ("N/A", "exact"), ("nan", "exact"),
      ("1" * 2000, "exact"), ("5 foos", "measured"), ("5 m, 3 bars/foo", "measured"), (7, "exact")],
@@ -230,7 +229,7 @@ def test_check_ground_truth_refuses_unusable_truths(truth, comparison):
     assert refused.value.fix
 
 
-@pytest.mark.parametrize(
+@table(
     ("truth", "comparison"),
     [("204", "exact"), ("Evelyn", "exact"), (r"\frac{1}{2}", "exact"), ("9.81 m/s^2", "measured"), ("0.75", "measured"),
      (r"\frac{1}{2} m v^2", "measured"), (r"2\pi \text{ s}", "measured"), ("25 °C", "measured")],

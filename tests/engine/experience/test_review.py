@@ -5,6 +5,7 @@ import pytest
 
 from engine.experience.review import MAX_WORDS, category_slug, check_text, count_words, find_duplicate
 from engine.records import Experience, Problem
+from tests.support.table import table
 
 
 def problem(answer="73", text="Find the number of ordered pairs of integers whose product is even."):
@@ -16,7 +17,7 @@ def code(content, **of_problem):
     return reason and reason.code
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "words"),
     [
         ("", 0),
@@ -45,7 +46,7 @@ def test_thirty_two_words_pass_and_thirty_three_do_not(word):
     assert (reason.code, reason.message) == ("too_many_words", "33 words; at most 32 are allowed.")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "reason"),
     [
         ("", "empty"),
@@ -91,7 +92,7 @@ def test_lessons_are_not_taken_for_markup(text):
     assert check_text(text, problem()) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "text"),
     [
         ("73", "Check that 73 is prime."),
@@ -120,7 +121,7 @@ def test_the_answer_is_not_given_away(answer, text):
     assert code(text, answer=answer) == "answer"
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "text"),
     [
         ("73", "Work modulo 173 or 730 or 7.3 or 73.5."),

@@ -37,7 +37,7 @@ RUNNER = textwrap.dedent("""
                 replies = await client.sample(request, [0, 1])
                 os.write(1, (json.dumps([n, [r.completion.text for r in replies]]) + "\\n").encode())
             await asyncio.gather(*(one(n) for n in range(count)))
-            os.write(1, (json.dumps(["sent", client.counters.requests_sent]) + "\\n").encode())
+            os.write(1, (json.dumps(["sent", client.counters.requests_sent, "openai" in sys.modules]) + "\\n").encode())
         journal.close()
     asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """)
@@ -69,6 +69,9 @@ def test_two_processes_share_one_journal(tmp_path):
     with serve_in_thread(chat_app(fickle)) as url:
         runs = [start_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
         first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
+        third = read_run(start_run(url, tmp_path / "journal.sqlite", 150))
+    assert third[-1] == ["sent", 0, False]  # a run whose replies are all stored does not load the SDK
+    assert {n: tuple(got) for n, got in third[:-1]} == first
     assert len(first) == 150
     assert first == second
     journal = ResponseJournal(tmp_path / "journal.sqlite")
@@ -85,10 +88,10 @@ def test_after_sigkill_no_acknowledged_reply_is_requested_again(tmp_path):
         used = {}
         for _ in range(2):
             run = start_run(url, tmp_path / "journal.sqlite", 300)
-            run.stdout.readline()
+            first = run.stdout.readline()
             time.sleep(rng.uniform(0.0, 0.1))
             os.kill(run.pid, signal.SIGKILL)
-            for line in run.stdout.read().split(b"\n")[:-1]:
+            for line in (first + run.stdout.read()).split(b"\n")[:-1]:
                 n, got = json.loads(line)
                 used[n] = got
             run.stdout.close()

@@ -16,6 +16,7 @@ from engine.llm.protocol import (
 )
 from engine.llm.retry import RetryAction
 from engine.records import ChatRequest, Message, Sampling, Usage
+from tests.support.table import table
 
 ENDPOINT = Endpoint(
     role="g",
@@ -161,7 +162,7 @@ def test_cached_tokens_are_read_from_both_field_names():
     assert read_reply(reply(choice("a"), usage=usage)).cached_tokens == 5
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "code"),
     [
         (b"", "cut_off"),

@@ -11,6 +11,7 @@ import pytest
 
 from engine.api_manager import ApiManager
 from engine.llm.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from tests.support.table import table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -37,7 +38,7 @@ def ledgers(tmp_path, clock):
         ledger.close()
 
 
-@pytest.mark.parametrize(
+@table(
     ("total", "demands", "shares"),
     [
         (10, {"a": 3, "b": 4}, {"a": 3, "b": 4}),

@@ -10,11 +10,12 @@ from engine.llm.retry import (
     RetryAction,
     RetryDecision,
     RetryPolicy,
-    classify_exception,
     classify_status,
     parse_wait,
     wait_from_headers,
 )
+from engine.llm.transport import classify_exception
+from tests.support.table import table
 
 NOW = 1_700_000_000.0
 
@@ -51,7 +52,7 @@ def test_waits_are_read_in_every_form(waits):
     assert {value: parse_wait(value, NOW) for value in waits} == pytest.approx(waits)
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -111,7 +112,7 @@ def test_the_message_about_a_refused_key_is_not_kept():
     assert "sk-abc" not in decision.message
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "message", "fields"),
     [
         (400, "The response was filtered", {"code": "content_filter"}),
@@ -133,7 +134,7 @@ def test_max_tokens_above_the_context_length_is_a_configuration_error():
     assert decide(400, text, max_tokens=500).code == "context_too_long"
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "message", "param"),
     [
         ("n", "Only 'n' = 1 is supported", None),

@@ -18,6 +18,7 @@ from engine.mathematics.tokens import Dialect
 from engine.mathematics.tree import MAX_NODES, FormulaSyntaxError, Name
 from engine.mathematics.values import FormulaValueError, WorkBudget, as_rational, format_value
 from engine.scaffold.parsing import scaffold_from_object
+from tests.support.table import table
 
 
 def value(text, **names):
@@ -41,7 +42,7 @@ def evaluation_kind(text, **names):
     return caught.value.kind
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("1/2 + 1/3", Fraction(5, 6)),
@@ -105,7 +106,7 @@ def test_exact_values(text, expected):
     assert isinstance(found, float) == isinstance(expected, float)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("2 pi", 2 * math.pi),
@@ -148,7 +149,7 @@ def reading(text, dialect):
     return evaluate(node, _NAMES)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "meaning"),
     [
         ("1/2/3", Fraction(1, 6)),
@@ -193,7 +194,7 @@ def test_notation_with_one_meaning_in_rules_and_answers(text, meaning):
     assert reading(text, Dialect.ANSWER) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "rule", "answer"),
     [
         ("abc", ABC, 2 * 4 * 6),  # a name is a word in a rule, a letter in an answer
@@ -221,7 +222,7 @@ def test_products_of_vectors_are_refused():
     assert syntax_kind("|AB · (AC × AD)| / 6") == "ambiguous"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "__import__('os')",
@@ -252,16 +253,14 @@ def test_text_that_is_not_an_expression_raises_an_error(text):
     assert syntax_kind(text) in ("syntax", "prose")
 
 
-@pytest.mark.parametrize(
-    "text", ["(" * 5000, "1+" * 5000 + "1", "-" * 300 + "1", "2^" * 150 + "1", "|" * 200, "9" * 999]
-)
+@table("text", ["(" * 5000, "1+" * 5000 + "1", "-" * 300 + "1", "2^" * 150 + "1", "|" * 200, "9" * 999])
 def test_too_large_expressions_raise_an_error(text):
     start = time.process_time()
     assert syntax_kind(text) == "too_large"
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "9**9**9**9",
@@ -298,7 +297,7 @@ def test_a_tower_of_powers_is_refused_quickly():
     assert (time.process_time() - start) / 100 < 0.01
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kind"),
     [
         ("1/(2 - 2)", "division_by_zero"),
@@ -340,7 +339,7 @@ def test_float_rounding_changes_neither_floor_nor_fractions():
     assert value("x mod 5", x=14.999999999999998) == 0
 
 
-@pytest.mark.parametrize(
+@table(
     ("number", "text"),
     [
         (116, "116"),
@@ -372,7 +371,7 @@ def test_forms_of_a_rule():
     assert parse_rule("2^n - 1 == total", "n").left == parse_expression("2^n - 1")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "same_as"),
     [
         ("p = numerator of r in simplest form", "numerator(r)"),
@@ -418,7 +417,7 @@ def test_assumptions_that_a_rule_states_about_its_effect(text, stated):
     assert parse_rule(text, "x").assumptions == stated
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "sum of valid colorings for each rotation",

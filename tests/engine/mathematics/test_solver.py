@@ -11,6 +11,7 @@ from engine.mathematics import solver as rule_solver
 from engine.mathematics.parser import parse_sides
 from engine.mathematics.solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
 from engine.mathematics.values import FormulaValueError, WorkBudget
+from tests.support.table import table
 
 
 def equation(text, *stated, **values):
@@ -22,7 +23,7 @@ def no_worker(unwanted):
     raise AssertionError(f"the worker was called for {unwanted.left}")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "stated", "expected"),
     [
         # The unknown is on both sides: -2x = -219.
@@ -44,7 +45,7 @@ def test_polynomials_are_solved_exactly_without_the_worker(text, stated, expecte
     assert solve(equation(text, *stated), no_worker) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "stated", "kind"),
     [
         ("x^2 = 9", (), "ambiguous"),
@@ -63,7 +64,7 @@ def test_an_equation_without_a_unique_solution_raises_an_error(text, stated, kin
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("a*x = 3*a", 3),
@@ -100,7 +101,7 @@ def test_quadratics_agree_with_sympy(a, b, c):
     assert [float(root) for root in found] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "stated", "expected"),
     [
         ("sqrt(x) = 3", (), 9),
@@ -121,7 +122,7 @@ def test_the_length_of_a_pendulum():
     assert found == pytest.approx(9.81 / math.pi**2, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kind"),
     [
         ("sin(x) = 1", "unsolved"),  # infinitely many solutions, although SymPy's solve returns one

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from engine.reading.python_syntax import literal, parse
+from tests.support.table import table
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ def test_the_value_of_a_literal(text, value):
     assert literal(text) == value
 
 
-@pytest.mark.parametrize("text", ["f(1)", "x", "1 +", "", "'a\x00'", "[" * 500 + "]" * 500, "{[]: 1}", "1; 2"])
+@table("text", ["f(1)", "x", "1 +", "", "'a\x00'", "[" * 500 + "]" * 500, "{[]: 1}", "1; 2"])
 def test_a_text_that_is_not_a_literal_is_an_error(text):
     with pytest.raises(ValueError, match="."):
         literal(text)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from engine.records import Scaffold
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
+from tests.support.table import table
 
 OBJECT = {
     "target_variable": "y",
@@ -32,7 +33,7 @@ def test_json_needs_no_repair():
     assert parsed == ParsedScaffold(Scaffold(**OBJECT), [], None, "3")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "repairs"),
     [
         (f"```json\n{TEXT}\n```", ["code_fence"]),
@@ -65,7 +66,7 @@ def test_each_repair_is_recorded_and_gives_the_same_graph(text, repairs):
     assert parsed.scaffold.computation_plan[0].id == "step1"
 
 
-@pytest.mark.parametrize(
+@table(
     ("written", "read"),
     [
         (r"\frac{x}{2} \cdot \sqrt{x}", r"\frac{x}{2} \cdot \sqrt{x}"),  # \c and \s are no JSON escapes
@@ -78,7 +79,7 @@ def test_each_repair_is_recorded_and_gives_the_same_graph(text, repairs):
         (r"caf\u00e9", "café"),
     ],
 )
-@pytest.mark.parametrize("quote", ['"', "'"])
+@table("quote", ['"', "'"])
 def test_latex_in_rules_is_kept(written, read, quote):
     text = TEXT if quote == '"' else str(OBJECT)
     parsed = parse_scaffold(text.replace("y = x + 1", written))
@@ -91,7 +92,7 @@ def test_the_last_object_with_a_graph_is_parsed():
     assert parse_scaffold(f"{TEXT}\n{TEXT[:90]}").stated_answer == "3"  # the second object is truncated
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kind"),
     [
         ("", "no_json"),
@@ -221,7 +222,7 @@ def test_the_braces_of_an_answer_are_kept(written):
     assert parse_scaffold(json.dumps(content)).stated_answer == r"\frac{1}{2}"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         '{"causal_graph": "' + "a" * 10_000_000,
@@ -238,7 +239,6 @@ def test_the_braces_of_an_answer_are_kept(written):
         '{"causal_graph": ' + "(" * 150_000,
         "{'causal_graph': [" + "'a' " * 40_000 + "]}",
     ],
-    ids=range(13),
 )
 def test_ten_megabytes_are_parsed_quickly(text):
     start = time.process_time()

@@ -6,7 +6,9 @@ import random
 import pytest
 from scipy import stats
 
-from engine.statistics.paired import clustered_mean, majority_vote, paired_difference, student_t_quantile
+from engine.statistics.paired import clustered_mean, majority, paired_difference, student_t_quantile
+from engine.task import task_named
+from tests.support.table import table
 
 
 def close(value):
@@ -146,7 +148,7 @@ def test_coverage():
         assert 930 <= held <= 970
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "place"),
     [
         (["4", "5", "5"], 1),
@@ -160,4 +162,11 @@ def test_coverage():
     ],
 )
 def test_majority(answers, place):
-    assert majority_vote(answers) == place
+    assert next(iter(majority(answers)), None) == place
+
+
+def test_majority_counts_equal_answers_not_equal_texts():
+    answers = ["15 m/s", "14 m/s", "15 m/s", "14.0 m/s", None, "1400 cm/s"]
+    assert majority(answers) == [0, 2]
+    assert majority(answers, task_named("physics").same_answer) == [1, 3, 5]
+    assert majority(["1/2", "**", "0.5", "**"], task_named("math").same_answer) == [0, 2]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k, pass_at_k
+from tests.support.table import table
 
 
 def exact(n, c, k):
@@ -18,7 +19,7 @@ def exact(n, c, k):
     return 1 - Fraction(math.comb(n - c, k), math.comb(n, k))
 
 
-@pytest.mark.parametrize(
+@table(
     ("n", "c", "k", "expected"),
     [
         (5, 0, 1, 0.0),

@@ -8,6 +8,7 @@ from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.sandbox.worker import WorkerPool, WorkResult
 from engine.storage.rollout_store import read
 from engine.task import task_named
+from tests.support.table import table
 
 MATH, PHYSICS = task_named("math"), task_named("physics")
 CRITIC_WEIGHTS = dict.fromkeys(("r_ans", "r_logic", "r_graph", "r_fusion"), 0.25)
@@ -59,7 +60,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@table("name", CASES)
 def test_components_as_worked_out_by_hand(name):
     reply, r_ans, r_logic, r_graph = CASES[name]
     rewards = score(reply).rewards
@@ -132,7 +133,7 @@ def test_wrong_dimensions_cost_logic():
     assert scored.detail["logic"]["dimensions"] == 0.0
 
 
-@pytest.mark.parametrize(
+@table(
     "stated",
     [
         "≈ 14.0 m/s",
@@ -151,7 +152,7 @@ def test_a_unit_is_taken_from_every_form_of_a_stated_answer(stated):
     assert scored.detail["logic"]["answers_agree"] == 1.0
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "stated", "answer"),
     [  # h is 10
         ("v = h / 1000", "10 ms", "10 ms"),
@@ -171,8 +172,8 @@ def test_a_value_in_base_units_is_read_as_the_stated_one(rule, stated, answer):
     assert scored.answer == answer
 
 
-@pytest.mark.parametrize("stated", ["**", "```", "\\[", "", "$$", "<answer></answer>", "\\quad", "x" * 1001])
-@pytest.mark.parametrize("task", [MATH, PHYSICS])
+@table("stated", ["**", "```", "\\[", "", "$$", "<answer></answer>", "\\quad", "x" * 1001])
+@table("task", [MATH, PHYSICS])
 def test_a_statement_without_a_value_agrees_with_nothing(task, stated):
     scored = RewardEvaluator().score(task, APPLES, task.candidate_from_record(scaffold(), stated, APPLES))
     assert scored.is_correct
@@ -272,7 +273,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@table("name", HOSTILE)
 def test_hostile_replies_end_soon_and_hurt_nothing(name):
     started = time.monotonic()
     scored = score(HOSTILE[name], Problem(id="p", text="?", answer="999"))
@@ -282,7 +283,7 @@ def test_hostile_replies_end_soon_and_hurt_nothing(name):
     assert scored.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@table("name", HOSTILE)
 def test_physics_meets_the_same_replies(name):
     problem = Problem(id="p", text="?", answer="999 m", task="physics")
     assert score(HOSTILE[name], problem, PHYSICS).rewards.r_ans == 0

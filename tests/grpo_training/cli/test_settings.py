@@ -6,6 +6,7 @@ import pytest
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
 from grpo_training.learning.settings import GeneratorSettings
+from tests.support.table import table
 
 
 def parse(*argv, model=GeneratorSettings):
@@ -21,7 +22,7 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
     assert settings.temperature == 0.3
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("rolouts: 3", r"Unknown key 'rolouts' in \S*run.yaml\nDid you mean 'rollouts'\?"),

@@ -21,6 +21,7 @@ from grpo_training.serving.local_server import LocalServer
 from tests.support.fault_server import FaultPlan
 from tests.support.main_loop import World
 from tests.support.scaffolds import scaffold_reply
+from tests.support.table import table
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_an_interrupted_run_leaves_no_partial_results(recorded_world, monkeypatc
     assert json.loads(recorded_world.output.read_text())["replies_from_journal"] == kept
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "error", "message"),
     [
         (["--model-path", "nowhere"], MissingInputError, "No model in nowhere"),

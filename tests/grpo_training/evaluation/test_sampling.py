@@ -11,6 +11,7 @@ from engine.reward_evaluator import RewardEvaluator
 from grpo_training.evaluation.arms import Arm, group_of
 from grpo_training.evaluation.sampling import evaluate_problems
 from tests.support.scaffolds import scaffold_reply
+from tests.support.table import table
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=50, seed=3)
 
@@ -122,7 +123,7 @@ async def test_a_rejected_request_stops_the_evaluation():
         await evaluate(Model(p1=[FatalEndpointError("no such model")] * 2), [problem("p1")])
 
 
-@pytest.mark.parametrize(
+@table(
     ("meta", "group"),
     [
         ({"family": "crew"}, "crew"),

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import yaml
@@ -7,6 +8,7 @@ from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
 from tests.conftest import ROOT
+from tests.support.table import table
 
 CONFIGS = ROOT / "grpo_training/configs"
 NEEDED = {"model_name_or_path": "a/model", "dataset_path": "there"}
@@ -59,12 +61,9 @@ def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
     assert (read.project, read.run_name, read.optim) == ("a-project", None, "adamw_8bit")
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "reason"),
     [
-        ("use_wandb: true", "report_to: wandb"),
-        ("format_weight: 1.0", "traffic-signal"),
-        ("sumo: {max_workers: 4, port_range: [1, 2]}", "traffic-signal"),
         ("teacher: {temperature: 0.7}", "teacher_traces"),
         ("rce_lr_ratio: 0.1", "rce_learning_rate"),
         ("top_k: 50", "all tokens"),
@@ -76,9 +75,68 @@ def test_keys_that_are_not_taken_are_refused_by_name_with_the_reason(tmp_path, l
         from_text(tmp_path, SEED_YAML + line)
 
 
-def test_a_section_of_rewards_is_no_reward_function(tmp_path):
-    with pytest.raises(InputError, match=r"reward: .*expected FILE\.py:NAME .*traffic-signal"):
-        from_text(tmp_path, SEED_YAML + "reward: {format_weight: 0.5}")
+FLAT_REWARD_KEYS = "format_weight: 1.0\ntsc_weight: 1.0\nmax_workers: 4\nextend_seconds: 5\nuse_wandb: false\n"
+NESTED_REWARD_KEYS = """
+format_reward: {strict: 1.0, partial: -0.5, invalid: -10.0, extract_regex: "x"}
+sumo: {max_workers: 4, port_range: [10000, 60000], extend_seconds: 5, reward_scale: 10.0}
+reward: {format_weight: 1.0, tsc_weight: 1.0}
+"""
+CENTRAL_REWARD_KEYS = """
+simulation: {sumo: {warmup_steps: 300, max_workers: 8}, scenarios: {num_workers: 0}}
+reward:
+  chain: {format_weight: 0.5, tsc_weight: 10.0, use_relative_baseline: true}
+  tsc: {reward_scale: 3.0}
+  max_pressure: {enabled: true, min_green_offset: 0, max_green_override: false, pressure_threshold: 0}
+"""
+
+
+def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path, capsys):
+    read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
+    assert read.reward_settings == {"format_weight": 1.0, "tsc_weight": 1.0, "extend_seconds": 5}
+    assert (read.mode, read.report_to, str(read.dataset_path)) == ("online", "none", "data/grpo_datasets")
+    assert re.search(r"run.yaml: max_workers has no effect: .*no simulation", capsys.readouterr().err)
+
+
+def test_reward_keys_in_sections_mean_the_same(tmp_path):
+    nested = from_text(tmp_path, SEED_YAML + NESTED_REWARD_KEYS).reward_settings
+    values = {"strict": 1.0, "partial": -0.5, "invalid": -10.0, "extend_seconds": 5, "reward_scale": 10.0}
+    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0}
+    central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
+    values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
+    assert central == values | {"min_green_offset": 0, "max_green_override": False, "pressure_threshold": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("format_wieght: 1", r"Unknown key 'format_wieght' in \S*run.yaml\nDid you mean 'format_weight'\?"),
+        ("format_reward: {strct: 1}", r"Unknown key 'format_reward.strct' .*\nDid you mean 'format_reward.strict'\?"),
+        ("sumo: {learning_rate: 1}", "Unknown key 'sumo.learning_rate'"),
+        ("sumo: 3", "Unknown key 'sumo'"),
+        ("format_reward: {strict: yes}", "run.yaml: format_reward.strict: .*strict: .*number, got True"),
+        ("format_reward: {partial: 2}", "run.yaml: format_reward.partial: .*strict >= partial >= invalid"),
+        ("tsc_weight: 1\nreward: {tsc_weight: 2}", "reward.tsc_weight and tsc_weight set the same option"),
+        ("tsc_weight: 1\nmode: offline", "need mode online"),
+        ("tsc_weight: 1\nreward: my.py:f", "exclude each other"),
+        ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
+        ("reward: {max_pressure: {max_green_override: true}}", "max_green_override"),
+        ("use_wandb: maybe", "use_wandb: expected True or False, got 'maybe'"),
+    ],
+)
+def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        from_text(tmp_path, SEED_YAML + text)
+
+
+def test_use_wandb_selects_the_tracker(tmp_path):
+    assert from_text(tmp_path, SEED_YAML + "use_wandb: true").report_to == "wandb"
+
+
+def test_reward_settings_on_the_command_line_are_json():
+    given = parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_weight": 10}')
+    assert (given.reward_settings, given.mode) == ({"tsc_weight": 10}, "online")
+    with pytest.raises(InputError, match="tsc_wait: no task's training reward has this; did you mean 'tsc_weight'"):
+        parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_wait": 10}')
 
 
 def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
@@ -101,7 +159,7 @@ output:
     assert (read.num_train_epochs, read.lr_scheduler_type) == (2, "linear")
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("learning_rat: 1", r"Unknown key 'learning_rat' in \S*run.yaml\nDid you mean 'learning_rate'\?"),
@@ -143,7 +201,7 @@ def test_missing_required_settings_are_named():
         parse("--model-path", "a/model", "--mode", "online")
 
 
-@pytest.mark.parametrize(
+@table(
     "changes",
     [
         {"learning_rate": 0},

@@ -16,6 +16,7 @@ from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
 from grpo_training.train import main
 from tests.conftest import ROOT
+from tests.engine.tasks.traffic.support import row as traffic_row
 
 pytest.importorskip("transformers")
 
@@ -293,3 +294,25 @@ def test_the_code_revision_reports_uncommitted_changes(tmp_path):
     assert (len(clean["revision"]), clean["dirty"]) == (40, False)
     Path(tmp_path / "file").write_text("two")
     assert code_revision(tmp_path) == clean | {"dirty": True}
+
+
+def test_online_training_reads_a_folder_of_scenarios_and_refuses_rows_that_its_reward_does_not_fit(tmp_path, trainers):
+    for name in ("a", "b"):
+        rows = [traffic_row().model_dump(mode="json") | {"id": f"{name}{number}"} for number in range(2)]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
+    given = ["--model-path", str(POCKET), "--dataset-path", str(tmp_path), "--output-dir", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="extend_seconds 10"):
+        main([*given, "--reward-settings", '{"extend_seconds": 10}'])
+    assert not trainers
+    assert main([*given, "--reward-settings", '{"extend_seconds": 5, "tsc_weight": 2}']) == 0
+    [(config, problems, _)] = trainers
+    assert [problem.id for problem in problems] == ["a0", "a1", "b0", "b1"]
+    assert config.mode == "online"
+
+
+def test_the_package_exports_the_training():
+    import grpo_training
+
+    for name in ("GRPOTrainingConfig", "load_config", "load_grpo_dataset", "train_grpo"):
+        assert callable(getattr(grpo_training, name))

@@ -82,9 +82,9 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
                 world.experiences.mkdir(parents=True)
                 for source in undisturbed.experiences.glob("generator_*"):
                     (world.experiences / source.name).write_bytes(source.read_bytes())
-            kills = kill_at_random_moments(world, lambda: world.start(command, *flags), rng, KILLS - killed)
+            kills = kill_at_random_moments(world, lambda: world.fork(command, *flags), rng, KILLS - killed)
             if len(kills) == KILLS - killed:
-                process = world.start(command, *flags)
+                process = world.fork(command, *flags)
                 output, _ = process.communicate(timeout=120)
                 assert process.returncode == 0, output
             assert normalised(world) == normalised(undisturbed)
@@ -113,8 +113,8 @@ def test_the_check_detects_a_journal_that_loses_replies(recorded, aime2024, tmp_
     script.write_text(FORGETFUL)
     with World(tmp_path / "killed", files, seed=1, longest_s=1.5) as world:
         # The window's first reply arrives last, so the others are in the journal and not yet in the cache.
-        kills = kill_at_random_moments(world, lambda: world.start_script(script, *flags), random.Random(5), 6)
-        process = world.start_script(script, *flags)
+        kills = kill_at_random_moments(world, lambda: world.fork(script, *flags), random.Random(5), 6)
+        process = world.fork(script, *flags)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
         with pytest.raises(AssertionError):

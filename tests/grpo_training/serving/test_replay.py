@@ -20,6 +20,7 @@ from grpo_training.serving.recorded_replies import count_tokens
 from grpo_training.serving.replay import build_app
 from tests.conftest import ROOT
 from tests.support.recorded_rows import TEXT, recorded_fusion, recorded_group, write_rows
+from tests.support.table import table
 
 
 @pytest.fixture
@@ -279,7 +280,7 @@ def test_help_does_not_import_the_server():
     assert result.stdout.splitlines()[-1] == "False"
 
 
-@pytest.mark.parametrize(
+@table(
     ("flags", "words"),
     [
         (["--port", "70000"], "expected a number from 0 to 65535, got 70000"),

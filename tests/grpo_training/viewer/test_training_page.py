@@ -8,6 +8,7 @@ import pytest
 from engine.errors import InputError, MissingInputError
 from grpo_training.viewer.series import matching, shown, stages, thinned, ticks
 from grpo_training.viewer.training_page import CHARTS, write_page
+from tests.support.table import table
 
 EVIL = "<script>alert('x')</script>\" onmouseover=\"1"
 
@@ -64,7 +65,7 @@ def page_of(folder, rows, **files):
     return Page(write_page(run_of(folder, rows, **files)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("low", "high", "marks"),
     [
         (0.0, 1.0, [0.0, 0.5, 1.0]),

@@ -7,12 +7,12 @@ import random
 from dataclasses import dataclass
 
 from engine.errors import InputError
-from engine.records import Problem
+from engine.records import Problem, Scaffold
 from engine.tasks.math.quickstart import averages, counting, geometry, percentages, physics, rates
 from engine.tasks.math.quickstart.family import SPLITS, Family, Way
 from engine.tasks.math.quickstart.wording import NAMES, PLACES, THINGS
 
-__all__ = ["FAMILIES", "SPLITS", "Family", "Instance", "Way", "draw_instance", "instances", "problems"]
+__all__ = ["FAMILIES", "SPLITS", "Family", "Instance", "Quickstart", "Way", "draw_instance", "instances", "problems"]
 
 FAMILIES: dict[str, Family] = {
     family.name: family
@@ -20,6 +20,7 @@ FAMILIES: dict[str, Family] = {
     for family in module.FAMILIES
 }
 
+_TASK = "math"
 _TRIES = 100
 """Draws of a family that may repeat a text before the family's turn is left out."""
 
@@ -31,6 +32,25 @@ class Instance:
     problem: Problem
     family: Family
     draw: dict[str, int]
+
+    def scaffold(self, is_right: bool) -> Scaffold:
+        """The right solution or the mistaken one, without a stated answer."""
+        return self.family.scaffold(self.family.right if is_right else self.family.mistaken, self.draw)
+
+
+class Quickstart:
+    """The families, for corpora (:class:`engine.problem_families.ProblemFamilies`)."""
+
+    task = _TASK
+    families = FAMILIES
+
+    def draw(self, family: str, split: str, rng: random.Random) -> Instance:
+        """A random problem of a family and a split."""
+        return draw_instance(FAMILIES[family], split, rng)
+
+    def instances(self, split: str, count: int) -> list[Instance]:
+        """Distinct problems of a split, the families in turn."""
+        return instances(split, count)
 
 
 def problems(split: str, count: int, seed: int = 0) -> list[Problem]:
@@ -79,7 +99,7 @@ def draw_instance(family: Family, split: str, rng: random.Random) -> Instance:
         id=f"quickstart-{family.name}-{_digest(text)}",
         text=text,
         answer=str(family.answer(**draw)),
-        task="math",
+        task=_TASK,
         meta={"family": family.name, "wording": _digest(wording)},
     )
     return Instance(problem, family, draw)

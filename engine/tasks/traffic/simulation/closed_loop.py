@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.traffic.scenarios import find_config
-from engine.tasks.traffic.simulation.process import SimulationProcess
+from engine.tasks.traffic.scenarios import find_config, own_scenario, write_demand
+from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 LOCAL_POLICIES = ("max-pressure", "fixed", "extend", "switch", "random")
 """Policies that need no model. ``fixed``: the network's own programme."""
 
 Decide = Callable[[Sequence[str]], Sequence[bool | None]]
-"""Takes state texts and answers each: True extend, False switch, None no readable decision."""
+"""Takes the state texts of the lights that need a decision at one moment and answers each: True extend, False switch,
+None no readable decision (the light switches)."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ClosedLoopResult:
         figures: ``mean_waiting_s`` and ``mean_travel_s`` per vehicle, ``mean_queue`` (halting vehicles at the lights),
             ``throughput`` (vehicles that arrived), ``vehicles``, ``switches``, ``seconds``.
         curve: (seconds, halting vehicles) every ten seconds.
+        decisions: those that ``decide`` was asked for.
         unreadable: decisions that could not be read; the light switched.
     """
 
@@ -37,13 +39,31 @@ class ClosedLoopResult:
     unreadable: int = 0
 
 
+def write_demand_of(folder: Path, seed: int, place: Path) -> Path | None:
+    """Write the vehicles of one demand seed into ``place``; None: those of the scenario's configuration are used.
+
+    An own scenario gets other vehicles and turning rates of the same network, profile and mean; never those that its
+    training data came from. Of another scenario only its vehicles are known, and the seed changes how they drive.
+
+    Raises:
+        InputError: ``scenario.json`` is damaged, or SUMO's duarouter failed.
+    """
+    spec = own_scenario(folder)
+    if spec is None:
+        return None
+    routes = place / f"{spec.name}.{seed}.rou.xml"
+    write_demand(spec, folder / f"{spec.name}.net.xml", routes, seed)
+    return routes
+
+
 def run_closed_loop(
     folder: Path,
     policy: str,
     seed: int,
     *,
     decide: Decide | None = None,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    routes: Path | None = None,
     seconds: int = 0,
     limit_s: float = 120.0,
 ) -> ClosedLoopResult:
@@ -52,17 +72,24 @@ def run_closed_loop(
     Args:
         folder: the scenario.
         policy: one of :data:`LOCAL_POLICIES`, or any name together with ``decide``.
-        seed: of SUMO: other vehicles' speeds and gaps with the same routes.
+        seed: of SUMO: the vehicles' speeds and gaps, and the offsets of the green limits.
+        decide: takes the decisions. What it raises ends the run.
         options: further :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`.
+        routes: vehicles of another demand, see :func:`write_demand_of`; None: those of the configuration.
         seconds: at most so many; 0: to the scenario's end.
-        limit_s: longest silence of the simulation.
+        limit_s: longest silence of the simulation; the time that ``decide`` takes does not count.
 
     Raises:
         SimulationFailedError: SUMO failed.
     """
     job = {
         "kind": "control",
-        "options": {**(options or {}), "sumocfg": str(find_config(folder).resolve()), "seed": seed},
+        "options": {
+            **(options or {}),
+            "sumocfg": str(find_config(folder).resolve()),
+            "seed": seed,
+            "routes": "" if routes is None else str(routes),
+        },
         "policy": "ask" if decide is not None else policy,
         "seconds": seconds,
     }
@@ -78,4 +105,4 @@ def run_closed_loop(
                 curve = [(float(time), int(count)) for time, count in message["curve"]]
                 name = folder.resolve().name
                 return ClosedLoopResult(name, policy, seed, message["figures"], curve, asked, unreadable)
-    raise AssertionError("the worker ended without figures")
+    raise SimulationFailedError(f"The simulation of {folder.name} ended without figures")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import InputError
+from engine.errors import InputError, LockHeldError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.scenarios import find_config
+from engine.tasks.traffic.scenarios import find_config, network_digest
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 DATASET = "grpo_dataset.json"
 RECORD = "generation.json"
+BRANCH_FAILED = "a branch failed"
+_FAILURES_ALLOWED = 10
 
 
 @dataclass(frozen=True)
@@ -77,19 +81,99 @@ def generate_scenario(
 
     Raises:
         InputError: a dataset with other settings is there.
+        LockHeldError: another process generates it.
         SimulationFailedError: SUMO failed, or no row came out.
     """
     config, name = find_config(folder), folder.resolve().name
     target = output / name
-    record: dict[str, Any] = {"settings": asdict(settings), "config": config.name}
-    kept = _kept(target, record)
-    if kept is not None:
-        return Generated(name, kept["rows"], kept["dropped"], was_there=True)
-    partial = output / f".{name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    states = partial / "states"
-    (states if settings.keep_states else partial).mkdir(parents=True)
-    job = {
+    record: dict[str, Any] = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+    if (kept := _kept(target, record)) is not None:
+        return kept
+    with _locked(output / f".{name}.partial") as partial:
+        if (kept := _kept(target, record)) is not None:  # finished by another process in the meantime
+            return kept
+        states = partial / "states"
+        if settings.keep_states:
+            states.mkdir()
+        job = _job(config, name, settings, states, limit_s)
+        rows, dropped = 0, Counter[str]()
+        with SimulationProcess(job, limit_s) as process, (partial / DATASET).open("w", encoding="utf-8") as file:
+            for message in process.messages():
+                if "row" in message:
+                    file.write("[\n  " if rows == 0 else ",\n  ")
+                    file.write(json.dumps(message["row"], indent=2, ensure_ascii=False).replace("\n", "\n  "))
+                    rows += 1
+                    progress(rows)
+                elif "dropped" in message:
+                    dropped[message["dropped"]] += 1
+                    _check_failures(name, rows, dropped, message)
+            file.write("\n]\n")
+        if rows == 0:
+            raise SimulationFailedError(
+                f"No decision of {name} could be stored",
+                why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "No decision was due.",
+                fix="Use a longer simulation, a shorter --warmup-steps, or a busier scenario.",
+            )
+        record |= {"rows": rows, "dropped": dict(dropped)}
+        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
+        os.replace(partial, target)
+    return Generated(name, rows, dict(dropped))
+
+
+def _check_failures(name: str, rows: int, dropped: Counter[str], message: Mapping[str, str]) -> None:
+    """Stop where most branches fail: the cause is no single decision."""
+    failed = dropped[BRANCH_FAILED]
+    if message["dropped"] == BRANCH_FAILED and failed > max(_FAILURES_ALLOWED, rows):
+        raise SimulationFailedError(f"{failed} branches of {name} failed, {rows} decisions stored", why=message["why"])
+
+
+def dataset_record(folder: Path) -> dict[str, Any]:
+    """How a dataset was made: ``settings``, ``config``, ``rows``, ``dropped``.
+
+    Raises:
+        OSError, ValueError: there is no such record.
+    """
+    found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or not {"settings", "config", "rows", "dropped"} <= found.keys():
+        raise ValueError(f"{RECORD} is not complete")
+    return found
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Make a new folder that only this process fills, and remove it at the end unless it was renamed.
+
+    The lock is one of the folder itself, so that nothing is left behind and a killed process holds none.
+
+    Raises:
+        LockHeldError: another process fills it.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise LockHeldError(
+                f"Another process generates {folder.name[1:].removesuffix('.partial')} into {folder.parent}",
+                fix="Wait until it has ended and run this command again, or choose another --output-dir.",
+            ) from None
+        if folder.exists() and os.path.samestat(os.fstat(lock), folder.stat()):
+            break
+        os.close(lock)  # it was renamed or removed before the lock was taken
+    try:
+        for path in folder.iterdir():  # of a process that was killed
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        yield folder
+    finally:
+        if folder.exists() and os.path.samestat(os.fstat(lock), folder.stat()):
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _job(config: Path, name: str, settings: GenerationSettings, states: Path, limit_s: float) -> dict[str, Any]:
+    return {
         "kind": "generate",
         "scenario": name,
         "options": {
@@ -106,47 +190,29 @@ def generate_scenario(
         "states_dir": str(states.resolve()) if settings.keep_states else "",
         "branch_limit_s": limit_s / 2,
     }
-    rows, dropped = 0, Counter[str]()
-    try:
-        with SimulationProcess(job, limit_s) as process, (partial / DATASET).open("w", encoding="utf-8") as file:
-            for message in process.messages():
-                if "row" in message:
-                    file.write("[\n  " if rows == 0 else ",\n  ")
-                    file.write(json.dumps(message["row"], indent=2, ensure_ascii=False).replace("\n", "\n  "))
-                    rows += 1
-                    progress(rows)
-                elif "dropped" in message:
-                    dropped[message["dropped"]] += 1
-            file.write("\n]\n")
-        if rows == 0:
-            raise SimulationFailedError(
-                f"No decision of {name} could be stored",
-                why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "No decision was due.",
-                fix="Use a longer simulation, a shorter --warmup-steps, or a busier scenario.",
-            )
-        record |= {"rows": rows, "dropped": dict(dropped)}
-        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Generated(name, rows, dict(dropped))
 
 
-def _kept(target: Path, record: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of a dataset that is there; None where there is none."""
+def _kept(target: Path, record: dict[str, Any]) -> Generated | None:
+    """A dataset that is there; None where there is none."""
     if not target.exists():
         return None
     try:
-        found: dict[str, Any] = json.loads((target / RECORD).read_text(encoding="utf-8"))
+        found = dataset_record(target)
         differing = [key for key, value in record["settings"].items() if found["settings"].get(key) != value]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise InputError(
             f"{target} exists and is no dataset of this command", why=str(error), fix="Choose another --output-dir."
         ) from None
+    if found.get("network", record["network"]) != record["network"]:
+        raise InputError(
+            f"{target} holds a dataset of other scenario files",
+            why=f"The files of the scenario {target.name} have changed since it was generated.",
+            fix="Remove that folder, or choose another --output-dir.",
+        )
     if differing:
         raise InputError(
             f"{target} holds a dataset with other settings",
             why="; ".join(f"{key}: {found['settings'].get(key)} there" for key in differing),
             fix="Remove that folder, or choose another --output-dir.",
         )
-    return found
+    return Generated(target.name, found["rows"], found["dropped"], was_there=True)

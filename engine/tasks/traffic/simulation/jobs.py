@@ -18,9 +18,11 @@ from typing import Any, TextIO
 
 from engine.tasks.traffic.policies import BASELINES, Policy, exploring, max_pressure, random_policy
 from engine.tasks.traffic.rows import row_of, state_text
+from engine.tasks.traffic.scenarios import network_digest
 from engine.tasks.traffic.signals import Observation
 from engine.tasks.traffic.simulation.forks import SimulationError, forked, run_in_fork
-from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, network_digest, outcome_json
+from engine.tasks.traffic.simulation.generation import BRANCH_FAILED
+from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, outcome_json
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
 _QUEUE_EVERY_S = 10  # simulated seconds between two points of the queue's curve
@@ -48,7 +50,8 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
 
     The main run is a fork that waits while this process, which never steps, runs both branches in forks of its own.
 
-    Emits: ``{"row": ...}``, ``{"dropped": reason}``, ``{"time": seconds}`` and at last ``{"done": true}``.
+    Emits: ``{"row": ...}``, ``{"dropped": reason}`` (``why`` if a branch failed), ``{"time": seconds}`` and at last
+    ``{"done": true}``.
     """
     options = SimulationOptions(**job["options"])
     simulation = Simulation(options)
@@ -110,7 +113,7 @@ def _branches(
                 job["branch_limit_s"],
             )
         except SimulationError as error:
-            emit({"dropped": f"branch failed: {error}"})
+            emit({"dropped": BRANCH_FAILED, "why": str(error)})
             return None
         found[name] = outcome_json(outcome)
     return found
@@ -254,20 +257,16 @@ def _policy(name: str, seed: int) -> Policy | None:
 
 
 def _ask(due: list[Observation], extend_seconds: int, emit: Emit, replies: TextIO) -> list[bool | None]:
-    if not due:
-        return []
-    emit(
-        {
-            "decisions": [
-                {"junction": seen.junction, "can_extend": seen.can_extend, "state": state_text(seen, extend_seconds)}
-                for seen in due
-            ]
-        }
-    )
+    """The parent's decisions. It is not asked where the longest green is reached: those lights switch."""
+    open_ones = [seen for seen in due if seen.can_extend]
+    if not open_ones:
+        return [False] * len(due)
+    emit({"decisions": [{"junction": seen.junction, "state": state_text(seen, extend_seconds)} for seen in open_ones]})
     line = replies.readline()
     if not line:
         raise SimulationError("the process that decides has ended")
-    return list(json.loads(line))
+    answers = iter(json.loads(line))
+    return [next(answers) if seen.can_extend else False for seen in due]
 
 
 def _trip_figures(path: Path) -> dict[str, float]:

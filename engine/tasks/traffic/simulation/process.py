@@ -12,15 +12,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
 
 _ROOT = Path(__file__).resolve().parents[4]
 _STDERR_SHOWN = 500
+_STOP_POLL_S = 0.1
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
 
 
 class SimulationFailedError(ScaffoldError):
@@ -50,7 +55,7 @@ class SimulationProcess:
     """
 
     def __init__(self, job: Mapping[str, Any], limit_s: float = 60.0) -> None:
-        self._job, self._limit_s = job, limit_s
+        self._job, self.limit_s = job, limit_s
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
@@ -61,10 +66,12 @@ class SimulationProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,  # its forks are ended with it
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         )
+        with _guard:
+            _running.add(self)
         threading.Thread(target=self._read, daemon=True).start()
         self.send(self._job)
         return self
@@ -72,13 +79,24 @@ class SimulationProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.kill()
+        with _guard:
+            _running.discard(self)
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id, which is also that of its group."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill the worker and its forks; whoever reads its messages sees that it has ended. From any thread."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def send(self, message: Any) -> None:
         """Send one line to the worker. A worker that has ended is reported by :meth:`messages`."""
@@ -95,10 +113,10 @@ class SimulationProcess:
         """
         while True:
             try:
-                line = self._lines.get(timeout=self._limit_s)
+                line = self._lines.get(timeout=self.limit_s)
             except queue.Empty:
                 raise SimulationFailedError(
-                    f"The simulation of {self._name} gave no sign of life for {self._limit_s:g} s and was stopped",
+                    f"The simulation of {self._name} gave no sign of life for {self.limit_s:g} s and was stopped",
                     fix="Raise --time-limit if the network is large.",
                 ) from None
             if line is None:
@@ -120,9 +138,53 @@ class SimulationProcess:
         assert self._process.stdout is not None
         with contextlib.suppress(ValueError):  # closed while it was read
             for line in self._process.stdout:
-                self._lines.put(line)
+                if line.endswith("\n"):  # else it was killed while it wrote
+                    self._lines.put(line)
         self._lines.put(None)
 
     def _stderr(self) -> str:
+        """The errors that SUMO printed; if there are none, the end of all output."""
         self._errors.seek(0)
-        return self._errors.read()[-_STDERR_SHOWN:].strip()
+        text = self._errors.read()
+        errors = [line for line in text.splitlines() if line.startswith("Error:")]
+        return " ".join(errors)[:_STDERR_SHOWN] or text[-_STDERR_SHOWN:].strip()
+
+
+_guard = threading.Lock()
+_running: set[SimulationProcess] = set()
+
+
+class SimulationThreads:
+    """Threads that run simulations. If the block ends with an error, also Ctrl-C, every simulation is killed first.
+
+    Args:
+        count: simulations at the same time.
+        on_stop: ends what the threads wait for besides a simulation.
+    """
+
+    def __init__(self, count: int, on_stop: Callable[[], None] = lambda: None) -> None:
+        self._pool = ThreadPoolExecutor(count)
+        self._on_stop = on_stop
+        self._futures: list[Future[Any]] = []
+
+    def submit(
+        self, function: Callable[_Arguments, _Value], *values: _Arguments.args, **options: _Arguments.kwargs
+    ) -> Future[_Value]:
+        """Run a function in one of the threads."""
+        future = self._pool.submit(function, *values, **options)
+        self._futures.append(future)
+        return future
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._on_stop()
+            while left := [future for future in self._futures if not future.done()]:
+                wait(left, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
+                with _guard:
+                    for process in _running:
+                        process.kill()
+        self._pool.shutdown()

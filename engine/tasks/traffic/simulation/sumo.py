@@ -10,8 +10,8 @@ libsumo holds one simulation per process. Two facts, measured with SUMO 1.28, sh
 
 from __future__ import annotations
 
-import hashlib
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +34,14 @@ from engine.tasks.traffic.simulation.forks import SimulationError
 
 _FOREVER = 1_000_000.0  # seconds that SUMO itself would leave a phase on
 _OWN_PROGRAM = "scaffold_grpo"
+_COMMENT = re.compile(rb"<!--.*?-->\s*", re.DOTALL)
+_EMPTY_STATE = b' state=""'
+"""SUMO writes it for an actuated light without detectors, and cannot load it."""
+
+_LONGEST_S = 24 * 3600.0
+
+_STATIC, _RAIL_SIGNAL, _RAIL_CROSSING, _NEMA = 0, 1, 2, 4
+"""SUMO's numbers of the kinds of programmes; all others have their phases in the order of a static one."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class SimulationOptions:
         extend_seconds: seconds that one extension lasts.
         min_green_offset: the limits of each phase move by up to so many seconds.
         max_green_offset: the same for the longest green.
+        routes: a file of vehicles that replaces those of the configuration; empty: none.
     """
 
     sumocfg: str
@@ -53,6 +62,7 @@ class SimulationOptions:
     extend_seconds: int = 5
     min_green_offset: float = 2.0
     max_green_offset: float = 5.0
+    routes: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,17 +102,24 @@ class Simulation:
         command = [
             *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
             *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
+            *(("--route-files", options.routes) if options.routes else ()),
             *more,
         ]
         try:
             libsumo.start(command)
         except libsumo.TraCIException as error:
             raise SimulationError(f"SUMO cannot load {options.sumocfg}: {error}") from error
+        self._begin = self.now
+        self._unsupported: list[str] = []
         self.programs = {program.junction: program for program in self._read_programs()}
         if not self.programs:
-            raise SimulationError(f"{options.sumocfg} has no traffic light with two green phases")
+            reasons = "; ".join(self._unsupported)
+            raise SimulationError(
+                f"{options.sumocfg} has no traffic light with two green phases" + (f" ({reasons})" if reasons else "")
+            )
         self.controllers: dict[str, SignalController] = {}
         self.switches = 0
+        self._shown: dict[str, int] = {}
 
     @property
     def now(self) -> float:
@@ -111,9 +128,9 @@ class Simulation:
 
     @property
     def end(self) -> float:
-        """When the configuration ends the simulation; infinite where it does not say."""
+        """When the configuration ends the simulation, or a day after its begin where it does not say."""
         end = float(libsumo.simulation.getEndTime())
-        return end if end > 0 else float("inf")
+        return end if end > 0 else self._begin + _LONGEST_S
 
     @property
     def is_over(self) -> bool:
@@ -122,6 +139,7 @@ class Simulation:
 
     def take_over(self) -> None:
         """Control every light from now on; each keeps the phase that it shows."""
+        self._time_all_phases()
         for junction, program in self.programs.items():
             self.controllers[junction] = first_controller(program, libsumo.trafficlight.getPhase(junction))
             self._show(junction)
@@ -137,6 +155,16 @@ class Simulation:
             controller.tick()
             if controller.phase != shown:
                 self._show(junction)
+        if not self.controllers:
+            self._count_switches()
+
+    def _count_switches(self) -> None:
+        """Count the greens that have ended while the lights follow their own programmes."""
+        for junction, program in self.programs.items():
+            phase = int(libsumo.trafficlight.getPhase(junction))
+            before = self._shown.get(junction, phase)
+            self.switches += before != phase and before in program.lanes
+            self._shown[junction] = phase
 
     def due(self) -> list[Observation]:
         """The lights that need a decision now, each as it is seen, in SUMO's order."""
@@ -170,6 +198,8 @@ class Simulation:
     def save(self, path: Path) -> dict[str, Any]:
         """Write SUMO's state to ``path``; returns the controllers as JSON values."""
         libsumo.simulation.saveState(str(path))
+        content = _COMMENT.sub(b"", path.read_bytes(), count=1)  # the date and the folders of this run
+        path.write_bytes(content.replace(_EMPTY_STATE, b""))
         return {junction: each.to_json() for junction, each in self.controllers.items()}
 
     def run_branch(
@@ -191,6 +221,7 @@ class Simulation:
             horizon: seconds to simulate.
             after: takes every later decision, also of the other lights.
         """
+        self._time_all_phases()  # the state names the programmes that were running
         try:
             libsumo.simulation.loadState(str(state))
         except libsumo.TraCIException as error:
@@ -254,12 +285,16 @@ class Simulation:
     def _read_programs(self) -> list[SignalProgram]:
         found = []
         for junction in libsumo.trafficlight.getIDList():
-            phases = self._static_phases(junction)
+            logic = _running_logic(junction)
+            reason = "it has no programme" if logic is None else _unsupported(logic)
+            if logic is None or reason:
+                self._unsupported.append(f"{junction}: {reason}")
+                continue
             lanes = [links[0][0] if links else "" for links in libsumo.trafficlight.getControlledLinks(junction)]
             name = f"{Path(self.options.sumocfg).stem}:{self.options.seed}:{junction}"
             program = program_of(
                 junction,
-                phases,
+                [_phase(each) for each in logic.phases],
                 lanes,
                 random.Random(name),  # noqa: S311 - offsets of green times, no secret
                 self.options.min_green_offset,
@@ -269,17 +304,32 @@ class Simulation:
                 found.append(program)
         return found
 
-    def _static_phases(self, junction: str) -> list[SignalPhase]:
-        """The phases of the running programme. An actuated one is replaced by a static copy: we time the phases."""
-        running = libsumo.trafficlight.getProgram(junction)
-        logics = {logic.programID: logic for logic in libsumo.trafficlight.getAllProgramLogics(junction)}
-        logic = logics[running]
-        if logic.type != 0:
-            phases = [libsumo.trafficlight.Phase(each.duration, each.state) for each in logic.phases]
-            libsumo.trafficlight.setProgramLogic(
-                junction, libsumo.trafficlight.Logic(_OWN_PROGRAM, 0, logic.currentPhaseIndex, phases)
-            )
-        return [_phase(each) for each in logic.phases]
+    def _time_all_phases(self) -> None:
+        """Replace actuated programmes, which would end phases themselves, by static copies."""
+        for junction in self.programs:
+            logic = _running_logic(junction)
+            if logic.type != _STATIC:
+                phases = [libsumo.trafficlight.Phase(each.duration, each.state) for each in logic.phases]
+                copy = libsumo.trafficlight.Logic(_OWN_PROGRAM, _STATIC, logic.currentPhaseIndex, phases)
+                libsumo.trafficlight.setProgramLogic(junction, copy)
+
+
+def _running_logic(junction: str) -> Any:
+    running = libsumo.trafficlight.getProgram(junction)
+    logics = libsumo.trafficlight.getAllProgramLogics(junction)
+    return next((logic for logic in logics if logic.programID == running), None)
+
+
+def _unsupported(logic: Any) -> str:
+    """Why a programme cannot be controlled as a cycle of phases; empty if it can."""
+    if logic.type in (_RAIL_SIGNAL, _RAIL_CROSSING):
+        return "it controls trains"
+    if logic.type == _NEMA:
+        return "a NEMA programme shows several phases at a time"
+    for index, phase in enumerate(logic.phases):
+        if phase.next and tuple(phase.next) != ((index + 1) % len(logic.phases),):
+            return f"phase {index} is not followed by the next phase (attribute 'next')"
+    return ""
 
 
 def _phase(phase: Any) -> SignalPhase:
@@ -287,14 +337,6 @@ def _phase(phase: Any) -> SignalPhase:
     if phase.minDur == phase.maxDur == phase.duration:
         return SignalPhase(phase.state, phase.duration)
     return SignalPhase(phase.state, phase.duration, phase.minDur, phase.maxDur)
-
-
-def network_digest(sumocfg: Path) -> str:
-    """Names a network by the content of the files beside its configuration."""
-    digest = hashlib.sha256()
-    for path in [*sorted(sumocfg.parent.glob("*.xml")), sumocfg]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def outcome_json(outcome: BranchOutcome) -> dict[str, Any]:

@@ -5,13 +5,14 @@ import pytest
 from engine.mathematics.parser import parse_expression
 from engine.mathematics.quantities.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
 from engine.records import CausalEdge, Scaffold
+from tests.support.table import table
 
 M, S, KG = {"[length]": 1}, {"[time]": 1}, {"[mass]": 1}
 SPEED = {"[length]": 1, "[time]": -1}
 KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("d / t", SPEED),

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +13,10 @@ from engine.mathematics.quantities.numerals import (
     read_numeral,
     same_number,
 )
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value"),
     [
         ("025", 25),
@@ -43,7 +43,7 @@ def test_read_numeral(text, value):
     assert read_numeral(text).value == value
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -88,7 +88,7 @@ def test_find_numerals_finds_all_numbers():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "same"),
     [
         ("80.0", "80", True),
@@ -127,7 +127,7 @@ def test_rel_tol_replaces_the_rules_for_figures():
     assert not same_number(read_numeral("9.6"), read_numeral("9.81"), rel_tol=0.01)
 
 
-@pytest.mark.parametrize(
+@table(
     ("truth", "tolerance"),
     [
         ("9.81", Fraction(981, 10_000)),  # 1 % of it is more than 0.005

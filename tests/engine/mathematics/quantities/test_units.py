@@ -11,12 +11,13 @@ from scipy import constants
 from engine.mathematics.notation import clean
 from engine.mathematics.quantities.unit_text import UNITS, read_unit
 from engine.mathematics.quantities.units import convert, dimension_of, read_quantity, same_quantity
+from tests.support.table import table
 
 MPS = (("meter", 1), ("second", -1))
 MPS2 = (("meter", 1), ("second", -2))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "powers"),
     [
         ("m/s", MPS),
@@ -48,7 +49,7 @@ def test_read_unit(text, powers):
     assert read_unit(text) == powers
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "foo",
@@ -75,7 +76,7 @@ def test_every_listed_unit_is_known_to_pint():
         assert dimension_of(next(word for word, unit in UNITS.items() if unit == name)) is not None, name
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "dimensions"),
     [
         ("5 N", {"[mass]": 1, "[length]": 1, "[time]": -2}),
@@ -93,7 +94,7 @@ def test_dimension_of(text, dimensions):
     assert dimension_of(text) == dimensions
 
 
-@pytest.mark.parametrize("text", ["", "foo", "5 foo", "x + 1", "'; DROP", "**"])
+@table("text", ["", "foo", "5 foo", "x + 1", "'; DROP", "**"])
 def test_text_without_a_quantity_has_no_dimension(text):
     assert dimension_of(text) is None
 
@@ -102,7 +103,7 @@ def factor(unit: str, target: str) -> float:
     return float(convert(Fraction(1), read_unit(unit), read_unit(target)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("unit", "target", "expected"),
     [
         ("eV", "J", constants.eV),
@@ -149,7 +150,7 @@ def test_different_dimensions_do_not_convert():
     assert convert(Fraction(5), read_unit("m"), read_unit("kg")) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "value", "unit"),
     [
         ("3.0×10⁸ m/s", 300_000_000, "m/s"),
@@ -174,7 +175,7 @@ def test_quantity_with_a_formula_instead_of_a_number():
     assert (quantity.formula, quantity.number, quantity.unit) == (r"2\pi", None, (("second", 1),))
 
 
-@pytest.mark.parametrize("text", ["5 apples", "", "m", "x", "5 m 3", "north"])
+@table("text", ["5 apples", "", "m", "x", "5 m 3", "north"])
 def test_read_quantity_returns_none_for_other_text(text):
     assert read_quantity(text) is None
 

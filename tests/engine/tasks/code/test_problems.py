@@ -5,6 +5,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Problem
 from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, facts_of, row_of
+from tests.support.table import table
 
 MBPP = {
     "text": "Write a function to add two numbers.",
@@ -78,7 +79,7 @@ def test_integers_that_python_would_not_read():
     assert test["expected"].startswith("-0x")
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "reason"),
     [
         ("", "no_tests"),
@@ -153,7 +154,7 @@ def test_a_function_that_the_setup_brings_is_not_the_entry_point():
 _CALL = {"kind": "call", "fn": "f", "args": "[1]", "expected": "2"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("test", "said"),
     [
         ({"kind": "assert", "code": "assert f(1 =="}, "not Python"),
@@ -171,7 +172,7 @@ def test_a_test_that_no_run_could_ask_is_refused_when_it_is_read(test, said):
     assert refused.value.reason == "unreadable_test"
 
 
-@pytest.mark.parametrize("seconds", ["5", -1, 0, True, float("nan"), float("inf")])
+@table("seconds", ["5", -1, 0, True, float("nan"), float("inf")])
 def test_a_time_limit_is_a_number_of_seconds(seconds):
     with pytest.raises(UnusableRowError, match="time_limit_s"):
         code_problem({"prompt": "p", "tests": [_CALL], "time_limit_s": seconds}, "p1")

@@ -1,10 +1,10 @@
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tasks.code.reply import MAX_CODE, extract, normalised
+from tests.support.table import table
 
 OK, NONE, THINK, FENCE, SYNTAX = "ok", "no_code", "unclosed_think", "unclosed_fence", "syntax_error"
 F = "def f():\n    return 1"
@@ -17,7 +17,7 @@ def fenced(code, tag="python"):
     return f"```{tag}\n{code}\n```"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "entry_point", "thinking", "code", "status"),
     [
         # thinking
@@ -91,7 +91,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@table("name", HOSTILE)
 def test_hostile_text_ends_soon(name):
     started = time.process_time()
     extract(HOSTILE[name], entry_point="f")

@@ -9,6 +9,7 @@ from engine.tasks.code.problems import code_problem, facts_of
 from engine.tasks.code.program_tests import Report
 from engine.tasks.code.task import TASK
 from tests.conftest import shared_file
+from tests.support.table import table
 
 ROW = {
     "text": "Write a function to double a number.",
@@ -27,7 +28,7 @@ def scored(text, problem=DOUBLE, **options):
     return RewardEvaluator(**options).score(TASK, problem, TASK.parse(Completion(text=text), problem))
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "r_ans", "r_logic"),
     [
         ("def double(x):\n    return x + x", 1.0, 1.0),

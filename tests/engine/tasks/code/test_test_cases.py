@@ -2,9 +2,10 @@ import pytest
 
 from engine.tasks.code.literals import from_literal
 from engine.tasks.code.test_cases import as_statement, called_names, from_assert
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("statement", "args", "expected"),
     [
         ("assert f(1, [2, 3]) == 4", (1, [2, 3]), 4),
@@ -33,7 +34,7 @@ def test_keyword_arguments_are_kept():
     assert as_statement(row) == "assert f(1, k=[2]) == 3"
 
 
-@pytest.mark.parametrize(
+@table(
     "statement",
     [
         "assert f([Pair(1, 2)]) == 3",

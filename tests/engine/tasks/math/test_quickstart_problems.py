@@ -11,8 +11,9 @@ from engine.scaffolder import check_structure, execute
 from engine.task import task_named
 from engine.tasks.math.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
 from engine.tasks.math.quickstart.wording import expand
+from tests.support.table import table
 
-EACH = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+EACH = table("family", FAMILIES.values())
 DRAWS = 12
 
 

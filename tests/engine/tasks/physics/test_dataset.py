@@ -7,9 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from tests.engine.tasks.physics.known_results.registry import CLOSED, KNOWNS, NUMERIC, Q, solve_closed, solve_numeric
+from tests.support.table import table
 
 AREAS = ["mechanics", "waves", "thermodynamics", "electricity", "optics", "modern physics"]
 for area in AREAS:
@@ -47,13 +46,13 @@ def test_there_are_six_problems_of_each_area_and_all_are_checked():
     assert all(set(row) == {"id", "problem", "answer", "area", "task"} for row in ROWS.values())
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_the_formula_gives_the_answer(problem_id):
     result = solve_closed(problem_id)
     assert _agrees(result, ROWS[problem_id]), f"{result.to_base_units()} is not {ROWS[problem_id]['answer']}"
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_another_way_gives_the_answer_too(problem_id):
     formula = solve_closed(problem_id).to_base_units()
     value = solve_numeric(problem_id)
@@ -61,7 +60,7 @@ def test_another_way_gives_the_answer_too(problem_id):
     assert _agrees(Q(value, formula.units), ROWS[problem_id])
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_the_solution_uses_the_values_of_the_text_and_no_others(problem_id):
     rest = text = ROWS[problem_id]["problem"]
     for known in sorted(KNOWNS[problem_id].values(), key=len, reverse=True):
@@ -70,7 +69,7 @@ def test_the_solution_uses_the_values_of_the_text_and_no_others(problem_id):
     assert not re.findall(r"\d+\.\d+|\d{2,}", rest), "a value of the text is not used"
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_the_text_is_whole(problem_id):
     number, unit = _parts(ROWS[problem_id])
     text = ROWS[problem_id]["problem"]
@@ -81,7 +80,7 @@ def test_the_text_is_whole(problem_id):
     assert text.isascii()
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_every_given_value_matters(problem_id):
     expected = solve_closed(problem_id)
     for name in KNOWNS[problem_id]:
@@ -90,7 +89,7 @@ def test_every_given_value_matters(problem_id):
         assert (abs((changed / expected).to("").magnitude - 1) < 1e-4) == cancels, name
 
 
-@pytest.mark.parametrize("problem_id", ROWS)
+@table("problem_id", ROWS)
 def test_the_neighbours_of_the_answer_are_refused(problem_id):
     number, unit = _parts(ROWS[problem_id])
     digits = len(number.partition(".")[2])

@@ -8,6 +8,7 @@ from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import task_named
+from tests.support.table import table
 
 gym = pytest.importorskip("reasoning_gym")
 TASK = task_named("reasoning_gym")
@@ -64,8 +65,8 @@ GENERATORS = sorted(gym.factory.DATASETS.keys() - {"composite"})
 LENIENT = {"game_of_life_halting"}
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.timeout(300)
+@table("generator", GENERATORS)
 def test_every_generator(generator, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for problem in load_problems(f"reasoning_gym:{generator}?size=2&seed=1"):

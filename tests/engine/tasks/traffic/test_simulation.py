@@ -25,20 +25,6 @@ pytestmark = [
 SHORT = GenerationSettings(max_decisions=12, keep_states=True)
 
 
-@pytest.fixture(scope="module")
-def grid(tmp_path_factory):
-    from engine.tasks.traffic.scenarios import specs_of, write_scenario
-
-    return write_scenario(specs_of("grid2x2", 1, 3407)[0], tmp_path_factory.mktemp("scenarios")).parent
-
-
-@pytest.fixture(scope="module")
-def dataset(grid, tmp_path_factory):
-    output = tmp_path_factory.mktemp("datasets")
-    generate_scenario(grid, output, SHORT)
-    return output / grid.name / "grpo_dataset.json"
-
-
 def rows_of(path):
     from engine.tasks.traffic.validation import read_rows
 

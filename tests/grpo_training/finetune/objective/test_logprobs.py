@@ -13,6 +13,7 @@ from grpo_training.finetune.objective.logprobs import (  # noqa: E402
     completion_logps,
     completion_logps_and_entropy,
 )
+from tests.support.table import table  # noqa: E402
 
 VOCABULARY = 61
 STARTS = torch.tensor([3, 1, 5])
@@ -56,8 +57,8 @@ def plain(model, temperature=1.0):
     return expected, entropy
 
 
-@pytest.mark.parametrize("chunk_size", [1, 4, 11, 100])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@table("chunk_size", [1, 4, 11, 100])
+@table("temperature", [1.0, 0.7])
 def test_chunks_give_the_log_probs_and_gradients_of_the_definition(chunk_size, temperature):
     model, reference = tiny(), tiny()
     upstream = torch.randn(3, 6, generator=torch.Generator().manual_seed(5))

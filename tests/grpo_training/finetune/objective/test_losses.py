@@ -15,6 +15,7 @@ from grpo_training.finetune.objective.losses import (  # noqa: E402
     sft_loss,
     truncated_importance_weights,
 )
+from tests.support.table import table  # noqa: E402
 
 NAN = float("nan")
 
@@ -381,8 +382,8 @@ TERMS = {
 } | {"sft": sft_rows(False), "sft-phi": sft_rows(True)}
 
 
-@pytest.mark.parametrize("name", TERMS)
-@pytest.mark.parametrize("cuts", CUTS[1:], ids=["even", "uneven"])
+@table("name", TERMS)
+@table("cuts", CUTS[1:])
 def test_any_cut_of_a_step_is_the_same_step(name, cuts):
     assert_same_step(TERMS[name], cuts)
 

@@ -6,12 +6,15 @@ import pytest
 
 from agents.generator import generator_messages
 from engine import task as task_module
+from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Measurement, task_named
 from engine.tasks.math.quickstart import problems as quickstart_problems
 from engine.tasks.math.task import MathTask
+from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import NothingScoredError, TaskReward, dataset_rows
+from tests.engine.tasks.traffic.support import row as traffic_row
 
 
 def solved(answer: str) -> str:
@@ -172,3 +175,63 @@ def test_trl_names_the_metric_after_the_reward(reward):
 
     assert get_callable_name(reward) == "r_total"
     assert not is_async_callable(reward)
+
+
+def decisions(*rows):
+    """Problems of the traffic task, one per row."""
+    return [
+        task_named("traffic").problem_from_row(row.model_dump(mode="json") | {"id": f"d{number}"}, "here")
+        for number, row in enumerate(rows)
+    ]
+
+
+YES, NO = '{"extend": "yes"}', '{"extend": "no"}'
+BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
+    traffic_row(before=7, extend=4, switch=8),
+    traffic_row(before=7, extend=9, switch=7),
+)
+
+
+def pay(problems, texts, given, metrics=None):
+    with TaskReward(RewardEvaluator(), payers=payers(problems, given)) as reward:
+        log = {} if metrics is None else {"log_metric": metrics.__setitem__}
+        return score(reward, problems, texts, **log)
+
+
+def test_the_training_reward_is_the_weighted_sum_of_its_settings():
+    problems = decisions(*[BETTER_TO_EXTEND] * 4)
+    metrics = {}
+    texts = [YES, NO, "so {extend: yes}", "perhaps"]
+    given = {"format_weight": 0.5, "tsc_weight": 10.0, "reward_scale": 3.0, "invalid": -10.0}
+    # tanh(3 / 3) = 0.7616, tanh(-1 / 3) = -0.3215
+    assert pay(problems, texts, given, metrics) == pytest.approx([8.116, -2.715, 7.366, -5.0], abs=1e-3)
+    assert metrics["rewards/format/mean"] == pytest.approx((1 + 1 - 0.5 - 10) / 4)
+    assert metrics["rewards/tsc/mean"] == pytest.approx((2 * 0.7616 - 0.3215) / 3, abs=1e-4)
+    assert (metrics["format/strict"], metrics["format/partial"], metrics["format/invalid"]) == (0.5, 0.25, 0.25)
+    assert metrics["agreement/better_branch"] == pytest.approx(2 / 3)
+    assert metrics["regret"] == pytest.approx(4 / 3)
+    assert metrics["pass_rate"] == 0.5
+
+
+def test_the_relative_reward_is_zero_for_the_decision_of_max_pressure_and_only_for_it():
+    problems = decisions(BETTER_TO_EXTEND, BETTER_TO_EXTEND)  # Max-Pressure extends
+    given = {"format_weight": 0.0, "use_relative_baseline": True, "reward_scale": 4.0}
+    assert pay(problems, [YES, NO], given) == pytest.approx([0.0, -0.7616], abs=1e-4)  # tanh(-4 / 4)
+
+
+def test_a_shuffled_batch_of_decisions_is_paid_by_each_ones_own_row():
+    rows = [BETTER_TO_EXTEND if number % 2 else BETTER_TO_SWITCH for number in range(32)]
+    problems = decisions(*rows)
+    order = list(range(32))
+    random.Random(5).shuffle(order)
+    given = {"format_weight": 0.0, "reward_scale": 1.0}
+    paid = pay([problems[number] for number in order], [YES] * 32, given)
+    right, wrong = 0.9951, -0.9640  # tanh(3), tanh(-2)
+    assert paid == pytest.approx([right if number % 2 else wrong for number in order], abs=1e-4)
+
+
+def test_settings_that_do_not_fit_the_problems_are_refused_before_the_training():
+    with pytest.raises(InputError, match="Row .* extensions of 5 s, the configuration has extend_seconds 10"):
+        payers(decisions(BETTER_TO_EXTEND), {"extend_seconds": 10})
+    with pytest.raises(InputError, match="task 'math' has no training reward with the settings tsc_weight"):
+        payers([problem(7)], {"tsc_weight": 1.0})

@@ -1,0 +1,72 @@
+"""HTTP requests to one endpoint through the OpenAI SDK.
+
+No other module imports the SDK. Importing it takes half a second, so the client imports this module, with the
+connections, when it opens its first connection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import httpx2
+import openai
+
+from engine.api_manager import Endpoint
+from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
+
+_CONNECT_S = 10.0
+# Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
+_KEEPALIVE_S = 4.0
+
+
+class Transport:
+    """Connections to one endpoint: the SDK on its aiohttp transport, without its own retries.
+
+    Args:
+        endpoint: gives the address, the key and the timeout.
+        concurrency: the largest number of requests in flight.
+    """
+
+    def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
+        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S)
+        # Without a limit the transport allows 100 connections. The limit exceeds the concurrency, so that requests
+        # never wait for a pooled connection, which would count towards their timeout.
+        limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
+        self._sdk = openai.AsyncOpenAI(
+            api_key=endpoint.api_key.get_secret_value(),
+            base_url=endpoint.base_url,
+            max_retries=0,
+            timeout=timeout,
+            http_client=openai.DefaultAioHttpClient(limits=limits, timeout=timeout),
+        )
+        # Absolute: the SDK would parse and join a relative address for every request.
+        self._url = f"{endpoint.base_url}/chat/completions"
+
+    async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
+        """Send one request and return the raw body of the reply. Raises the SDK's exceptions.
+
+        The body is not parsed by the SDK: building its typed objects doubles the CPU time of a request.
+        """
+        response = await self._sdk.post(self._url, cast_to=httpx2.Response, body=body, options={"headers": headers})
+        return response.content
+
+    async def close(self) -> None:
+        """Close the HTTP connections."""
+        await self._sdk.close()
+
+
+def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
+    """Classify an exception of the SDK or its transport. None for unrelated exceptions; the caller re-raises."""
+    if isinstance(error, openai.APIStatusError):
+        return classify_status(error.status_code, error.response.headers, error.body, context)
+    if isinstance(error, TimeoutError):
+        return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
+    if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
+        # The transport reports resets and refused connections as timeouts; the innermost cause distinguishes them.
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        code = "timeout" if isinstance(cause, TimeoutError) else "connection"
+        return RetryDecision(RetryAction.RETRY, code, f"{type(cause).__name__}: {cause}"[:300])
+    return None

@@ -1,0 +1,193 @@
+"""An executable that runs in the sandbox for as long as it is wanted, and exchanges messages: Node.js."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from engine.sandbox.levels import Level
+from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
+
+_LENGTH = struct.Struct(">I")
+_CHUNK = 1 << 16
+_MAX_FRAME_BYTES = 8 << 20
+_MAX_PRINTED_BYTES = 1 << 16
+_LIFETIME_CPU_S = 24 * 3600
+_BUSY_FACTOR = 6
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class CommandStoppedError(Exception):
+    """The process ended, or was ended because it broke the protocol or its time limit.
+
+    Args:
+        why: ``timeout``, ``exited`` or ``protocol``.
+        text: a description, for messages.
+        ending: how its process ended.
+        printed: the end of what it printed.
+        starved: whether it reached its time limit without having received that much processor time.
+    """
+
+    def __init__(self, why: str, text: str, ending: ProgramExit, printed: str, *, starved: bool = False) -> None:
+        super().__init__(text)
+        self.why, self.text, self.ending, self.printed, self.starved = why, text, ending, printed, starved
+
+
+class CommandProcess:
+    """A confined process that reads and writes frames on its descriptor 3: a length in four bytes, and JSON.
+
+    What it prints is kept apart from its messages. Not safe for several threads at once.
+
+    Args:
+        command: path of the executable, and its arguments.
+        level: the level of isolation, see :mod:`engine.sandbox`.
+        visible: files and folders that it can read, besides the system's libraries. It must include the executable.
+        memory_mb: limit of its private memory, in MiB.
+
+    Raises:
+        SandboxError: it could not be started.
+    """
+
+    def __init__(self, command: Sequence[str], *, level: Level, visible: Sequence[str], memory_mb: int) -> None:
+        self._zygote = Zygote(level, visible)
+        self._channel, child_end = socket.socketpair()
+        self._printed_end, child_stdout = os.pipe()
+        self._received, self._printed = bytearray(), bytearray()
+        self._ending: ProgramExit | None = None
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            os.set_blocking(self._printed_end, False)
+            fds = [child_end.fileno(), null, child_stdout]
+            self._zygote.start_program(fds, memory_mb << 20, _LIFETIME_CPU_S, list(command))
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            child_end.close()
+            os.close(child_stdout)
+            os.close(null)
+
+    @property
+    def printed(self) -> str:
+        """The end of what it has printed."""
+        self._read_printed()
+        return self._printed.decode("utf-8", "replace")
+
+    @property
+    def unread(self) -> bool:
+        """Whether bytes arrived after the last message. A process that only answers sends none."""
+        ready, _, _ = select.select([self._channel], [], [], 0)
+        return bool(self._received) or bool(ready)
+
+    def send(self, message: Any, timeout_s: float = 10.0) -> None:
+        """Send a message.
+
+        Raises:
+            CommandStoppedError: the process has ended or does not read.
+        """
+        data = json.dumps(message).encode()
+        self._channel.settimeout(timeout_s)
+        try:
+            self._channel.sendall(_LENGTH.pack(len(data)) + data)
+        except TimeoutError:
+            raise self._stopped("timeout", "it reads no messages") from None
+        except OSError:
+            raise self._stopped("exited", "it has ended") from None
+
+    def receive(self, time_s: float) -> dict[str, Any]:
+        """The next message.
+
+        Args:
+            time_s: processor seconds after which the process is killed; or six times as many wall-clock seconds, if
+                the machine is so busy.
+
+        Raises:
+            CommandStoppedError: it takes too long, has ended, or sent what is no message.
+            SandboxError: the sandbox failed.
+        """
+        started, used_before = time.monotonic(), self.cpu_s()
+        wait_s = time_s
+        while True:
+            frame = self._take_frame()
+            if frame is not None:
+                try:
+                    message = json.loads(frame)
+                except (ValueError, RecursionError):
+                    message = None
+                if not isinstance(message, dict):
+                    raise self._stopped("protocol", "it sent what is no message")
+                return message
+            watched = [fd for fd in (self._channel.fileno(), self._printed_end) if fd >= 0]
+            ready, _, _ = select.select(watched, [], [], max(wait_s, 0.01))
+            if not ready:
+                left_s = time_s - (self.cpu_s() - used_before)
+                is_late = time.monotonic() - started >= _BUSY_FACTOR * time_s
+                if left_s <= 0 or is_late:
+                    raise self._stopped("timeout", f"it did not answer within {time_s:g} s", starved=left_s > 0)
+                wait_s = left_s
+            if self._printed_end in ready:
+                self._read_printed()
+            if self._channel.fileno() in ready:
+                data = b""
+                with contextlib.suppress(ConnectionResetError):
+                    data = self._channel.recv(_CHUNK)
+                if not data:
+                    raise self._stopped("exited", "it has ended")
+                self._received += data
+
+    def cpu_s(self) -> float:
+        """Its processor time so far in seconds, as the kernel counts it."""
+        try:
+            with open(f"/proc/{self._zygote.pid}/task/{self._zygote.pid}/children") as file:
+                child = file.read().split()[0]
+            with open(f"/proc/{child}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except (OSError, IndexError):
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def close(self) -> None:
+        """Kill the process. May be called twice."""
+        self._zygote.close()
+        self._channel.close()
+        if self._printed_end >= 0:
+            os.close(self._printed_end)
+            self._printed_end = -1
+
+    def _take_frame(self) -> bytes | None:
+        if len(self._received) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._received)
+        if length > _MAX_FRAME_BYTES:
+            raise self._stopped("protocol", f"it sent a message of {length} bytes")
+        if len(self._received) < _LENGTH.size + length:
+            return None
+        frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
+        del self._received[: _LENGTH.size + length]
+        return frame
+
+    def _read_printed(self) -> None:
+        """Read what was printed so far. At the end of the pipe its descriptor is closed."""
+        with contextlib.suppress(BlockingIOError):
+            while self._printed_end >= 0:
+                data = os.read(self._printed_end, _CHUNK)
+                self._printed = (self._printed + data)[-_MAX_PRINTED_BYTES:]
+                if not data:
+                    os.close(self._printed_end)
+                    self._printed_end = -1
+
+    def _stopped(self, why: str, text: str, *, starved: bool = False) -> CommandStoppedError:
+        ending = self._zygote.end_program(ending=why == "exited")
+        error = CommandStoppedError(why, text, ending, self.printed, starved=starved)
+        self.close()
+        if ending.code == -signal.SIGKILL and not ending.killed:
+            raise SandboxError("the machine killed a process of the sandbox (out of memory?)")
+        return error

@@ -1,0 +1,220 @@
+// The state of a game as JSON text, and the driver that the host steps. All values are read defensively: the program
+// may have replaced any of them. The text is put together by hand, because JSON.stringify calls toJSON methods.
+(function (clock, dom, Phaser, uses, lifecycle, global) {
+  'use strict';
+  const { apply, ownKeys } = Reflect;
+  const { parse, stringify } = JSON;
+  const { get: mapGet, set: mapSet } = Map.prototype;
+  const { slice, charCodeAt } = String.prototype;
+  const { isFinite } = Number;
+  const { round, imul } = Math;
+  const { KeyCodes } = Phaser.Input.Keyboard;
+  const MAX_OBJECTS = 5000;
+  const MAX_SIGNAL_CHARS = 20000;
+  const RUNNING = 5;
+  const DEFAULT_TEXTURES = { __proto__: null, __DEFAULT: true, __MISSING: true, __WHITE: true, __NORMAL: true };
+
+  const number = (value) => (typeof value === 'number' && isFinite(value) ? value : 0);
+  const count = (value) => (value >= 0 && value < 1e9 ? round(number(value)) : 0);
+  const string = (value) => stringify(typeof value === 'string' ? apply(slice, value, [0, 200]) : '');
+  const read = (make, otherwise) => {
+    try {
+      return make();
+    } catch {
+      return otherwise;
+    }
+  };
+
+  function object(fields) {
+    const names = ownKeys(fields);
+    let text = '{';
+    for (let i = 0; i < names.length; i++) text += `${i ? ',' : ''}${stringify(names[i])}:${fields[names[i]]}`;
+    return `${text}}`;
+  }
+  function array(values, show, limit) {
+    let text = '[';
+    for (let i = 0; i < values.length && i < limit; i++) text += `${i ? ',' : ''}${show(values[i])}`;
+    return `${text}]`;
+  }
+  const names = (table) => array(ownKeys(table), string, 500);
+  function numbers(table) {
+    const shown = { __proto__: null };
+    const keys = ownKeys(table);
+    for (let i = 0; i < keys.length; i++) shown[keys[i]] = count(table[keys[i]]);
+    return object(shown);
+  }
+
+  // Calls visit(object) for the objects of a display list, and for those in containers and layers on it.
+  function visitObjects(children, visit) {
+    let left = MAX_OBJECTS;
+    const walk = (all, depth) => {
+      for (let i = 0; all && i < all.length && left > 0; i++) {
+        left -= 1;
+        visit(all[i]);
+        if (depth < 4 && all[i] && all[i].list && typeof all[i].list === 'object') walk(all[i].list, depth + 1);
+      }
+    };
+    walk(children, 0);
+  }
+
+  const size = (set) => (set ? count(set.size) || count(set.length) || count(set.entries && set.entries.length) : 0);
+
+  function sceneText(state) {
+    const { scene, sys } = state;
+    const types = { __proto__: null };
+    let shown = 0;
+    read(() => visitObjects(sys.displayList.list, (child) => {
+      const name = uses.className(child) || 'Object';
+      types[name] = (types[name] || 0) + 1;
+      shown += 1;
+    }));
+    const matter = read(() => (scene.matter && scene.matter.world ? scene.matter.world.localWorld.bodies : null), null);
+    return object({
+      __proto__: null,
+      key: string(read(() => sys.settings.key, '')),
+      created: count(state.created),
+      updates: count(state.updates),
+      active: read(() => sys.settings.status === RUNNING, false) ? 'true' : 'false',
+      display_list: shown,
+      objects: numbers(types),
+      bodies: read(() => size(scene.physics.world.bodies), 0) + (matter ? count(matter.length) : 0),
+      static_bodies: read(() => size(scene.physics.world.staticBodies), 0),
+      timers: read(() => size(sys.time._active) + size(sys.time._pendingInsertion), 0),
+      tweens: read(() => size(sys.tweens.tweens), 0),
+    });
+  }
+
+  const firstPositions = new Map();
+  function allObjects(visit) {
+    for (let i = 0; i < lifecycle.scenes.length; i++) read(() => visitObjects(lifecycle.scenes[i].sys.displayList.list, visit));
+  }
+  function keepPositions() {
+    allObjects((child) => read(() => apply(mapSet, firstPositions, [child, `${number(child.x)},${number(child.y)}`])));
+  }
+  function moved() {
+    let changed = 0;
+    allObjects((child) => read(() => {
+      const before = apply(mapGet, firstPositions, [child]);
+      if (before !== undefined && before !== `${number(child.x)},${number(child.y)}`) changed += 1;
+    }));
+    return changed;
+  }
+
+  // The published state of the program as JSON text; null if there is none.
+  function signals() {
+    return read(() => {
+      const value = global.__signals__;
+      const text = value === undefined ? undefined : stringify(value);
+      return typeof text === 'string' && text.length <= MAX_SIGNAL_CHARS ? stringify(text) : 'null';
+    }, 'null');
+  }
+
+  // A hash of what a player could see: FNV-1a over the state of all objects, the scenes and the signals.
+  function digest() {
+    let hash = 0x811c9dc5;
+    const add = (text) => {
+      for (let i = 0; i < text.length; i++) hash = imul(hash ^ apply(charCodeAt, text, [i]), 0x01000193);
+    };
+    allObjects((child) => read(() => {
+      const word = typeof child.text === 'string' ? child.text : '';
+      const flags = `${child.visible ? 1 : 0}${child.active ? 1 : 0}`;
+      add(`${uses.className(child)}|${number(child.x)}|${number(child.y)}|${number(child.rotation)}|${number(child.alpha)}|` +
+        `${number(child.scaleX)}|${number(child.scaleY)}|${number(child.fillColor)}|${number(child.tintTopLeft)}|${flags}|${word}`);
+      if (child.commandBuffer) add(`${count(child.commandBuffer.length)}`);
+    }));
+    for (let i = 0; i < lifecycle.scenes.length; i++) {
+      const { sys } = lifecycle.scenes[i];
+      read(() => add(`${number(sys.settings.status)}|${number(sys.cameras.main.scrollX)}|${number(sys.cameras.main.scrollY)}|${number(sys.cameras.main.zoom)}|${lifecycle.scenes[i].created}`));
+    }
+    add(signals());
+    return `${hash >>> 0}`;
+  }
+
+  let startSignals = 'null';
+  let buttons = 0;
+  const firstGame = () => lifecycle.games[0] && lifecycle.games[0].game;
+
+  return {
+    __proto__: null,
+    prepare(text) {
+      const options = parse(text);
+      clock.seed(options.seed);
+      uses.watch(options.mustUse);
+    },
+    scriptError: (error) => lifecycle.fail('script', error),
+    loaded: () => lifecycle.loaded(),
+    // Both halves of a frame return whether to go on.
+    timers: () => lifecycle.timers(),
+    animate() {
+      const goesOn = lifecycle.animate();
+      if (lifecycle.frames() === 1) {
+        keepPositions();
+        startSignals = signals();
+      }
+      return goesOn;
+    },
+    hasGame: () => lifecycle.games.length > 0,
+    isCreated: () => lifecycle.isCreated(),
+    key(type, name) {
+      const code = KeyCodes[name];
+      if (code !== undefined) lifecycle.guard(() => dom.key(type, code, name));
+    },
+    pointer(type, x, y, relative) {
+      const game = firstGame();
+      if (!game) return;
+      const width = read(() => number(game.scale.width), 0);
+      const height = read(() => number(game.scale.height), 0);
+      const event = { __proto__: null, pointerdown: 'mousedown', pointerup: 'mouseup', pointermove: 'mousemove', wheel: 'wheel' }[type];
+      if (type === 'pointerdown') buttons = 1;
+      if (type === 'pointerup') buttons = 0;
+      const scale = read(() => number(game.scale.displayScale.x), 0) || 1;
+      const [left, top] = type === 'wheel' ? [0, 0] : [relative ? x * width : x, relative ? y * height : y];
+      lifecycle.guard(() => dom.pointer(event, game.canvas, left / scale, top / scale, buttons, type === 'wheel' ? y : 0));
+    },
+    outcome() {
+      const { name, message, frame } = lifecycle.outcome();
+      return object({ __proto__: null, outcome: string(name), message: string(message), frame });
+    },
+    report() {
+      const game = firstGame();
+      const tweenRan = () => {
+        for (let i = 0; i < uses.tweens.length; i++) if (read(() => uses.tweens[i].totalElapsed > 0 || uses.tweens[i].elapsed > 0, false)) return true;
+        return false;
+      };
+      const textures = { __proto__: null };
+      read(() => {
+        const keys = ownKeys(game.textures.list);
+        for (let i = 0; i < keys.length && i < 500; i++) if (!DEFAULT_TEXTURES[keys[i]] && typeof keys[i] === 'string') textures[keys[i]] = true;
+      });
+      const animations = { __proto__: null };
+      read(() => {
+        const keys = ownKeys(game.anims.anims.entries);
+        for (let i = 0; i < keys.length && i < 500; i++) animations[keys[i]] = true;
+      });
+      return object({
+        __proto__: null,
+        frames: count(lifecycle.frames()),
+        renderer: string(read(() => (game.renderer && game.renderer.gl ? 'webgl' : 'canvas'), 'canvas')),
+        width: count(read(() => game.scale.width, 0)),
+        height: count(read(() => game.scale.height, 0)),
+        scenes: array(lifecycle.scenes, (state) => read(() => sceneText(state), '{"key":""}'), 50),
+        constructed: numbers(uses.constructed),
+        textures: names(textures),
+        animations: names(animations),
+        timers_fired: count(uses.counts.timersFired),
+        tween_updates: tweenRan() ? 'true' : 'false',
+        collisions: count(uses.counts.collisions),
+        moved: count(moved()),
+        listeners: names(uses.listeners),
+        keys: names(uses.keys),
+        calls: names(uses.calls),
+        must_use: names(uses.used),
+        external_assets: array(dom.requests, string, 20),
+        console: array(dom.logs, string, 50),
+        signals_text: signals(),
+        signals_at_start_text: startSignals,
+        digest: digest(),
+      });
+    },
+  };
+})

@@ -1,0 +1,69 @@
+"""Rewards of online training that have settings of their own. A task may offer one beside its ``r_total``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from engine.records import Candidate, ContentT, Problem
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Pay:
+    """What one completion earns.
+
+    Args:
+        total: the reward, any finite number.
+        parts: its terms by name, before their weights.
+        figures: further figures of the completion, for the metrics; one that does not apply is left out.
+        is_correct: the verdict; None if it could not be checked.
+    """
+
+    total: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    is_correct: bool | None = None
+
+
+class TrainingReward(ABC, Generic[SettingsT, ContentT]):
+    """How online training pays completions where the configuration has settings of this reward.
+
+    Attributes:
+        settings: the settings, a pydantic model that forbids unknown fields. Its fields are keys of a configuration.
+        spellings: other keys of a configuration file -> field; a key inside a section is written ``section.key``.
+        without_effect: keys that files of other programs have, and that change nothing here -> the reason.
+    """
+
+    settings: type[SettingsT]
+    spellings: Mapping[str, str] = MappingProxyType({})
+    without_effect: Mapping[str, str] = MappingProxyType({})
+
+    @abstractmethod
+    def pay(self, candidate: Candidate[ContentT], problem: Problem, settings: SettingsT) -> Pay:
+        """The reward of a candidate, readable or not. Quick; from several threads; never raises for model output."""
+
+    def check(self, problem: Problem, settings: SettingsT) -> None:
+        """Refuse a problem that these settings do not fit.
+
+        Raises:
+            InputError: says what differs.
+        """
+
+    def keys(self) -> dict[str, str]:
+        """All keys of a configuration file with the field that each sets."""
+        return {**{name: name for name in self.settings.model_fields}, **self.spellings}
+
+    def read(self, values: Mapping[str, Any]) -> SettingsT:
+        """The settings with these values.
+
+        Raises:
+            ValidationError: an unknown field, or a wrong value.
+        """
+        return self.settings.model_validate(dict(values))

@@ -1,0 +1,82 @@
+"""Settings of a task's own training reward: which keys of a configuration file they are, and their check."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from engine.errors import InputError
+from engine.task import DEFAULT_TASK, known_tasks, task_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from engine.records import Candidate, Problem
+    from engine.training_reward import Pay, TrainingReward
+
+    Payer = Callable[[Candidate[Any], Problem], Pay]
+
+
+def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:
+    """The training rewards of the known tasks, by the name of the task."""
+    return {task.name: task.training_reward for task in known_tasks() if task.training_reward is not None}
+
+
+def checked_settings(given: Any) -> dict[str, Any]:
+    """Settings that some task's training reward accepts, as they were given.
+
+    Args:
+        given: field -> value, or such an object as JSON text.
+
+    Raises:
+        ValueError: no task has all of these settings, or a value is wrong.
+    """
+    values = json.loads(given) if isinstance(given, str) else given
+    if not isinstance(values, dict):
+        raise ValueError("expected settings of a task's training reward as `key: value`")
+    rewards = declared_rewards().values()
+    fitting = [reward for reward in rewards if values.keys() <= reward.settings.model_fields.keys()]
+    if not fitting:
+        names = {name for reward in rewards for name in reward.settings.model_fields}
+        unknown = next((name for name in values if name not in names), "")
+        near = difflib.get_close_matches(unknown, names, 1, cutoff=0.4)
+        raise ValueError(
+            f"{unknown or 'together they'}: no task's training reward has this"
+            + (f"; did you mean {near[0]!r}?" if near else "")
+        )
+    for reward in fitting:
+        try:
+            reward.read(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            text = str(first["msg"]).removeprefix("Value error, ")
+            raise ValueError(f"{place}: {text}, got {first['input']!r}" if place else text) from None
+    return values
+
+
+def payers(problems: Iterable[Problem], given: Mapping[str, Any]) -> dict[str, Payer]:
+    """The training reward of each task of the problems with these settings, by the name of the task.
+
+    Raises:
+        InputError: a task has no training reward with these settings, or they do not fit a problem.
+    """
+    found: dict[str, Payer] = {}
+    settings: dict[str, Any] = {}
+    for problem in problems:
+        reward = task_named(problem.task).training_reward
+        if reward is None or not given.keys() <= reward.settings.model_fields.keys():
+            raise InputError(
+                f"The task {problem.task or DEFAULT_TASK!r} has no training reward with the settings "
+                f"{', '.join(given)}",
+                fix="Leave them out, or train on problems of a task that has them.",
+            )
+        if problem.task not in found:
+            settings[problem.task] = reward.read(given)
+            found[problem.task] = functools.partial(reward.pay, settings=settings[problem.task])
+        reward.check(problem, settings[problem.task])
+    return found

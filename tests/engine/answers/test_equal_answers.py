@@ -1,0 +1,149 @@
+"""Answers that are the truth in another notation, in a sentence, or with a remark."""
+
+import pytest
+
+from engine.answers.final_answer import answer_text
+from engine.answers.verify import verify_answer
+
+
+def is_right(answer, truth, comparison="exact"):
+    return verify_answer(answer, truth, comparison=comparison).correct
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The largest $n$ is 34", "34"),
+        ("Final Answer: The largest $n$ is 34.", "34"),
+        ("Final Answer: The width of $ABCD$ is 12. I hope that this is right.", "12"),
+        ("Final Answer: Ann began 3 hours ago. I hope that this is right.", "3 hours"),
+        ("Hence the probability that Bob loses is 2/3. <|im_end|>", "2/3"),
+        ("Hence the chance is 2/3.\n<|im_start|>user\nNow the final answer is 5", "2/3"),
+        ("So the smallest error, after all of these steps, grows by 100%.", "100%"),
+        (r"Therefore $x \ge 5$ solves it.", r"x \ge 5"),
+        (r"We find that $x \ne 3$.", r"x \ne 3"),
+        ("The solution is $x != 3$", "x != 3"),
+        ("approximately 42", "42"),
+        (r"\approx 42", "42"),
+        ("0.672 s (approx)", "0.672 s"),
+        (r"0.672 \text{ (approx.)}", "0.672"),
+        ("答案：42。", "42"),
+        (r"$\boxed{28}$ pct", "28%"),
+        (r"$\boxed{28}\%$", "28%"),
+        (r"$\boxed{5}$ cents", "5 cents"),
+        (r"$\boxed{5}$ in total", "5"),
+        (r"\boxed{1} red and \boxed{2} blue", "1, 2"),
+        (r"\boxed{1} then after long work \boxed{2}", "2"),
+        ("The answer is not 42", "not 42"),
+    ],
+)
+def test_the_answer_is_found_in_prose(text, answer):
+    assert answer_text(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("1000,99", "1000.99"),
+        ("0.111", "0,111"),
+        ("1 000", "1000"),
+        ("2 500 km", "2500"),
+        ("1,000.99€", "1000.99"),
+        ("12.50m²", "12.5"),
+        (r"12,\!345", "12345"),
+        ("12345", r"12,\!345"),
+        ("1 {, }916", "1916"),
+        ("28 pct", r"28\%"),
+        ("28 percentage", r"28\%"),
+        (r"5\textnormal{ miles}", "5 miles"),
+        ("500 cents", "5 dollars"),
+        ("24 months", "2 years"),
+        ("60 rpm", "1 Hz"),
+        ("1 turn", r"2\pi \text{ rad}"),
+        ("5 boys", "5 tall boys"),
+        ("1 way", "1"),
+        ("33 possible ways", "33"),
+        ("12 ordered pairs", "12"),
+    ],
+)
+def test_numbers(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("(3,2)", "(p,q)=(3,2)"),
+        ("(q, p) = (2, 3)", "(p, q) = (3, 2)"),
+        ("(2,5),(2,7)", "p=2,q=5;p=2,q=7"),
+        ("(x, y) = (5, 8) and (8, 5)", "(5, 8), (8, 5)"),
+        ("(1,2),(3,4),(1,2)", "(1,2),(3,4)"),
+        (r"\{1, 1, 2\}", r"\{1, 2\}"),
+        ("(11,7)or(7,11)", "(7,11), (11,7)"),
+        (r"\emptyset", "no solution"),
+        ("no real solutions", r"\emptyset"),
+        (r"\{0\} \cup [1, 2)", r"[1,2) \cup \{0\}"),
+    ],
+)
+def test_collections(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"1/3 \approx 0.333", "1/3"),
+        (r"x = 1/3 \approx 0.333", "1/3"),
+        (r"x \approx 11", "11"),
+        ("f(2) = 5", "5"),
+        ("5", "f(x) = 5"),
+        ("1", "|AB| = 1"),
+        ("7:32", "S_{AB}:S = 7:32"),
+        ("a/b = 3/4", "3/4"),
+        ("x = 4 + 7 = 11", "11"),
+        ("-x > -1", "x < 1"),
+        ("-2x >= -2", r"x \le 1"),
+        ("3x < 1", r"(-\infty, \frac13)"),
+        (r"1 \ge x", "x <= 1"),
+        (r"1 \le |z| \le 2", r"z \in [-2,-1] \cup [1,2]"),
+        (r"-2 \\le x \\le 7", "[-2, 7]"),
+    ],
+)
+def test_relations(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"\left[\begin{array}{cc} 1 & 2 \\ 3 & 4 \end{array}\right]", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
+        (r"(\begin{pmatrix} 1 \\ 2 \end{pmatrix})", r"\begin{bmatrix} 1 \\ \frac42 \end{bmatrix}"),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} + \begin{pmatrix} 1 & 1 \\ 1 & 1 \end{pmatrix}",
+         r"\begin{pmatrix} 2 & 3 \\ 4 & 5 \end{pmatrix}"),
+        (r"\begin{vmatrix} 1 & 2 \\ 3 & 4 \end{vmatrix}", "-2"),
+        ("6", r"\begin{vmatrix} 1 & 0 & 0 \\ 5 & 2 & 0 \\ 7 & 8 & 3 \end{vmatrix}"),
+        ("101", "101_2"),
+        (r"101_{\text{two}}", "101_2"),
+        ("(101)_2", "101 base 2"),
+        ("1aF_{16}", "1AF_{16}"),
+        ("5", "101_2 = 5_{10}"),
+        ("-3, -1, 1, 3", r"\pm1\pm2"),
+        (r"-1 \mp 2", r"\pm 2 - 1"),
+    ],
+)  # fmt: skip
+def test_matrices_bases_and_signs(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("0.672 s (approx)", "0.672 s"),
+        ("1,5 m", "1.5 m"),
+        ("about 5 €", "5 euros"),
+        ("60 rpm", "1 Hz"),
+        ("2 turns", "12.57 rad"),
+    ],
+)
+def test_quantities(answer, truth):
+    assert is_right(answer, truth, "measured") is True

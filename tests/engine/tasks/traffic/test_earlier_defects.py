@@ -1,0 +1,313 @@
+"""Defects of earlier programs of this kind, one test each; the letter or word says which. Further ones are elsewhere:
+
+* two readers of replies, and the truth table: ``test_reply.py``
+* limits that the model does not see: ``test_rows.py``
+* states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
+* a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic_control/test_steps.py``
+* groups without variance: ``tests/grpo_training/traffic_control/test_stored_decisions.py``
+"""
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agents.generator import generator_messages
+from engine.records import Completion
+from engine.reward_evaluator import RewardEvaluator
+from engine.tasks.traffic.policies import max_pressure
+from engine.tasks.traffic.rewards import better_branch, observation_of
+from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.sft import sft_examples
+from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.task import TASK
+from engine.tasks.traffic.validation import read_rows
+from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
+from tests.conftest import ROOT
+from tests.engine.tasks.traffic.support import row
+
+needs_sumo = [
+    pytest.mark.sumo,
+    pytest.mark.skipif(importlib.util.find_spec("libsumo") is None, reason="SUMO is not installed (make traffic)"),
+    pytest.mark.timeout(300),
+]
+
+
+def sumo(test):
+    for mark in needs_sumo:
+        test = mark(test)
+    return test
+
+
+def problem(number, **figures):
+    values = row(**figures).model_dump(mode="json")
+    return TASK.problem_from_row({**values, "id": f"row_{number}"}, "here")
+
+
+def run_python(code, *words, **environ):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [line for line in done.stdout.splitlines() if line.startswith("> ")]
+
+
+# A, E: rewards of the rows that the completions belong to
+
+
+def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
+    """All answers are the same and the rows differ, which earlier gave the rewards of the first rows of the file."""
+    problems = [problem(number, before=7, extend=5 + number, switch=9) for number in range(8)]
+    columns = dataset_rows(problems, "full")
+    expected = {each.id: reward for each, reward in zip(problems, scores(columns), strict=True)}
+    assert len(set(expected.values())) == 8
+    random.Random(5).shuffle(columns)
+    columns = [columns[0], *columns]  # a batch also repeats rows
+    assert scores(columns) == [expected[each["problem_id"]] for each in columns]
+
+
+def scores(columns, text='{"extend": "yes"}'):
+    with TaskReward(RewardEvaluator()) as reward:
+        return reward(
+            completions=[[{"role": "assistant", "content": text}] for _ in columns],
+            completion_ids=[[1] for _ in columns],
+            **{name: [each[name] for each in columns] for name in columns[0] if name != "prompt"},
+        )
+
+
+def test_the_prompt_of_a_chat_and_the_chat_completion_are_both_read():
+    """Earlier a chat prompt failed to parse as JSON and every traffic reward was 0."""
+    columns = dataset_rows([problem(1, extend=5, switch=9), problem(2, extend=9, switch=5)], "full")
+    assert isinstance(columns[0]["prompt"], list)
+    better, worse = scores(columns)
+    assert better > worse > 0
+
+
+def test_e_the_decision_of_max_pressure_is_that_of_the_same_row():
+    for queues, phase in (((3.5, 1.0, 0.0), 0), ((0.0, 1.0, 3.0), 0), ((0.0, 1.0, 3.0), 4)):
+        one = row(queues=queues, phase=phase)
+        asked = TASK.problem_from_row(one.model_dump(mode="json"), "here")
+        said = TASK.evaluate(TASK.parse(Completion(text='{"extend": "no"}'), asked), asked).detail["max_pressure"]
+        assert said == ("yes" if queues[phase // 2] == max(queues) else "no")
+
+
+# B: the right light
+
+
+STATES = """
+import json, sys
+import libsumo
+libsumo.start(["sumo", "-c", sys.argv[1], "--no-warnings", "--no-step-log"])
+for state in sys.argv[2:]:
+    libsumo.simulation.loadState(state)
+    halting = {}
+    for light in libsumo.trafficlight.getIDList():
+        lanes = {link[0][0] for link in libsumo.trafficlight.getControlledLinks(light) if link}
+        on = [vehicle for lane in lanes for vehicle in libsumo.lane.getLastStepVehicleIDs(lane)]
+        halting[light] = sum(libsumo.vehicle.getSpeed(vehicle) < 0.1 for vehicle in on)
+    print("> " + json.dumps(halting))
+"""
+
+
+@sumo
+def test_b_the_queue_of_a_row_is_that_of_its_own_light(grid, dataset):
+    """Counted from the speeds of the vehicles in the stored states, by a program of its own."""
+    rows = read_rows(dataset)
+    states = [dataset.parent / each.state_file for each in rows]
+    counted = [json.loads(line[2:]) for line in run_python(STATES, next(grid.glob("*.sumocfg")), *states)]
+    assert [each.queue for each in rows] == [
+        halting[each.junction_id] for each, halting in zip(rows, counted, strict=True)
+    ]
+    assert len({each.junction_id for each in rows}) > 1
+    first = [halting[min(halting)] for halting in counted]
+    assert first != [each.queue for each in rows]  # what the first light of the network would have given
+
+
+# C: a failure is never a reward of 0
+
+
+def test_c_a_row_without_an_outcome_is_an_error_when_it_is_read():
+    for change in ({"branches": {}}, {"branches": None}, {"queue": None}):
+        with pytest.raises(Exception, match=r"row 3: (branches|queue)"):
+            TASK.problem_from_row({**row().model_dump(mode="json"), **change}, "row 3")
+
+
+FAILING = """
+import json, sys
+from engine.tasks.traffic.simulation import jobs
+from engine.tasks.traffic.simulation.forks import SimulationError
+calls = [0]
+def forked(function, limit_s):
+    calls[0] += 1
+    if calls[0] % 5 == 0:
+        raise SimulationError("a branch crashed")
+    return original(function, limit_s)
+original, jobs.forked = jobs.forked, forked
+jobs.generate(json.loads(sys.argv[1]), lambda message: print("> " + json.dumps(message)))
+"""
+
+
+@sumo
+def test_c_a_failed_branch_drops_its_row_and_is_counted_and_the_other_rows_are_unchanged(grid, dataset):
+    job = {
+        "kind": "generate",
+        "scenario": grid.name,
+        "options": {"sumocfg": str(next(grid.glob("*.sumocfg")))},
+        **{"horizon": 20, "warmup_steps": 300, "explore": 0.3, "max_decisions": 12},
+        **{"states_dir": "", "branch_limit_s": 30},
+    }
+    messages = [json.loads(line[2:]) for line in run_python(FAILING, json.dumps(job))]
+    failed = [message for message in messages if message.get("dropped") == "a branch failed"]
+    made = [TrafficRow.model_validate(message["row"]) for message in messages if "row" in message]
+    whole = {each.id: each.branches for each in read_rows(dataset)}
+    assert len(failed) >= 2
+    assert all(message["why"] == "a branch crashed" for message in failed)
+    assert len(made) + len(failed) == len(whole)
+    assert all(each.branches == whole[each.id] for each in made)
+
+
+# D: the baseline knows the real times
+
+
+def test_d_max_pressure_extends_below_the_minimum_and_switches_at_the_maximum_of_the_row():
+    busy_elsewhere = {"queues": (0.0, 9.0, 0.0), "limits": (11, 58)}
+    assert max_pressure(observation_of(row(**busy_elsewhere, elapsed=6)))
+    assert not max_pressure(observation_of(row(**busy_elsewhere, elapsed=16)))
+    busy_here = {"queues": (9.0, 0.0, 0.0), "limits": (11, 58)}
+    assert max_pressure(observation_of(row(**busy_here, elapsed=16)))
+    assert not max_pressure(observation_of(row(**busy_here, elapsed=56, can_extend=False)))
+
+
+@sumo
+def test_d_on_real_rows_the_baseline_takes_both_decisions(dataset):
+    rows = read_rows(dataset)
+    decisions = [max_pressure(observation_of(each)) for each in rows]
+    assert set(decisions) == {True, False}
+    assert all(each.min_green <= each.current_green_elapsed <= each.max_green for each in rows)
+
+
+# F: ids, phase start, amber, time limits
+
+
+IDS = """
+import json
+from engine.tasks.traffic.policies import random_policy
+from engine.tasks.traffic.rows import crossing_id
+from tests.engine.tasks.traffic.support import observation, row
+print("> " + json.dumps([row(junction=name).id + row(junction=name).prompt for name in ("n7", "cluster_1#2", "路口")]))
+print("> " + json.dumps([crossing_id("n7"), [random_policy(3)(observation(time=t)) for t in range(50)]]))
+"""
+
+
+def test_f_ids_and_drawn_decisions_do_not_depend_on_the_hash_seed():
+    one, other = (run_python(IDS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert len(one) == 2
+    assert one == other
+
+
+AMBER = """
+import json, sys
+from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions
+import libsumo
+with Simulation(SimulationOptions(sys.argv[1])) as simulation:
+    simulation.take_over()
+    for second in range(200):
+        for seen in simulation.due():
+            simulation.decide(seen.junction, second % 3 == 0)
+        shown = {light: libsumo.trafficlight.getRedYellowGreenState(light) for light in simulation.programs}
+        print("> " + json.dumps([shown, {light: c.elapsed for light, c in simulation.controllers.items()}]))
+        simulation.step()
+"""
+
+
+@sumo
+def test_f_no_light_goes_from_green_to_red_without_its_amber(grid):
+    """Each second of 200 is observed in SUMO, with three switches in four decisions."""
+    seconds = [json.loads(line[2:])[0] for line in run_python(AMBER, next(grid.glob("*.sumocfg")))]
+    switches = 0
+    for light in seconds[0]:
+        states = [shown[light] for shown in seconds]
+        for link in range(len(states[0])):
+            signs = "".join(state[link] for state in states).upper()
+            assert "GR" not in signs
+            ambers = [len(part) for part in signs.replace("R", " ").replace("G", " ").split()]
+            assert all(length == 3 for length in ambers[:-1])  # the programme's 3 s; the last one may be cut off
+            switches += len(ambers)
+    assert switches > 40
+
+
+@sumo
+def test_f_the_elapsed_time_of_a_green_is_counted_from_its_first_second(grid):
+    lines = [json.loads(line[2:]) for line in run_python(AMBER, next(grid.glob("*.sumocfg")))]
+    for light in lines[0][0]:
+        green_since = None
+        for second, (shown, elapsed) in enumerate(lines):
+            is_green = "y" not in shown[light] and "G" in shown[light]
+            green_since = (second if green_since is None else green_since) if is_green else None
+            if green_since is not None:
+                assert elapsed[light] == second - green_since
+
+
+@sumo
+def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
+    """The whole process group is stopped by a signal, as by a machine that swaps: it neither ends nor writes."""
+    job = {
+        "kind": "control",
+        "options": {"sumocfg": str(next(grid.glob("*.sumocfg")))},
+        "policy": "switch",
+        "seconds": 2000,
+    }
+    with SimulationProcess(job) as process:
+        messages = process.messages()
+        next(messages)  # it runs
+        process.limit_s = 3.0
+        os.killpg(process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(SimulationFailedError, match="no sign of life for 3 s"):
+            for _ in messages:
+                pass
+        assert time.monotonic() - began < 10
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+def test_f_training_needs_no_ports_no_pool_and_no_sumo():
+    """Scoring a decision imports neither SUMO nor the modules that start it."""
+    code = (
+        "import sys\nfrom engine.tasks.traffic.task import TASK\n"
+        "print('> ' + str(sorted(n for n in sys.modules if 'sumo' in n or n.endswith('traffic.simulation.process'))))"
+    )
+    assert run_python(code) == ["> []"]
+
+
+# G: the checks are not skipped where it matters; format examples; braces
+
+
+def test_format_examples_are_drawn_over_all_scenarios_and_teach_no_policy():
+    rows = [
+        TrafficRow.model_validate({**row().model_dump(), "id": str(number), "scenario": "ab"[number // 50]})
+        for number in range(100)
+    ]
+    drawn = sft_examples(rows, [[] for _ in rows], 40, 42)
+    assert {each["scenario"] for each in drawn} == {"a", "b"}
+    answers = [each["messages"][-1]["content"] for each in drawn]
+    assert answers.count('{"extend": "yes"}') == answers.count('{"extend": "no"}') == 20
+    assert all(better_branch(each) is True for each in rows)  # the right answer would always be "yes"
+
+
+@pytest.mark.parametrize("style", ["full", "compact", "zh"])
+def test_braces_of_the_state_reach_the_prompt_as_they_are(style):
+    asked = problem(1)
+    text = "\n".join(message.content for message in generator_messages(TASK, asked, (), style))
+    assert asked.text in text
+    assert '{"extend": "yes"}' in text

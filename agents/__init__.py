@@ -1,6 +1,5 @@
 """The roles that send requests to models, one per file."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,17 +7,16 @@ if TYPE_CHECKING:
     from agents.critic import CriticAgent
     from agents.generator import GeneratorAgent
 else:
-    _MODULES = {
-        "CriticAgent": "agents.critic",
-        "ExperienceAnalyst": "agents.analyst",
-        "GeneratorAgent": "agents.generator",
-    }
+    from engine.public_names import public_names
 
-    def __getattr__(name: str) -> object:
-        """Import a public name when it is first used, so that importing the package stays cheap."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_MODULES[name]), name)
+    __getattr__ = public_names(
+        __name__,
+        {
+            "agents.critic": "CriticAgent",
+            "agents.analyst": "ExperienceAnalyst",
+            "agents.generator": "GeneratorAgent",
+        },
+    )
 
 
 __all__ = [

@@ -29,8 +29,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.code.program_tests import CallTest, ProgramTest
-from engine.tasks.code.tester import ProgramTester
+from engine.tasks.code.testing.program_tests import CallTest, ProgramTest
+from engine.tasks.code.testing.tester import ProgramTester
 
 ROOT = Path(__file__).resolve().parents[1]
 RATIO = 3.0

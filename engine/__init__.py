@@ -1,6 +1,5 @@
 """Domain logic: records, tasks, mathematics, rewards, experience libraries and the model client."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,36 +16,25 @@ if TYPE_CHECKING:
     from engine.task import Measurement, Task, load_task, task_named
     from engine.tasks.simple.task import SimpleTask
 else:
-    _MODULES = {
-        "ApiManager": "engine.api_manager",
-        "Candidate": "engine.records",
-        "Completion": "engine.records",
-        "Experience": "engine.records",
-        "ExperienceLibrary": "engine.experience.library",
-        "LLMClient": "engine.llm.client",
-        "Measurement": "engine.task",
-        "Outcome": "engine.records",
-        "Problem": "engine.records",
-        "ResponseJournal": "engine.llm.journal",
-        "RewardEvaluator": "engine.reward_evaluator",
-        "Rollout": "engine.records",
-        "RolloutGroup": "engine.records",
-        "Sampling": "engine.records",
-        "ScaffoldError": "engine.errors",
-        "SimpleTask": "engine.tasks.simple.task",
-        "Task": "engine.task",
-        "group_stats": "engine.statistics.groups",
-        "load_problems": "engine.datasets",
-        "load_task": "engine.task",
-        "pass_at_k": "engine.statistics.pass_at_k",
-        "task_named": "engine.task",
-    }
+    from engine.public_names import public_names
 
-    def __getattr__(name: str) -> object:
-        """Import a public name when it is first used, so that importing the package stays cheap."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_MODULES[name]), name)
+    __getattr__ = public_names(
+        __name__,
+        {
+            "engine.api_manager": "ApiManager",
+            "engine.records": "Candidate Completion Experience Outcome Problem Rollout RolloutGroup Sampling",
+            "engine.experience.library": "ExperienceLibrary",
+            "engine.llm.client": "LLMClient",
+            "engine.task": "Measurement Task load_task task_named",
+            "engine.llm.journal": "ResponseJournal",
+            "engine.reward_evaluator": "RewardEvaluator",
+            "engine.errors": "ScaffoldError",
+            "engine.tasks.simple.task": "SimpleTask",
+            "engine.statistics.groups": "group_stats",
+            "engine.datasets": "load_problems",
+            "engine.statistics.pass_at_k": "pass_at_k",
+        },
+    )
 
 
 __all__ = [

@@ -100,7 +100,8 @@ class RewardEvaluator:
             own = task_total(task, components)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
         if opinion is not None or "r_logic" in components:
-            components["r_logic"] = with_opinion(components.get("r_logic"), opinion, self._judge_weight)
+            weighed = None if opinion is None else opinion * measurement.opinion_weight
+            components["r_logic"] = with_opinion(components.get("r_logic"), weighed, self._judge_weight)
         detail = dict(measurement.detail)
         if measurement.remarks:
             detail["remarks"] = list(measurement.remarks)

@@ -62,6 +62,7 @@ class Measurement:
         fault: details of a ``model_fault``.
         remarks: texts that the analyst sees beside the attempt.
         detail: the figures behind the components (JSON values), kept on the rollout.
+        opinion_weight: what a judge's opinion of the reasoning counts, in [0, 1]: less where the answer is wrong.
     """
 
     components: Mapping[str, float | None]
@@ -72,6 +73,7 @@ class Measurement:
     fault: Fault | None = None
     remarks: Sequence[str] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
+    opinion_weight: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -22,19 +21,17 @@ if TYPE_CHECKING:
     from grpo_training.finetune.data.trl_datasets import load_grpo_dataset
     from grpo_training.finetune.train import train_grpo
 else:
-    _MODULES = {
-        "GRPOTrainingConfig": "grpo_training.finetune.config",
-        "evaluate_problems": "grpo_training.evaluation.sampling",
-        "load_config": "grpo_training.finetune.config",
-        "load_grpo_dataset": "grpo_training.finetune.data.trl_datasets",
-        "train_grpo": "grpo_training.finetune.train",
-    }
+    from engine.public_names import public_names
 
-    def __getattr__(name: str) -> object:
-        """Import a public name when it is first used, so that importing the package stays cheap."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_MODULES[name]), name)
+    __getattr__ = public_names(
+        __name__,
+        {
+            "grpo_training.finetune.config": "GRPOTrainingConfig load_config",
+            "grpo_training.evaluation.sampling": "evaluate_problems",
+            "grpo_training.finetune.data.trl_datasets": "load_grpo_dataset",
+            "grpo_training.finetune.train": "train_grpo",
+        },
+    )
 
 
 __all__ = [

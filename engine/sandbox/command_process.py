@@ -21,7 +21,7 @@ _CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
 _LIFETIME_CPU_S = 24 * 3600
-_BUSY_FACTOR = 6
+_BUSY_FACTOR = 15
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -106,7 +106,7 @@ class CommandProcess:
         """The next message.
 
         Args:
-            time_s: processor seconds after which the process is killed; or six times as many wall-clock seconds, if
+            time_s: processor seconds after which the process is killed; or 15 times as many wall-clock seconds, if
                 the machine is so busy.
 
         Raises:

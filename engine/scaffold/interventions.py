@@ -28,6 +28,7 @@ class KnownReaction:
         known: the variable that was changed.
         expected: the effects that are its descendants in the graph.
         reacted: the effects whose values changed, or were lost, in at least one run.
+        target_reacted: whether the target's value changed.
         target_agrees: whether the target reacted if, and only if, it was expected to.
         score: half for ``target_agrees``, half for |expected and reacted| / |expected or reacted|.
     """
@@ -35,6 +36,7 @@ class KnownReaction:
     known: str
     expected: frozenset[str]
     reacted: frozenset[str]
+    target_reacted: bool
     target_agrees: bool
     score: float
 
@@ -50,6 +52,11 @@ class InterventionReport:
     score: float | None
     reactions: tuple[KnownReaction, ...] = ()
     unmeasured: tuple[str, ...] = ()
+
+    @property
+    def dead_knowns(self) -> frozenset[str]:
+        """The knowns that no change of the target's value follows."""
+        return frozenset(reaction.known for reaction in self.reactions if not reaction.target_reacted)
 
 
 def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
@@ -112,7 +119,7 @@ class _Experiment:
         target_agrees = (self._target in expected) == (self._target in reacted)
         common = len(expected & reacted) / len(expected | reacted)
         score = 0.5 * target_agrees + 0.5 * common
-        return KnownReaction(known, expected, frozenset(reacted), target_agrees, score)
+        return KnownReaction(known, expected, frozenset(reacted), self._target in reacted, target_agrees, score)
 
     def _moved(self, known: str, changed: Value, effects: frozenset[str]) -> set[str] | None:
         again = run(self._base.program, {known: changed}, self._counted, self._budget)

@@ -177,8 +177,9 @@ def plan_agreement(scaffold: Scaffold) -> float:
 
     A step's share is |inputs and causes| / |inputs or causes| of the rule of its target that fits best
     (a step id counts as the step's target), 0 where no rule gives its target or an input is neither known nor
-    the target of an earlier step. The mean is over the steps and over the effects that no step computes,
-    which count 0. 0 without a plan or without rules.
+    the target of an earlier step. Steps with the same target count as one, by their mean, so that repeating a step
+    gains nothing. The mean is over the steps and over the effects that no step computes, which count 0. 0 without a
+    plan or without rules.
     """
     steps, edges = scaffold.computation_plan, scaffold.causal_graph
     if not steps or not edges:
@@ -188,15 +189,17 @@ def plan_agreement(scaffold: Scaffold) -> float:
         rules[edge.effect].append(frozenset(edge.cause))
     target_of: dict[str, str] = {}
     available = set(scaffold.knowns)
-    total = 0.0
+    shares: dict[str, list[float]] = defaultdict(list)
     for step in steps:
         inputs = {name if name in available else target_of.get(name, name) for name in step.inputs}
         in_order = all(name in available for name in inputs)
+        fit = 0.0
         if in_order and step.target in rules:
-            total += max(
+            fit = max(
                 len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0 for causes in rules[step.target]
             )
+        shares[step.target].append(fit)
         available.add(step.target)
         target_of[step.id] = step.target
-    left_out = len(rules.keys() - {step.target for step in steps})
-    return total / (len(steps) + left_out)
+    total = sum(sum(fits) / len(fits) for fits in shares.values())
+    return total / len(rules.keys() | shares.keys())

@@ -11,11 +11,18 @@ from typing import Any
 from engine.answers.comparison import Comparison
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
+from engine.mathematics.values import Value
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
+from engine.scaffold.given_values import read_known
 from engine.scaffolder import (
+    STRUCTURE_VERSION,
+    Execution,
+    Grounding,
+    InterventionReport,
     ParsedScaffold,
     check_structure,
     execute,
+    ground,
     intervene,
     merge_scaffolds,
     parse_scaffold,
@@ -27,6 +34,12 @@ from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMer
 from engine.tasks.rows import problem_with_answer
 
 _MOST_CONFLICTS = 20
+STRUCTURE_OF_WRONG_ANSWER = 0.4
+"""What the structure of a wrong answer counts.
+
+Below one half, so that where the components have equal weights, as for the critic, a right answer without a scaffold
+(1, 0, 0) has a higher total than a wrong one in perfect form (0, 0.4, 0.4).
+"""
 
 _TEXT = {"type": "string"}
 _NAMES = {"type": "array", "items": _TEXT}
@@ -69,12 +82,14 @@ class _Graph:
     Args:
         answer: the value of the target, as the final answer; None if the graph does not execute.
         is_acyclic: whether the graph has no cycle.
+        grounding: how far the target rests on the problem.
         graph: the parts of ``r_graph``.
         logic: the parts of ``r_logic``.
     """
 
     answer: str | None
     is_acyclic: bool
+    grounding: Grounding
     graph: Mapping[str, float | None]
     logic: Mapping[str, float | None]
 
@@ -118,9 +133,9 @@ class ScaffoldTask(Task[Scaffold]):
         return problem
 
     def verifier(self) -> Mapping[str, Any]:
-        """The versions of the answer verifier and of the libraries that it asks."""
+        """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
         libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
-        return {**super().verifier(), "verifier": VERIFIER_VERSION, **libraries}
+        return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The form of an answer."""
@@ -133,7 +148,7 @@ class ScaffoldTask(Task[Scaffold]):
     def evaluate(self, candidate: Candidate[Scaffold], problem: Problem) -> Measurement:
         """``r_ans`` by the verifier, ``r_graph`` and ``r_logic`` by executing and checking the graph."""
         stated = candidate.stated_answer
-        graph = None if candidate.content is None else self._execute(candidate.content, stated)
+        graph = None if candidate.content is None else self._execute(candidate.content, stated, problem.text)
         answer, source = stated, _source(stated, "stated")
         if graph is not None and graph.answer is not None:
             answer, source = graph.answer, "executed"
@@ -142,22 +157,31 @@ class ScaffoldTask(Task[Scaffold]):
             why = {"verdict": verdict.method, "why": verdict.detail}
             return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail=why)
         detail: dict[str, Any] = {"text": candidate.text} if candidate.text else {}
+        worth = 1.0 if verdict.correct else STRUCTURE_OF_WRONG_ANSWER
+        structure = {"r_graph": 0.0, "r_logic": 0.0}
         if graph is not None:
-            detail |= {"graph": graph.graph, "logic": graph.logic}
+            worth *= graph.grounding.score
+            structure = {
+                "r_graph": worth * (mean_of_measured(graph.graph) or 0.0),
+                "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),
+            }
+            detail |= {"graph": graph.graph, "logic": graph.logic, "grounding": _shown(graph.grounding)}
         is_cyclic = graph is not None and not graph.is_acyclic
         outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
         return Measurement(
-            components={
-                "r_ans": 1.0 if verdict.correct else 0.0,
-                "r_graph": 0.0 if graph is None else mean_of_measured(graph.graph),
-                "r_logic": 0.0 if graph is None else mean_of_measured(graph.logic),
-            },
+            components={"r_ans": 1.0 if verdict.correct else 0.0, **structure},
             is_correct=verdict.correct,
             answer=answer,
             answer_source=source,
             outcome=outcome if verdict.outcome is Outcome.OK else verdict.outcome,
             fault=Fault(kind="cyclic_graph", message="a variable depends on itself") if is_cyclic else None,
-            detail={**detail, "verdict": verdict.method, "verifier": VERIFIER_VERSION},
+            detail={
+                **detail,
+                "verdict": verdict.method,
+                "verifier": VERIFIER_VERSION,
+                "structure": STRUCTURE_VERSION,
+            },
+            opinion_weight=worth,
         )
 
     def re_ask_reason(self, candidate: Candidate[Scaffold]) -> str | None:
@@ -215,20 +239,25 @@ class ScaffoldTask(Task[Scaffold]):
             return [f"its graph gives {answer}, its text says {stated_answer}"]
         return []
 
-    def _execute(self, scaffold: Scaffold, stated: str | None) -> _Graph:
+    def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
         structure = check_structure(scaffold)
         execution = execute(scaffold)
         answer = None
+        interventions = InterventionReport(0.0)
         if execution.executed and execution.answer is not None:
             answer = self.final_answer(execution.answer, stated)
+            interventions = intervene(scaffold, execution)
+        grounding = ground(scaffold, execution, text, _values(execution, stated), interventions.dead_knowns)
         return _Graph(
             answer=answer,
             is_acyclic=structure.acyclic,
+            grounding=grounding,
             graph={
                 "acyclic": float(structure.acyclic),
-                "knowns_used": structure.knowns_used,
+                "knowns_used": structure.knowns_used or 0.0,
                 "target_covered": float(structure.target_covered),
                 "rules_parse": structure.rules_parse,
+                "rules_work": grounding.working,
                 "target_reachable": float(structure.target_reachable),
                 "executes": float(execution.executed),
             },
@@ -236,7 +265,7 @@ class ScaffoldTask(Task[Scaffold]):
                 "plan_agrees": plan_agreement(scaffold),
                 "rules_use_causes": rule_cause_agreement(scaffold),
                 "answers_agree": self._agreement(answer, stated),
-                "interventions": intervene(scaffold, execution).score if execution.executed else None,
+                "interventions": interventions.score,
                 **self.logic_parts(scaffold, stated),
             },
         )
@@ -251,7 +280,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def _agreement(self, executed: str | None, stated: str | None) -> float | None:
         if executed is None or stated is None:
-            return None
+            return 0.0
         if not is_value(stated, self.comparison):  # "**" agrees with nothing
             return 0.0
         correct = verify_answer(executed, stated, comparison=self.comparison).correct
@@ -262,6 +291,25 @@ def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
     """The mean of the measured parts; None if none was measured."""
     measured = [value for value in parts.values() if value is not None]
     return sum(measured) / len(measured) if measured else None
+
+
+def _values(execution: Execution, stated: str | None) -> list[Value]:
+    """The executed and the stated answer, where they are numbers."""
+    known = read_known(stated) if stated is not None else None
+    found = [known.value] if known is not None else []
+    if execution.executed:
+        found.append(execution.values[execution.program.scaffold.target_variable])
+    return found
+
+
+def _shown(grounding: Grounding) -> dict[str, Any]:
+    """The grounding as it is stored."""
+    shown: dict[str, Any] = {"score": grounding.score}
+    if grounding.foreign:
+        shown["foreign"] = list(grounding.foreign)
+    if grounding.reason:
+        shown["reason"] = grounding.reason
+    return shown
 
 
 def _source(answer: str | None, source: AnswerSource) -> AnswerSource:

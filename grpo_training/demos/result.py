@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.storage.append_log import replace_file
+from grpo_training.cli.tables import View
 from grpo_training.evaluation.figures import differences, figures
 from grpo_training.evaluation.libraries import BASE, BASE_AGAIN, LIBRARIES
 from grpo_training.evaluation.tables import percent, percent_interval, points, points_interval
-from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

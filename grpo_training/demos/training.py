@@ -14,6 +14,7 @@ from engine.datasets import load_problems
 from engine.records import Sampling
 from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.tables import View
 from grpo_training.demos.learners import learning_commands, read_libraries
 from grpo_training.demos.local_endpoint import ROLE, ServerStarter, check_server, open_client, write_api_config
 from grpo_training.demos.process_supervisor import Command, supervise
@@ -26,7 +27,6 @@ from grpo_training.evaluation.sampling import evaluate_problems
 from grpo_training.evaluation.tables import points, points_interval
 from grpo_training.finetune.config import load_config
 from grpo_training.finetune.train import check_packages
-from grpo_training.libraries.tables import View
 from grpo_training.serving.local_server import local_server
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from engine.records import Outcome, Sampling, timestamp
 from engine.task import load_task, task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.cli.tables import View
 from grpo_training.evaluation.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluation.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluation.files import FORMAT, ResultFiles, SampleFile
@@ -39,7 +40,6 @@ from grpo_training.evaluation.models import (
 )
 from grpo_training.evaluation.sampling import evaluate_problems
 from grpo_training.evaluation.tables import show_models
-from grpo_training.libraries.tables import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine.statistics.paired import Estimate
+    from grpo_training.cli.tables import View
     from grpo_training.evaluation.arms import Arm
     from grpo_training.evaluation.figures import Figures
-    from grpo_training.libraries.tables import View
 
 _RULE = "=" * 50
 _NONE = "-"

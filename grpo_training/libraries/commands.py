@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.experience.state import diff
+from grpo_training.cli.tables import View
 from grpo_training.libraries.descriptions import (
     change_of,
     changes,
@@ -18,7 +19,6 @@ from grpo_training.libraries.descriptions import (
     uses,
 )
 from grpo_training.libraries.folder import LibraryFolder
-from grpo_training.libraries.tables import View
 from prompts import experience_block
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ import pytest
 
 from engine.sandbox.levels import LEVELS
 from engine.sandbox.zygote_process import SandboxError, Zygote
-from engine.tasks.code.tester import ProgramTester
+from engine.tasks.code.testing.tester import ProgramTester
 
 
 def _why_unavailable(level):

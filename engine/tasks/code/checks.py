@@ -15,9 +15,9 @@ from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import Example
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.program_tests import CallTest
 from engine.tasks.code.reply import ReplyStatus, extract
-from engine.tasks.code.tester import shared_tester
+from engine.tasks.code.testing.program_tests import CallTest
+from engine.tasks.code.testing.tester import shared_tester
 
 _REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
 _STRONGER = "apt-get install bubblewrap; in a container, permit user namespaces."

@@ -13,8 +13,9 @@ from engine.records import Outcome, Problem
 from engine.sandbox.program_process import Limits
 from engine.task import DataPreparation
 from engine.tasks.code.execution import limits_of, run_program
-from engine.tasks.code.problems import facts_of, row_of
-from engine.tasks.code.program_tests import Report
+from engine.tasks.code.facts import facts_of
+from engine.tasks.code.problems import row_of
+from engine.tasks.code.testing.program_tests import Report
 
 
 class CodeOptions(BaseModel):

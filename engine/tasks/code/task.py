@@ -17,16 +17,17 @@ from engine.task import MAX_SHOWN_CHARS, Dataset, Example, Measurement, Task, Ta
 from engine.tasks.code import checks
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
 from engine.tasks.code.execution import program_tests, run_program
+from engine.tasks.code.facts import CodeFacts, facts_of
 from engine.tasks.code.preparation import CodePreparation
-from engine.tasks.code.problems import CodeFacts, code_problem, facts_of
+from engine.tasks.code.problems import code_problem
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.test_cases import CodeTest, as_statement
-from engine.tasks.code.tester import VERSION, shared_tester
+from engine.tasks.code.testing.tester import VERSION, shared_tester
 from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
     from engine.records import Problem
-    from engine.tasks.code.program_tests import Report
+    from engine.tasks.code.testing.program_tests import Report
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 
@@ -201,6 +202,10 @@ class CodeTask(Task[Program]):
     def tests(self, problem: Problem) -> Sequence[Any]:
         """The tests in the form of the dataset if it is known, else in the form of the problem's ``answer``."""
         return problem.meta.get("test_list") or [dict(test) for test in facts_of(problem).tests]
+
+    def reward_row(self, problem: Problem) -> Mapping[str, Any]:
+        """The problem with the fields of :class:`CodeFacts`."""
+        return {**super().reward_row(problem), **vars(facts_of(problem))}
 
     def canonical(self, record: str) -> str:
         """The program without comments, docstrings and layout."""

@@ -182,6 +182,10 @@ def runtime_report(
         used = set(state["must_use"]) if state else set()
     except (ValidationError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"the report is malformed: {error}") from None
+    if name is RuntimeOutcome.OK and observed is None:
+        raise ValueError("a run that ended well has no state")
+    if name is RuntimeOutcome.OK and observed is not None and not observed.constructed and not observed.display_list:
+        name, message = RuntimeOutcome.NOTHING_SHOWN, "the game made no game object"
     report = RuntimeReport(
         outcome=name,
         message=str(message)[:300],

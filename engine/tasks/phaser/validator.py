@@ -54,7 +54,10 @@ _MAX_RUNS = 100
 _MAX_HEAP_MB = 160.0
 _OUT_OF_MEMORY = ("heap out of memory", "Allocation failed", "Array buffer allocation failed", "invalid array length")
 _STATIC_FLAGS = (f"--max-old-space-size={_HEAP_MB}", "--stack-size=1800", "--no-warnings")
-_RUNTIME_FLAGS = ("--disallow-code-generation-from-strings", f"--max-old-space-size={_HEAP_MB}", "--no-warnings")
+_RUNTIME_FLAGS = (
+    "--disallow-code-generation-from-strings", f"--max-old-space-size={_HEAP_MB}", "--no-warnings", "--single-threaded",
+    "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-opt",
+)  # fmt: skip
 
 
 class _UnavailableError(Exception):

@@ -112,6 +112,8 @@ class RuntimeOutcome(StrEnum):
     NO_GAME = "no_game"
     NO_SCENE = "no_scene"
     """A game was made and it booted, but no scene of the program reached ``create``."""
+    NOTHING_SHOWN = "nothing_shown"
+    """The game ran, but no game object was ever made."""
     BOOT_FAILED = "boot_failed"
     PRELOAD_ERROR = "preload_error"
     CREATE_ERROR = "create_error"

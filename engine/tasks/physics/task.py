@@ -60,12 +60,18 @@ def _decimal_text(value: Fraction) -> str:
 
 
 def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | None]:
-    """Share of the dimension checks that hold, as ``dimensions``; None if nothing could be checked."""
+    """Share of the dimension checks that hold, as ``dimensions``.
+
+    None if nothing could be checked; 0 if that is because no known has a unit, though the stated answer has one.
+    """
     written = {name: _written_dimension(value) for name, value in scaffold.knowns.items()}
     has_units = any(written.values())
     known = {name: _known_dimension(value, written[name], has_units) for name, value in scaffold.knowns.items()}
-    checks = dimension_checks(scaffold, known, _exact_powers(dimension_of(stated) if stated else None))
-    return {"dimensions": sum(checks.values()) / len(checks) if checks else None}
+    of_answer = _exact_powers(dimension_of(stated) if stated else None)
+    checks = dimension_checks(scaffold, known, of_answer)
+    if not checks:
+        return {"dimensions": 0.0 if of_answer and not has_units else None}
+    return {"dimensions": sum(checks.values()) / len(checks)}
 
 
 def _known_dimension(value: object, written: Dimension | None, has_units: bool) -> Dimension | None:

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -128,10 +129,21 @@ def find_config(folder: Path) -> Path:
 
 
 def network_digest(sumocfg: Path) -> str:
-    """Names a network by the content of the files beside its configuration."""
-    digest = hashlib.sha256()
-    for path in [*sorted(sumocfg.parent.glob("*.xml")), sumocfg]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    """Names a scenario by the content of its configuration and of the files that are its input.
+
+    Files that SUMO writes beside them do not count. A configuration that cannot be read is named by its bytes; SUMO
+    refuses it later.
+    """
+    content = sumocfg.read_bytes()
+    digest = hashlib.sha256(content)
+    try:
+        inputs = [element.get("value", "") for element in ElementTree.fromstring(content).iterfind("./input/*")]  # noqa: S314
+    except ElementTree.ParseError:
+        inputs = []
+    for name in (part.strip() for value in inputs for part in value.split(",")):
+        path = sumocfg.parent / name
+        if name and path.is_file():
+            digest.update(f"\0{name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -25,7 +25,7 @@ from grpo_training.traffic_control.evaluation.tables import show_closed_loop, sh
 if TYPE_CHECKING:
     from engine.tasks.traffic.rows import TrafficRow
     from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
-    from grpo_training.libraries.tables import View
+    from grpo_training.cli.tables import View
     from grpo_training.traffic_control.evaluation.policies import EvaluatedPolicy
     from grpo_training.traffic_control.evaluation.simulations import FailedRun
     from grpo_training.traffic_control.evaluation.stored_rows import RowResult
@@ -136,9 +136,14 @@ def check_complete(results: EvaluationResults) -> None:
         *(f"{each.scenario}, {each.policy}, seed {each.seed}: {each.reason}" for each in results.failed),
         *(f"{name}: {faults[0]}" for name, faults in results.left_out.items()),
     ]
+    asked = rows + sum(len(results.rows.get(name, ())) for name in results.left_out)
     parts = [
-        *([f"{len(results.failed)} simulations"] if results.failed else []),
-        *([f"{rows} stored decisions"] if rows else []),
+        *(
+            [f"{len(results.failed)} of {len(results.failed) + len(results.runs)} simulations"]
+            if results.failed
+            else []
+        ),
+        *([f"{rows} of {asked} stored decisions"] if rows else []),
     ]
     raise IncompleteRunError(
         f"{' and '.join(parts)} failed; the figures are of the others",

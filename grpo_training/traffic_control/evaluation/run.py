@@ -18,8 +18,8 @@ from engine.llm.journal import ResponseJournal
 from engine.records import Sampling
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
+from grpo_training.cli.tables import View
 from grpo_training.evaluation.models import LocalModel, LocalServing, RoleModel, served
-from grpo_training.libraries.tables import View
 from grpo_training.traffic_control.evaluation.decisions import ModelDecisions, Prompting, model_decisions
 from grpo_training.traffic_control.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
 from grpo_training.traffic_control.evaluation.progress import EvaluationProgress

@@ -10,7 +10,7 @@ from grpo_training.traffic_control.evaluation.policies import BASELINE
 
 if TYPE_CHECKING:
     from engine.statistics.paired import Estimate
-    from grpo_training.libraries.tables import View
+    from grpo_training.cli.tables import View
     from grpo_training.traffic_control.evaluation.figures import PolicyFigures
 
 _NAME_WIDTH = 22

@@ -152,8 +152,8 @@ def test_eight_characters_of_a_chinese_problem_are_a_copy_and_seven_are_not():
 
 def test_the_recorded_answers_and_problems_do_not_pass(aime2024):
     for line in aime2024.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
-        known = Problem(id=told["id"], text=told["problem"], answer=told["answer"])
+        row = json.loads(line)
+        known = Problem(id=row["id"], text=row["problem"], answer=row["answer"])
         if len(known.answer.lstrip("0")) > 1:
             assert check_text(f"Expect {int(known.answer)} at the end.", known).code == "answer"
         opening = " ".join(known.text.split()[:9])[:300]

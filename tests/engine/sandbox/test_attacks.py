@@ -12,8 +12,8 @@ from engine.records import Outcome
 from engine.sandbox import levels
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
-from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
-from engine.tasks.code.tester import ProgramTester
+from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.testing.tester import ProgramTester
 from tests.support.table import table
 
 TESTS = (CallTest("f", (20, 22), expected=42), CallTest("f", ("a", "b"), expected="ab"))

@@ -120,12 +120,12 @@ def test_sigkill_at_random_moments_loses_no_acknowledged_line(tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         with os.fdopen(inside, "rb") as said:
-            told = [int(line) for line in said.read().splitlines(keepends=True) if line.endswith(b"\n")]
+            reported = [int(line) for line in said.read().splitlines(keepends=True) if line.endswith(b"\n")]
         with AppendLog(path).hold():
             pass
         numbers = [line["n"] for line in lines(path)]
         assert numbers == list(range(len(numbers)))
-        assert len(numbers) >= count + len(told)
+        assert len(numbers) >= count + len(reported)
         count = len(numbers)
     assert count > 0
 

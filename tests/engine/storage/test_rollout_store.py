@@ -73,8 +73,8 @@ def test_recorded_files_of_another_program_are_read_completely(recorded):
         for record, original in zip(contents.records, raw, strict=True):
             assert record.model_dump(include=original.keys() - {"rollouts", "rewards"}).items() <= original.items()
             if model is RolloutGroup:
-                for rollout, told in zip(record.rollouts, original["rollouts"], strict=True):
-                    assert rollout.model_dump(include=set(told)) == told
+                for rollout, row in zip(record.rollouts, original["rollouts"], strict=True):
+                    assert rollout.model_dump(include=set(row)) == row
             else:
                 assert record.rewards.model_dump() == original["rewards"]
 

@@ -34,14 +34,17 @@ def score(reply, problem=APPLES, task=MATH, **more):
 # Worked out by hand from docs/reference/rewards.md:  (reply, r_ans, r_logic, r_graph)
 CASES = {
     "perfect": (scaffold(), 1, 1, 1),
-    # 4 of 6 graph parts (the rule is words, so nothing executes); the plan agrees, the causes do not
-    "prose": (scaffold("apples = count all of them"), 1, (1 + 0) / 2, 4 / 6),
+    # 4 of 7 graph parts (the rule is words, so nothing works or executes); of the logic, only the plan agrees
+    "prose": (scaffold("apples = count all of them"), 1, 1 / 4, 4 / 7),
     # listed {crates, each}, used {crates}: 1/2; do(each) should move the target and does not: 1/2
     "hidden constant": (scaffold("apples = crates * 4"), 1, (1 + 0.5 + 1 + 0.5) / 4, 1),
     "graph against text": (scaffold(final_answer="13"), 1, (1 + 1 + 0 + 1) / 4, 1),
-    "wrong rule": (scaffold("apples = crates + each", final_answer="7"), 0, 1, 1),
+    "wrong rule": (scaffold("apples = crates + each", final_answer="7"), 0, 0.4, 0.4),
+    # 7 and 9 are not the problem's, so 1 of 3 numbers behind the target is, and half of that counts
+    "foreign number": (scaffold("apples = crates * 7 - 9"), 1, (1 + 0.5 + 1 + 0.5) / 4 / 6, 1 / 6),
+    "no final answer": (scaffold(final_answer=""), 1, 3 / 4, 1),
     "no plan": (scaffold(computation_plan=[]), 1, (0 + 1 + 1 + 1) / 4, 1),
-    # no knowns to use: five graph parts, of which the target is covered and the rules parse
+    # no number of the problem takes part
     "cycle": (
         scaffold(
             knowns={},
@@ -52,8 +55,8 @@ CASES = {
             computation_plan=[],
         ),
         1,
-        (0 + 1) / 2,
-        2 / 5,
+        0,
+        0,
     ),
     "no scaffold, right answer": ("The final answer is 12.", 1, 0, 0),
     "nothing": ("I do not know.", 0, 0, 0),

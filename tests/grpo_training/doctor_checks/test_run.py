@@ -263,8 +263,8 @@ def test_the_extractor_reads_the_canned_replies():
 def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.records import Outcome
     from engine.tasks.code import task as code
-    from engine.tasks.code.program_tests import Report as Verdicts
-    from engine.tasks.code.program_tests import Status
+    from engine.tasks.code.testing.program_tests import Report as Verdicts
+    from engine.tasks.code.testing.program_tests import Status
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)

@@ -23,36 +23,36 @@ def test_figures_by_hand():
         result("c", "++++", "hard"),
         result("d", "++?+"),
     ]
-    told = figures(Arm("model", results), [2, 1, 5])
-    assert {k: one.value for k, one in told.pass_at_k.items()} == {
+    computed = figures(Arm("model", results), [2, 1, 5])
+    assert {k: one.value for k, one in computed.pass_at_k.items()} == {
         1: pytest.approx(2 / 3),
         2: pytest.approx(5 / 6),
     }
-    assert told.mean_at_n == told.pass_at_k[1]
-    assert (told.problems, told.samples, told.left_out) == (3, 4, ("d",))
+    assert computed.mean_at_n == computed.pass_at_k[1]
+    assert (computed.problems, computed.samples, computed.left_out) == (3, 4, ("d",))
     spread = math.sqrt(((1 / 4 - 2 / 3) ** 2 + (3 / 4 - 2 / 3) ** 2 + (1 / 3) ** 2) / 2 / 3)
-    assert told.mean_at_n.standard_error == pytest.approx(spread)
-    assert told.again.value == pytest.approx(4 / 6 - 4 / 6)
-    assert {name: (one.problems, one.mean_at_n.value) for name, one in told.groups.items()} == {
+    assert computed.mean_at_n.standard_error == pytest.approx(spread)
+    assert computed.again.value == pytest.approx(4 / 6 - 4 / 6)
+    assert {name: (one.problems, one.mean_at_n.value) for name, one in computed.groups.items()} == {
         "easy": (2, 0.5),
         "hard": (1, 1.0),
     }
-    assert told.cost_usd is None
+    assert computed.cost_usd is None
 
 
 def test_difference_to_the_base_is_paired_over_common_problems():
     """Of a and b: after 1 and 1/2, before 1/2 and 0: +50 points for both, so the interval is a point."""
     after = [result("a", "++"), result("b", "+-"), result("c", "++")]
     before = [result("a", "+-"), result("b", "--"), result("c", "?-"), result("e", "++")]
-    told = differences(Arm("after", after), Arm("before", before), [2, 3])
-    assert told.keys() == {1, 2}
-    assert (told[1].value, told[1].low, told[1].clusters) == (0.5, 0.5, 2)
-    assert told[2].value == pytest.approx(0.5)  # 1 - 1 and 1 - 0
+    computed = differences(Arm("after", after), Arm("before", before), [2, 3])
+    assert computed.keys() == {1, 2}
+    assert (computed[1].value, computed[1].low, computed[1].clusters) == (0.5, 0.5, 2)
+    assert computed[2].value == pytest.approx(0.5)  # 1 - 1 and 1 - 0
 
 
 def test_pass_at_k_as_text():
-    told = figures(Arm("model", [result("a", "+-" * 5), result("b", "-" * 10)]), [1, 10, 100])
-    assert pass_at_k_lines(told) == [
+    computed = figures(Arm("model", [result("a", "+-" * 5), result("b", "-" * 10)]), [1, 10, 100])
+    assert pass_at_k_lines(computed) == [
         "=" * 50,
         "Pass@k Results:",
         "=" * 50,
@@ -63,7 +63,7 @@ def test_pass_at_k_as_text():
 
 
 def test_no_complete_problem_has_no_figure():
-    told = figures(Arm("model", [result("a", "?")]))
-    assert (told.pass_at_k, told.mean_at_n, told.again, told.left_out) == ({}, None, None, ("a",))
-    assert figures_json(told)["pass_at_k"] == {}
+    computed = figures(Arm("model", [result("a", "?")]))
+    assert (computed.pass_at_k, computed.mean_at_n, computed.again, computed.left_out) == ({}, None, None, ("a",))
+    assert figures_json(computed)["pass_at_k"] == {}
     assert figures(Arm("model", [])).truncated is None

@@ -115,8 +115,8 @@ def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, c
         with pytest.raises(InputError, match=r"temperature: stored 0.5, given 0.8"):
             run(world, recorded_world)
         assert run(world, recorded_world, "--resume", "--num-samples", "2") == 0
-        told = json.loads(recorded_world.output.read_text())
-        assert (told["settings"]["temperature"], told["num_samples_per_task"]) == (0.5, 4)
+        output = json.loads(recorded_world.output.read_text())
+        assert (output["settings"]["temperature"], output["num_samples_per_task"]) == (0.5, 4)
         assert run(world, recorded_world, "--fresh") == 0
         with pytest.raises(InputError, match="exclude each other"):
             run(world, recorded_world, "--fresh", "--resume")
@@ -136,11 +136,11 @@ def test_failing_calls_leave_problems_out_until_the_command_is_repeated(recorded
             except IncompleteRunError as error:
                 stops.append((error, json.loads(recorded_world.output.read_text())))
     assert stops
-    error, told = stops[0]
+    error, output = stops[0]
     assert error.exit_code == 2
     assert error.why.startswith("Most frequent error: infra_fault: http_500 (")
-    assert told["num_tasks"] + len(told["left_out"]) == 3
-    assert not set(told["left_out"]) & told["task_results"].keys()
+    assert output["num_tasks"] + len(output["left_out"]) == 3
+    assert not set(output["left_out"]) & output["task_results"].keys()
     final = json.loads(recorded_world.output.read_text())
     assert final["pass_at_k"]["1"] == pytest.approx(7 / 12)
     assert final["outcomes"] == {"ok": 12}

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import IncompleteRunError, InputError
 from engine.tasks.code import execution
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.tester import ProgramTester
+from engine.tasks.code.testing.tester import ProgramTester
 from tests.conftest import SHARED_DATA, shared_file
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 

@@ -13,8 +13,8 @@ from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
+from grpo_training.cli.tables import View
 from grpo_training.experiences import main
-from grpo_training.libraries.tables import View
 
 ROOT = Path(__file__).resolve().parents[3]
 PARITY = "Split by parity before counting solutions."

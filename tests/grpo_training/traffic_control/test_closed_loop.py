@@ -127,7 +127,7 @@ def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pre
 
     with endpoint(answer) as (url, seen):
         call = words(scenarios, output, "--model", "m", policy=url)
-        with pytest.raises(IncompleteRunError, match="1 simulations failed; the figures are of the others"):
+        with pytest.raises(IncompleteRunError, match="1 of 2 simulations failed; the figures are of the others"):
             main(call)
         (failed,) = closed_loop(output)["failed"]
         (done,) = runs_of(output, "m")
@@ -229,7 +229,7 @@ def test_a_hanging_simulation_is_reported_and_the_others_are_kept(scenarios, tmp
 
     with endpoint(answer) as (url, _):
         call = words(scenarios, output, "--model", "m", "--time-limit", "10", "--parallel", "1", policy=url)
-        with pytest.raises(IncompleteRunError, match="1 simulations failed") as caught:
+        with pytest.raises(IncompleteRunError, match="1 of 2 simulations failed") as caught:
             main(call)
     assert "gave no sign of life for 10 s and was stopped" in caught.value.why
     assert len(closed_loop(output)["runs"]) == 1

@@ -135,6 +135,8 @@ class TestGeneration:
         shutil.copytree(generated / first.name, tmp_path / "data" / first.name)
         settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True)
         assert generate_scenario(folder, tmp_path / "data", settings).was_there
+        (folder / "tripinfo.xml").write_text("<tripinfos/>")  # what SUMO may have written there is no input
+        assert generate_scenario(folder, tmp_path / "data", settings).was_there
         routes = next(folder.glob("*.rou.xml"))
         routes.write_text(routes.read_text().replace('departLane="best"', 'departLane="first"', 1))
         with pytest.raises(InputError, match="other scenario files"):

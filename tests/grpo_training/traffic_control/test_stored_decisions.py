@@ -136,7 +136,7 @@ def test_rows_whose_call_failed_are_left_out_and_reported_and_asked_again(tmp_pa
     # The prompts of the other three rows differ in the time only.
     with endpoint(answer) as (url, seen):
         words = ["evaluate", "--dataset", str(path), "--output", str(output), "--policy", url, "--model", "m"]
-        with pytest.raises(IncompleteRunError, match="1 stored decisions failed"):
+        with pytest.raises(IncompleteRunError, match="1 of 4 stored decisions failed"):
             main(words)
         figures = json.loads(output.read_text())["stored_decisions"]
         assert figures["left_out"] == {"m": 1}

@@ -4,7 +4,8 @@ import pytest
 
 from engine.errors import InputError
 from engine.records import Problem
-from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, facts_of, row_of
+from engine.tasks.code.facts import facts_of
+from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, row_of
 from tests.support.table import table
 
 MBPP = {

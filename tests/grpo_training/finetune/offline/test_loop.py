@@ -217,12 +217,12 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
         )
         result = train(config, old, tmp_path / str(size), teacher=teacher)
         found.append((adapter_weights(result.adapter), lines(tmp_path / str(size))))
-    (reference, told), *others = found
-    for weights, retold in others:
+    (reference, run), *others = found
+    for weights, again in others:
         for name, weight in weights.items():
             assert torch.allclose(weight, reference[name], atol=1e-6), name
         for name in ("loss", "loss/grpo", "loss/teacher_sft", "loss/self_sft", "kl", "grad_norm"):
-            assert [line[name] for line in retold] == pytest.approx([line[name] for line in told], abs=1e-5), name
+            assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
 
 
 def test_two_processes_do_the_same_steps_as_one(model, tmp_path):

@@ -618,7 +618,7 @@
     window: global, self: global, top: global, parent: global, frames: global, closed: false,
     innerWidth: WIDTH, innerHeight: HEIGHT, outerWidth: WIDTH, outerHeight: HEIGHT, devicePixelRatio: 1,
     pageXOffset: 0, pageYOffset: 0, scrollX: 0, scrollY: 0, isSecureContext: true,
-    screen: { width: WIDTH, height: HEIGHT, availWidth: WIDTH, availHeight: HEIGHT, orientation: { type: 'landscape-primary', addEventListener: noop } },
+    screen: { width: WIDTH, height: HEIGHT, availWidth: WIDTH, availHeight: HEIGHT, orientation: { type: 'landscape-primary', angle: 0, addEventListener: noop, removeEventListener: noop } },
     navigator: { userAgent: 'Mozilla/5.0 (X11; Linux x86_64) Chrome/120.0', appVersion: '5.0', platform: 'Linux x86_64',
       language: 'en', languages: ['en'], maxTouchPoints: 0, onLine: true, vendor: '', hardwareConcurrency: 2 },
     history: { pushState: noop, replaceState: noop, back: noop, length: 1 },

@@ -10,8 +10,13 @@
   const { then } = Promise.prototype;
   const { slice } = String.prototype;
   const { hasOwn } = Object;
+  const ObjectPrototype = Object.prototype;
+  const toText = function () {
+    return typeof this === 'symbol' || typeof this === 'object' ? 'a symbol' : this;
+  };
   const list = () => setPrototypeOf([], null);
   const CANVAS = 1;
+  const RUNNING = 5;
   const DESTROYED = 9;
   const SILENT_FRAMES = 15;
   const CORE = [
@@ -19,6 +24,13 @@
     Phaser.DOM.RequestAnimationFrame,
   ];
 
+  // Built-in objects that no game replaces, and the parts of Phaser that make a game.
+  const KEPT = [
+    Object, Object.prototype, Function.prototype, Array, Array.prototype, String.prototype, Number.prototype, Promise,
+    Promise.prototype, RegExp.prototype, Map.prototype, Set.prototype, WeakMap.prototype, Error, JSON, Reflect, Symbol,
+    Phaser, Phaser.Scenes, Phaser.Core, Phaser.GameObjects, Phaser.Events,
+  ];
+  const kept = list();
   const games = list();
   const scenes = list();
   const stateOf = new Map();
@@ -91,10 +103,33 @@
     defineProperty(prototype, name, { __proto__: null, value: make(prototype[name]), writable: false, configurable: false });
   }
 
+  // Keeps the functions of an object as they are now.
+  function keep(object) {
+    const values = list();
+    const names = ownKeys(object);
+    for (let i = 0; i < names.length; i++) {
+      const found = getOwnPropertyDescriptor(object, names[i]);
+      if (typeof found.value === 'function') values[values.length] = { __proto__: null, name: names[i], value: found.value };
+    }
+    kept[kept.length] = { __proto__: null, object, values, size: names.length };
+  }
+
+  function changedBuiltin() {
+    for (let i = 0; i < kept.length; i++) {
+      const { object, values, size } = kept[i];
+      for (let j = 0; j < values.length; j++) {
+        const found = getOwnPropertyDescriptor(object, values[j].name);
+        if (!found || found.value !== values[j].value) return `${apply(toText, values[j].name, [])}`;
+      }
+      if (object === ObjectPrototype && ownKeys(object).length !== size) return 'Object.prototype';
+    }
+    return '';
+  }
+
   function sceneState(scene) {
     let state = apply(mapGet, stateOf, [scene.sys]);
     if (!state) {
-      state = { __proto__: null, scene, sys: scene.sys, created: 0, updates: 0 };
+      state = { __proto__: null, scene, sys: scene.sys, created: 0, updates: 0, lastStep: 0 };
       apply(mapSet, stateOf, [scene.sys, state]);
       scenes[scenes.length] = state;
     }
@@ -134,7 +169,9 @@
     if (createdAt < 0) createdAt = ticks;
   });
   replace(Phaser.Scenes.Systems, 'step', (original) => function step(time, delta) {
-    sceneState(this.scene).updates += 1;
+    const state = sceneState(this.scene);
+    state.updates += 1;
+    state.lastStep = steps;
     return apply(original, this, [time, delta]);
   });
   for (let i = 0; i < CORE.length; i++) {
@@ -148,6 +185,8 @@
     }
   }
 
+  for (let i = 0; i < KEPT.length; i++) keep(KEPT[i]);
+
   // The names of methods that an object has of its own, in place of those of its class.
   function shadowed(object, constructor) {
     const names = ownKeys(constructor.prototype);
@@ -158,7 +197,10 @@
     return '';
   }
 
+  // What of the game or of the language was replaced so that errors would not show; '' if nothing.
   function replaced() {
+    const builtin = changedBuiltin();
+    if (builtin) return builtin;
     for (let i = 0; i < games.length; i++) {
       const { game } = games[i];
       const name = shadowed(game, Phaser.Game) || shadowed(game.loop, Phaser.Core.TimeStep) ||
@@ -168,6 +210,8 @@
     for (let i = 0; i < scenes.length; i++) {
       const name = shadowed(scenes[i].sys, Phaser.Scenes.Systems);
       if (name) return `sys.${name}`;
+      const { created, sys, lastStep: updatedAt } = scenes[i];
+      if (created > 0 && sys.settings.status === RUNNING && steps - updatedAt > 2) return 'the list of scenes';
     }
     return '';
   }
@@ -205,7 +249,7 @@
     // How the run ended, in the terms of RuntimeOutcome.
     outcome() {
       const changed = apply(replacedSafely, null, []);
-      if (changed) return { __proto__: null, name: 'tampered', message: `a method of the game was replaced: ${changed}`, frame: -1 };
+      if (changed) return { __proto__: null, name: 'tampered', message: `the program replaced a part of the game or the language: ${changed}`, frame: -1 };
       if (failure) {
         const name = failure.phase === 'script' ? 'script_error' : failure.phase === 'boot' ? 'boot_failed' : `${failure.phase}_error`;
         return { __proto__: null, name, message: failure.message, frame: failure.frame };

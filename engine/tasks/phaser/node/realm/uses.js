@@ -1,6 +1,6 @@
 // Which parts of Phaser's API the program's own code uses, as far as a run shows it. A use counts if the function that
 // called, read or wrote is the program's: the wrappers below look at the file of their caller.
-(function (Phaser, lifecycle) {
+(function (Phaser, knownPaths) {
   'use strict';
   const { setPrototypeOf } = Object;
   const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
@@ -59,23 +59,31 @@
   // prototype -> full name of the class
   const classNames = new Map();
   const classes = list();
-  function collect(space, path, depth) {
-    const names = ownKeys(space);
-    for (let i = 0; i < names.length; i++) {
-      const found = getOwnPropertyDescriptor(space, names[i]);
-      if (!found || !('value' in found) || typeof names[i] !== 'string') continue;
-      const { value } = found;
-      const name = `${path}.${names[i]}`;
-      if (typeof value === 'function' && value.prototype && ownKeys(value.prototype).length > 1) {
-        if (apply(mapGet, classNames, [value.prototype])) continue;
-        apply(mapSet, classNames, [value.prototype, name]);
-        classes[classes.length] = value.prototype;
-      } else if (value && typeof value === 'object' && depth < 6 && getPrototypeOf(value) === Object.prototype) {
-        collect(value, name, depth + 1);
+  function addClass(name, value) {
+    if (apply(mapGet, classNames, [value.prototype])) return;
+    apply(mapSet, classNames, [value.prototype, name]);
+    classes[classes.length] = value.prototype;
+  }
+
+  // The names of all classes, which are the same in all realms: found once, in a realm without a program.
+  function classPaths(space, path, depth) {
+    let found = '';
+    for (const name of Object.keys(space)) {
+      const { value } = getOwnPropertyDescriptor(space, name);
+      if (typeof value === 'function' && value.prototype && ownKeys(value.prototype).length > 1) found += `${path}.${name}\n`;
+      else if (value && typeof value === 'object' && depth < 6 && getPrototypeOf(value) === Object.prototype) {
+        found += classPaths(value, `${path}.${name}`, depth + 1);
       }
     }
+    return found;
   }
-  collect(Phaser, 'Phaser', 0);
+  const paths = knownPaths || classPaths(Phaser, 'Phaser', 0);
+  for (const path of paths.split('\n')) {
+    if (!path) continue;
+    let value = Phaser;
+    for (const name of path.split('.').slice(1)) value = value[name];
+    addClass(path, value);
+  }
 
   // The class of an object, without namespaces; '' if it is none of Phaser's.
   function className(object) {
@@ -313,7 +321,7 @@
 
   return {
     __proto__: null,
-    calls, used, listeners, keys, constructed, counts, tweens, className,
+    paths, calls, used, listeners, keys, constructed, counts, tweens, className,
     // Must-use symbols: [{id, kind, path, name}], see src/must_use.js.
     watch(symbols) {
       for (let i = 0; i < symbols.length; i++) {

@@ -3,6 +3,7 @@
 // destructuring, parameters of its functions and its own classes. A member that the program defines itself anywhere is
 // never a miss, and neither is a member of something whose type is not known.
 const walk = require('acorn-walk');
+const { isPhaser } = require('./parse.js');
 const { literal } = require('./safety.js');
 
 const LIFECYCLE = new Set(['init', 'preload', 'create', 'update']);
@@ -104,6 +105,15 @@ class Inference {
         }
         return;
       }
+      case 'ImportDeclaration':
+        if (isPhaser(String(node.source.value))) {
+          for (const { type, local, imported } of node.specifiers) {
+            const path = type === 'ImportSpecifier' && imported.name !== 'default' ? `Phaser.${imported.name}` : 'Phaser';
+            const row = this.types.rows.get(path);
+            scope.declare(local.name).fixed = row && row.kind === 'const' ? null : row && row.kind === 'function' ? { call: row, self: null } : { space: path };
+          }
+        }
+        return;
       case 'VariableDeclarator':
         this.pattern(node.id, scope, node.init ? { node: node.init, scope } : null, scope);
         if (node.init) this.build(node.init, scope, this.selfOf(node));

@@ -11,13 +11,26 @@ function script(file, name) {
   return new vm.Script(fs.readFileSync(file, 'utf8'), { filename: name });
 }
 
+// Looking up a global of a vm context is slow, and Phaser does it in each frame: it gets these as local variables.
+const LOCALS = (
+  'Object Array Function String Number Boolean Math Date JSON RegExp Error TypeError RangeError Map Set WeakMap Symbol Promise ' +
+  'Uint8Array Uint8ClampedArray Uint16Array Uint32Array Int8Array Int16Array Int32Array Float32Array Float64Array ArrayBuffer ' +
+  'DataView isNaN isFinite parseInt parseFloat undefined NaN Infinity window document navigator console'
+).split(' ');
+
+function phaserScript(file) {
+  const source = fs.readFileSync(file, 'utf8');
+  return new vm.Script(`(function (${LOCALS.join(', ')}) {${source}\n}).call(globalThis, ${LOCALS.join(', ')});`, { filename: 'phaser.js' });
+}
+
 class RealmFactory {
   constructor() {
+    this.paths = '';
     const phaser = require.resolve('phaser/dist/phaser.min.js');
     this.scripts = Object.fromEntries(
       ['clock', 'dom', 'uses', 'lifecycle', 'report'].map((name) => [name, script(path.join(REALM, `${name}.js`), `${name}.js`)]),
     );
-    this.scripts.phaser = script(phaser, 'phaser.js');
+    this.scripts.phaser = phaserScript(phaser);
     this.scripts.drain = new vm.Script('0', { filename: 'drain.js' });
   }
 
@@ -33,7 +46,8 @@ class RealmFactory {
     const dom = evaluate('dom')(clock, global);
     evaluate('phaser');
     const Phaser = vm.runInContext('Phaser', context);
-    const uses = evaluate('uses')(Phaser);
+    const uses = evaluate('uses')(Phaser, this.paths);
+    this.paths = this.paths || `${uses.paths}`;
     const lifecycle = evaluate('lifecycle')(clock, dom, Phaser);
     const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, global);
     return {

@@ -23,8 +23,8 @@ from engine.sandbox.program_process import (
     reported_failure,
 )
 from engine.sandbox.zygote_process import Zygote
-from engine.tasks.code.comparison import Comparison, same_text, same_value
-from engine.tasks.code.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
+from engine.tasks.code.testing.comparison import Comparison, same_text, same_value
+from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
 
 TestT = TypeVar("TestT")
 
@@ -131,7 +131,7 @@ class Judge:
         programs: zygotes for programs.
         test_code: zygotes for tests that are code. A separate pool: a test of this kind holds one zygote of each,
             and with one pool two such tests could wait for each other.
-        program, setup, entry_point, limits, stop_early: as for :meth:`engine.tasks.code.tester.ProgramTester.run`.
+        program, setup, entry_point, limits, stop_early: as for :meth:`.tester.ProgramTester.run`.
     """
 
     def __init__(

@@ -18,9 +18,9 @@ from engine.errors import InputError
 from engine.records import Outcome
 from engine.sandbox.program_process import WALL_FACTOR, Limits
 from engine.sandbox.zygote_process import strongest_level
-from engine.tasks.code.program_tests import AssertTest, CallTest, Status, StdinTest
-from engine.tasks.code.tester import ProgramTester, shared_tester
-from tests.conftest import shared_file
+from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.testing.tester import ProgramTester, shared_tester
+from tests.conftest import ROOT, shared_file
 from tests.support.table import table
 
 RIGHT = {
@@ -347,15 +347,14 @@ def test_many_threads_share_it():
 def test_nothing_is_left_when_the_engine_is_killed():
     code = """
         import os, signal
-        from engine.tasks.code.program_tests import CallTest
-        from engine.tasks.code.tester import shared_tester
+        from engine.tasks.code.testing.program_tests import CallTest
+        from engine.tasks.code.testing.tester import shared_tester
         tester = shared_tester()
         tester.run('def f(): return 1', [CallTest('f', expected=1)])
         print(*tester.pids(), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    root = Path(__file__).resolve().parents[4]
-    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=root, capture_output=True, text=True).stdout
+    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, capture_output=True, text=True).stdout
     pids = [int(pid) for pid in out.split()]
     assert pids
     until = time.monotonic() + 5

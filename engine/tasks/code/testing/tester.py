@@ -16,8 +16,8 @@ from engine.sandbox.levels import Level
 from engine.sandbox.pool import ZygotePool
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
-from engine.tasks.code.judging import Judge
-from engine.tasks.code.program_tests import ProgramTest, Report, Status
+from engine.tasks.code.testing.judging import Judge
+from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
 
 VERSION = 2
 """Part of the key of every cached result. Change it when the meaning of a status changes."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from engine.records import Outcome
-from engine.tasks.code.comparison import Comparison
+from engine.tasks.code.testing.comparison import Comparison
 
 
 class Status(StrEnum):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from engine.sandbox.inside.wire import refuse_collisions
 
 Comparison = Literal["exact", "sequence", "tokens", "lines", "float", "set"]
-"""How two values are compared; :class:`engine.tasks.code.program_tests.CallTest` and ``StdinTest`` describe each."""
+"""How two values are compared; the tests in :mod:`.program_tests` describe each."""
 
 TOLERANCE = 1e-6
 _LONGEST_NUMBER = 400

@@ -1,0 +1,177 @@
+"""Numbers that words say ("twenty-five", "two thirds", "一百二十") or imply (a square has 4 sides)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL: Mapping[str, int] = {
+    **{word: value for value, word in enumerate(_UNITS)},
+    **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
+}
+_LARGE: Mapping[str, int] = {
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "dozen": 12,
+    "score": 20,
+}
+_ORDINALS: Mapping[str, int] = {
+    **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),
+    "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
+    "half": 2, "halve": 2, "quarter": 4,
+}  # fmt: skip
+_TIMES: Mapping[str, Fraction] = {
+    **dict.fromkeys(("twice", "double", "doubled", "doubles", "pair", "couple", "both", "two"), Fraction(2)),
+    **dict.fromkeys(("thrice", "triple", "tripled", "triples", "treble"), Fraction(3)),
+    **dict.fromkeys(("quadruple", "quadrupled"), Fraction(4)),
+    **dict.fromkeys(("half", "halves", "halved"), Fraction(1, 2)),
+}
+
+_DIGITS_ZH = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_POWERS_ZH = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
+_NUMERAL_ZH = re.compile(f"[{''.join(_DIGITS_ZH)}{''.join(_POWERS_ZH)}]{{1,12}}")
+
+
+def spoken_numbers(text: str) -> Iterator[Fraction]:
+    """The numbers that the words of a text say; "three fifths" is 3/5, and "third" is 3 and 1/3."""
+    words = re.findall(r"[a-z]+", text.lower())
+    place = 0
+    while place < len(words):
+        value, after = _cardinal(words, place)
+        if value is not None:
+            yield Fraction(value)
+            divisor = _ordinal(words[after]) if after < len(words) else None
+            if divisor is not None:
+                yield Fraction(value, divisor)
+            place = after
+            continue
+        word = words[place]
+        ordinal = _ordinal(word)
+        if ordinal is not None:
+            yield from (Fraction(ordinal), Fraction(1, ordinal))
+        if word in _TIMES:
+            yield _TIMES[word]
+        place += 1
+    for match in _NUMERAL_ZH.finditer(text):
+        yield Fraction(_chinese(match[0]))
+    if "半" in text:
+        yield Fraction(1, 2)
+
+
+def _ordinal(word: str) -> int | None:
+    return _ORDINALS.get(word) or _ORDINALS.get(word.removesuffix("s")) or (2 if word == "halves" else None)
+
+
+def _cardinal(words: list[str], place: int) -> tuple[int | None, int]:
+    """The cardinal number that starts at a word, and the place after it."""
+    total = part = 0
+    start = place
+    while place < len(words):
+        word = words[place].removesuffix("s") if words[place] not in _SMALL else words[place]
+        if word in _SMALL:
+            small = _SMALL[word]
+            if part % 100 and not (part % 10 == 0 and small < 10):
+                break  # "two three" are two numbers
+            part += small
+        elif word in _LARGE and (part or (place == start and word != "score")):
+            if _LARGE[word] >= 1000:
+                total, part = total + (part or 1) * _LARGE[word], 0
+            else:
+                part = (part or 1) * _LARGE[word]
+        elif not (word == "and" and place > start and place + 1 < len(words) and words[place - 1] in _LARGE
+                  and words[place + 1] in _SMALL):  # fmt: skip
+            break
+        place += 1
+    return (total + part, place) if place > start else (None, place)
+
+
+def _chinese(digits: str) -> int:
+    total = part = 0
+    digit: int | None = None
+    for character in digits:
+        if character in _DIGITS_ZH:
+            digit = _DIGITS_ZH[character] if digit is None else 10 * digit + _DIGITS_ZH[character]
+            continue
+        power = _POWERS_ZH[character]
+        if power == 10_000:
+            total, part = (total + part + (digit or 0)) * power, 0
+        else:
+            part += (1 if digit is None else digit) * power
+        digit = None
+    return total + part + (digit or 0)
+
+
+def _table() -> dict[str, tuple[Fraction, ...]]:
+    """Words with a number, each with its plural. The reason stands beside each group."""
+    groups: tuple[tuple[str, tuple[int, ...]], ...] = (
+        # sides of a figure, and the sum of its angles in degrees
+        ("triangle triangular", (3, 180)),
+        ("square rectangle rectangular quadrilateral parallelogram rhombus trapezoid trapezium kite", (4, 90, 360)),
+        ("pentagon pentagonal", (5, 540, 108)),
+        ("hexagon hexagonal", (6, 720, 120, 60)),
+        ("heptagon", (7, 900)),
+        ("octagon octagonal", (8, 1080, 135)),
+        ("nonagon enneagon", (9, 1260, 140)),
+        ("decagon", (10, 1440, 144)),
+        ("dodecagon", (12, 1800, 150)),
+        ("equilateral", (3, 60)),
+        ("right perpendicular", (90,)),
+        ("circle circular angle degree revolution turn rotation rotated", (180, 360)),
+        # faces, edges and vertices of a solid
+        ("tetrahedron tetrahedral", (4, 6)),
+        ("cube cubic cuboid", (6, 8, 12)),
+        ("octahedron", (6, 8, 12)),
+        ("dodecahedron icosahedron", (12, 20, 30)),
+        # things of which everyone knows how many there are
+        ("die dice", (6,)),
+        ("coin", (2,)),
+        ("card deck", (52, 13, 4)),
+        ("chessboard checkerboard", (8, 64)),
+        ("letter alphabet alphabetical", (26,)),
+        ("digit decimal", (9, 10)),
+        ("binary bit", (2,)),
+        ("byte", (8, 256)),
+        ("palindrome", (10,)),
+        ("domino", (7, 28)),
+        # units of time, of money and of counting
+        ("second", (60, 3600)),
+        ("minute", (60, 3600)),
+        ("hour hourly", (24, 60, 3600)),
+        ("clock", (12, 24, 60)),
+        ("day daily", (7, 24, 60, 3600, 365)),
+        ("week weekly weekday", (7, 52)),
+        ("month monthly", (12, 30, 31)),
+        ("year yearly annual annually", (12, 52, 365, 366)),
+        ("decade", (10,)),
+        ("century", (100,)),
+        ("cent dollar euro pound percent percentage", (100,)),
+        ("quarter quarterly", (4, 25)),
+        ("dime nickel penny", (1, 5, 10)),
+        ("dozen", (12,)),
+        ("inch inches foot feet yard", (3, 12, 36)),
+        ("mile", (1760, 5280)),
+        ("ounce", (16,)),
+        ("pint gallon", (2, 4, 8)),
+        ("celsius kelvin", (100, 273)),
+        ("fahrenheit", (32, 212)),
+        ("km kilometer kilometre kg kilogram gram ml liter litre meter metre tonne", (1000,)),
+        ("cm centimeter centimetre", (100,)),
+    )
+    table: dict[str, tuple[Fraction, ...]] = {}
+    for words, values in groups:
+        for word in words.split():
+            for spelling in (word, word + "s"):
+                table[spelling] = (*table.get(spelling, ()), *map(Fraction, values))
+    return table
+
+
+IMPLIED_BY_WORD: Mapping[str, tuple[Fraction, ...]] = _table()
+"""Numbers that a word implies: the sides of a square, the minutes of an hour."""

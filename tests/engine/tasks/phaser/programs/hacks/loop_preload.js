@@ -1,0 +1,1 @@
+new Phaser.Game({ scene: { preload() { while (true) {} }, create() { this.add.text(1, 1, 'x'); } } });

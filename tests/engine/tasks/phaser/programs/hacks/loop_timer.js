@@ -1,0 +1,1 @@
+new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); setTimeout(() => { for (;;) {} }, 50); } } });

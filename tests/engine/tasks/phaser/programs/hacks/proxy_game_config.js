@@ -1,0 +1,2 @@
+const config = new Proxy({}, { get() { throw new Error('no'); }, has() { return true; }, ownKeys() { return []; } });
+new Phaser.Game(config);

@@ -1,0 +1,1 @@
+new Phaser.Game({ scene: { preload() {}, create() {}, update() {} } });

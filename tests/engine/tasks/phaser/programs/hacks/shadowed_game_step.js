@@ -1,0 +1,3 @@
+const game = new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); }, update() { null.x; } } });
+Object.defineProperty(game, 'step', { value() {} });
+Object.defineProperty(game.scene, 'update', { value() {} });

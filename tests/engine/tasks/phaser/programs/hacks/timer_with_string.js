@@ -1,0 +1,1 @@
+setTimeout("new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); } } })", 1);

@@ -470,6 +470,16 @@ def load_task(place: str) -> Task:
     return _register(load_object(place), place) if ":" in place else task_named(place)
 
 
+def check_verifiers(problems: Iterable[Problem]) -> None:
+    """Check that the tasks of problems can verify replies on this machine, before a model is asked.
+
+    Raises:
+        ConfigurationError: a tool that a task needs is missing; with the fix.
+    """
+    for name in sorted({problem.task for problem in problems}):
+        task_named(name).verifier()
+
+
 def _register(task: object, place: str) -> Task:
     if not isinstance(task, Task):
         raise InputError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.errors import InputError
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
-from grpo_training.phaser_games.settings import STEPS, step_named, usage
+from grpo_training.phaser_games.settings import STEPS, step_named, usage, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     step = step_named(words[0])
     if step is None:
         raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join(STEPS)}.")
-    parsed = parse_settings(step, words[1:], prog=f"{_PROG} {words[0]}", description=step.summary)
+    parsed = parse_settings(step, with_flag(step, words[1:]), prog=f"{_PROG} {words[0]}", description=step.summary)
     from grpo_training.phaser_games.steps import run_step
 
     return run_step(parsed)

@@ -16,9 +16,21 @@ _TRAIN = DATA / "prompts_train.jsonl"
 
 
 class StepSettings(Settings):
-    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
+    """Base of the steps' settings.
+
+    ``summary`` is what ``--help`` says of the step. ``positional`` is the field that a word without a flag sets.
+    """
 
     summary: ClassVar[str] = ""
+    positional: ClassVar[str] = ""
+
+
+class IndexSettings(StepSettings):
+    """Settings of ``phaser api-index``."""
+
+    summary: ClassVar[str] = "build the index of Phaser's API from the package: phaser_api.jsonl and meta.json"
+
+    out_dir: Path = Field(DATA / "api_index", description="folder of both files")
 
 
 class PromptSeedSettings(StepSettings):
@@ -62,10 +74,28 @@ class MockSettings(StepSettings):
     seed: int = Field(2026, description="of the random choices")
 
 
+class ValidateSettings(StepSettings):
+    """Settings of ``phaser validate``."""
+
+    summary: ClassVar[str] = "validate one program: validate game.js; exit code 1 if it fails a check"
+    positional: ClassVar[str] = "code"
+
+    code: Path = Field(description="file with the JavaScript of a game")
+    must_use: str = Field("", description="symbols that it must use, separated by commas")
+    hints: str = Field("", description="conditions on the run, separated by commas: objects.Text >= 1, moved")
+    frames: int = Field(60, ge=1, le=3600, description="frames of 1/60 s that it runs")
+    skip_runtime: bool = Field(False, description="do not run it")
+    skip_eslint: bool = Field(False, description="leave ESLint out")
+    api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
+    as_json: bool = Field(False, description="print the whole validation as JSON")
+
+
 STEPS: Mapping[str, type[StepSettings]] = {
+    "api-index": IndexSettings,
     "prompt-seeds": PromptSeedSettings,
     "build-sets": SetsSettings,
     "mock-rollouts": MockSettings,
+    "validate": ValidateSettings,
 }
 """The steps of ``python -m grpo_training.phaser``."""
 
@@ -76,6 +106,13 @@ ALIASES: Mapping[str, str] = {"build_grpo_sets": "build-sets", "generate_mock_ro
 def step_named(name: str) -> type[StepSettings] | None:
     """The step with a name; None if there is none."""
     return STEPS.get(ALIASES.get(name, name).replace("_", "-"))
+
+
+def with_flag(step: type[StepSettings], words: Sequence[str]) -> list[str]:
+    """The words of a command line, with the flag before a first word that has none."""
+    if step.positional and words and not words[0].startswith("-"):
+        return [f"--{step.positional}", *words]
+    return list(words)
 
 
 def usage(prog: str) -> Sequence[str]:

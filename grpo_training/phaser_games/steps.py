@@ -1,4 +1,4 @@
-"""The steps that make files: prompt seeds, sets, mock rollouts."""
+"""The steps, and those that make files: index, prompt seeds, sets, mock rollouts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 
 from engine.records import timestamp
 from engine.tasks.phaser.mock.rollouts import make_rollouts
+from engine.tasks.phaser.node_setup import build_api_index
 from engine.tasks.phaser.problems import read_prompt
 from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
-from engine.tasks.phaser.sets import build_sets, overlap, sets_summary
+from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 from grpo_training.phaser_games.files import read_rows, sha256, write_rows, write_text
-from grpo_training.phaser_games.settings import MockSettings, PromptSeedSettings, SetsSettings, StepSettings
+from grpo_training.phaser_games.settings import (
+    IndexSettings,
+    MockSettings,
+    PromptSeedSettings,
+    SetsSettings,
+    StepSettings,
+    ValidateSettings,
+)
+from grpo_training.phaser_games.validation import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +35,10 @@ _MAKE_SETS = "Make prompts: python -m grpo_training.phaser build-sets"
 def run_step(settings: StepSettings) -> int:
     """Run the step that the settings belong to; the exit code."""
     match settings:
+        case IndexSettings():
+            return make_index(settings)
+        case ValidateSettings():
+            return validate(settings)
         case PromptSeedSettings():
             return make_seeds(settings)
         case SetsSettings():
@@ -33,6 +46,13 @@ def run_step(settings: StepSettings) -> int:
         case MockSettings():
             return make_mock_rollouts(settings)
     raise AssertionError(type(settings))
+
+
+def make_index(settings: IndexSettings) -> int:
+    """Build the index of Phaser's API."""
+    meta = build_api_index(settings.out_dir)
+    print(f"Phaser {meta['phaser_version']} -> {settings.out_dir / 'phaser_api.jsonl'}")
+    return 0
 
 
 def make_seeds(settings: PromptSeedSettings) -> int:

@@ -5,8 +5,11 @@ import json
 
 import pytest
 
-from engine.errors import InputError, MissingInputError
+from engine.datasets import load_problems
+from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.task import check_verifiers
 from grpo_training.phaser import main
+from grpo_training.score_rollouts import main as score_rollouts
 
 
 def rows(path):
@@ -71,3 +74,64 @@ def test_missing_files_and_steps(tmp_path):
     assert "prompt-seeds" in caught.value.fix
     with pytest.raises(InputError, match="Unknown step 'train'"):
         main(["train"])
+
+
+@pytest.fixture
+def without_node(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr("engine.tasks.phaser.shared_validator._open", {})
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index that is right as far as it goes."""
+    path = tmp_path / "index/phaser_api.jsonl"
+    path.parent.mkdir()
+    row = {"symbol_id": "Phaser.Game", "name": "Game", "kind": "class", "owner": "Phaser"}
+    path.write_text(json.dumps(row) + "\n")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name("meta.json").write_text(json.dumps({"sha256": digest, "phaser_version": "3.90.0"}))
+    return path
+
+
+def test_without_node_every_command_stops_at_the_start(seeds, index, tmp_path, without_node, monkeypatch):
+    monkeypatch.setattr("engine.tasks.phaser.shared_validator.DEFAULT_PATH", index)
+    game = tmp_path / "game.js"
+    game.write_text("new Phaser.Game({});")
+    rollouts = tmp_path / "r.jsonl"
+    rollouts.write_text(json.dumps({"prompt_id": "seed_000001", "text": "x"}))
+    with pytest.raises(ConfigurationError, match="Node.js was not found") as caught:
+        main(["validate", str(game), "--api-index", str(index)])
+    assert "make phaser" in caught.value.fix
+    assert caught.value.exit_code == 2
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        main(["api-index", "--out-dir", str(tmp_path / "new")])
+    arguments = ["--prompts", str(seeds), "--rollouts", str(rollouts), "--out", str(tmp_path / "s/s.jsonl")]
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        score_rollouts([*arguments, "--api-index", str(index)])
+    assert not (tmp_path / "s").exists()
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        check_verifiers(load_problems(str(seeds)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "not found"),
+        (lambda path: path.write_text("{}\n"), "damaged"),
+        (lambda path: path.with_name("meta.json").write_text("{"), "damaged"),
+        (
+            lambda path: path.with_name("meta.json").write_text(
+                path.with_name("meta.json").read_text().replace("3.90.0", "3.80.1")
+            ),
+            "Phaser 3.80.1",
+        ),
+    ],
+)
+def test_a_damaged_index_or_one_of_another_version_is_named(tmp_path, index, damage, message):
+    damage(index)
+    game = tmp_path / "game.js"
+    game.write_text("")
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        main(["validate", str(game), "--api-index", str(index)])
+    assert "api-index" in caught.value.fix

@@ -36,6 +36,7 @@ RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
             (
                 RuntimeOutcome.NO_GAME,
                 RuntimeOutcome.NO_SCENE,
+                RuntimeOutcome.NOTHING_SHOWN,
                 RuntimeOutcome.BOOT_FAILED,
                 RuntimeOutcome.SCRIPT_ERROR,
                 RuntimeOutcome.TIMEOUT,

@@ -13,7 +13,7 @@ from engine.tasks.phaser.reply import read_reply
 from engine.tasks.phaser.seeds.features import all_features
 from engine.tasks.phaser.seeds.programs import feature_of, program_for
 from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
-from engine.tasks.phaser.sets import build_sets, overlap, sets_summary
+from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 
 KEYS = ["id", "difficulty", "modules", "task", "constraints", "must_use_apis", "eval_hints", "tags", "notes"]
 
@@ -88,10 +88,9 @@ def test_sets_do_not_overlap(seeds, train_count, eval_count):
     assert len(sets.train) == train_count
     assert len(sets.evaluation) == eval_count
     assert overlap(sets.train, sets.evaluation) == {"sources": 0, "texts": 0, "modules_of_combinations": 0}
-    train_summary = sets_summary(sets.train)
-    assert train_summary["by_difficulty"] == {
-        "easy": 0.4 * train_count, "medium": 0.4 * train_count, "hard": 0.2 * train_count,
-    }  # fmt: skip
+    shares = {name: count / train_count for name, count in sets_summary(sets.train)["by_difficulty"].items()}
+    # three quarters of all seeds are training prompts: what is held out of the hard ones is filled by others
+    assert shares == pytest.approx({"easy": 0.4, "medium": 0.4, "hard": 0.2}, abs=0 if train_count == 50 else 0.01)
     assert sets_summary(sets.evaluation)["by_ood"] == {"iid": 0.8 * eval_count, "ood": 0.2 * eval_count}
     originals = {row["id"]: row for row in seeds}
     for row in sets.train:

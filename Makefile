@@ -11,7 +11,7 @@ GYM := $(VENV)/.installed-reasoning-gym
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo test lint docs bench clean
+.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo traffic-demo test lint docs bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -63,6 +63,9 @@ demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
 
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
+
+traffic-demo: $(FINETUNE) $(TRAFFIC)  ## train a small model on traffic decisions and compare it with Max-Pressure
+	$(BIN)/python -m grpo_training.traffic demo
 
 test: $(FINETUNE) $(TRAFFIC) $(GYM) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from engine.reading.control_characters import as_one_line
 from engine.records import ChatRequest, Message, Outcome, Reply
 from engine.task import JSON_OBJECT
 
@@ -79,7 +80,7 @@ async def ask(
                 "messages": (
                     *request.messages,
                     Message(role="assistant", content=text[:_SHOWN]),
-                    Message(role="user", content=_RE_ASK.format(reason=reason, form=form)),
+                    Message(role="user", content=_RE_ASK.format(reason=as_one_line(reason), form=form)),
                 )
             }
         )

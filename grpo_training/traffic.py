@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(f"usage: {_PROG} STEP [options]\n\nSteps (each has its own --help):")
         for name, settings in STEPS.items():
-            print(f"  {name:10} {settings.summary}")
+            print(f"  {name:11} {settings.summary}")
         return 0
     if words[0] not in STEPS:
         raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join(STEPS)}.")

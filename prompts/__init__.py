@@ -23,6 +23,7 @@ from jinja2 import (
 from engine.errors import TemplateError
 from engine.records import Experience, Message
 from engine.task import Task
+from prompts.fencing import add_filters, render_with_number
 
 _SHARED = Path(__file__).resolve().parent
 
@@ -64,9 +65,11 @@ class PromptTemplate:
         """The conversation: a system and a user message. ``values`` are exactly the declared variables."""
         if values.keys() != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
-        system = self._environment.get_template(f"{self.name}_system.j2").render(**values)
-        user = self._environment.get_template(f"{self.name}_user.j2").render(**values)
-        return Message(role="system", content=system), Message(role="user", content=user)
+        system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
+        return (
+            Message(role="system", content=system.render(**values)),
+            Message(role="user", content=render_with_number(lambda **number: user.render(**values, **number))),
+        )
 
 
 @cache
@@ -116,9 +119,11 @@ def _environment(style: str, task: Task | None) -> Environment:
         raise TemplateError(f"Unknown prompt style {style!r}", fix=f"Choose one of: {', '.join(prompt_styles())}.")
     given: Mapping[str, str] = task.templates if task is not None else {}
     loaders: list[BaseLoader] = [DictLoader(given), FileSystemLoader(folders)]
-    return Environment(  # noqa: S701 - the text goes to a model, not to a browser
+    environment = Environment(  # noqa: S701 - the text goes to a model, not to a browser
         loader=ChoiceLoader(loaders), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    add_filters(environment)
+    return environment
 
 
 class _Sources:

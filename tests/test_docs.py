@@ -4,10 +4,7 @@ import ast
 import json
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ import engine
 import grpo_training
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
+from tests.support.command_help import help_of_all
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.table import table
 
@@ -40,15 +38,6 @@ WRITTEN_BY_COMMANDS = re.compile(
 )
 
 
-@cache
-def help_of(module, *step):
-    done = subprocess.run(
-        [sys.executable, "-m", f"grpo_training.{module}", *step, "--help"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout.replace("-\n", "-")
-
-
 def commands_of(text):
     """(module, its words) of each documented command line."""
     joined = re.sub(r"\\\n\s*", " ", text)
@@ -58,12 +47,18 @@ def commands_of(text):
 
 
 def test_documented_commands_have_their_flags():
+    lines = [(page, *line) for page in PAGES for line in commands_of(page.read_text(encoding="utf-8"))]
+    modules = {module for _, module, _ in lines}
+    assert {module for module in modules if module not in commands() and not module.startswith("pocket.")} == set()
+    helps = help_of_all(sorted([module] for module in modules), ROOT)
+    with_steps = {module for module in modules if f"grpo_training.{module} STEP " in helps[module,].text}
+    calls = [(module, *words[:1]) if module in with_steps else (module,) for _, module, words in lines]
+    helps |= help_of_all(sorted({call for call in calls if call not in helps}), ROOT)
     wrong = []
-    for page, module, words in [(p, *line) for p in PAGES for line in commands_of(p.read_text(encoding="utf-8"))]:
-        assert module in commands() or module.startswith("pocket."), f"{page}: {module} is not a command"
-        has_steps = f"grpo_training.{module} STEP " in help_of(module)  # each step has options of its own
-        text = help_of(module, *words[:1]) if has_steps and words else help_of(module)
-        shown = set(re.findall(r"--[a-z0-9][a-z0-9_-]*", text.replace("_", "-")))
+    for (page, module, words), call in zip(lines, calls, strict=True):
+        assert helps[call].code == 0, call  # each step has options of its own
+        text = helps[call].text.replace("-\n", "-").replace("_", "-")
+        shown = set(re.findall(r"--[a-z0-9][a-z0-9_-]*", text))
         for word in words:
             if word.startswith("--") and word != "--":
                 flag = word.split("=")[0].rstrip(",.;:)").replace("_", "-")

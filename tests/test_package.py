@@ -12,6 +12,7 @@ import pytest
 import grpo_training
 from grpo_training.cli import program
 from tests.conftest import ROOT
+from tests.support.command_help import help_of_all
 
 COMMANDS = program.commands()
 
@@ -74,12 +75,13 @@ def test_the_metadata_of_the_wheel(built):
     assert "scaffold-grpo = grpo_training.cli.program:main" in scripts
 
 
-@pytest.mark.parametrize("command", ["generator1", "train", "demo", "doctor"])
-def test_help_of_an_installed_command_names_short_paths(installed, tmp_path, command):
-    done = run(["-m", f"grpo_training.{command}", "--help"], cwd=tmp_path, path=installed)
-    assert done.returncode == 0
-    assert str(tmp_path) not in done.stdout
-    assert str(installed) not in done.stdout
+def test_help_of_an_installed_command_names_short_paths(installed, tmp_path):
+    helps = help_of_all([[command] for command in COMMANDS], tmp_path, installed)
+    assert len(helps) == len(COMMANDS)
+    for call, found in helps.items():
+        assert found.code == 0, call
+        assert str(tmp_path) not in found.text, call
+        assert str(installed) not in found.text, call
 
 
 def test_an_installed_command_finds_the_shipped_files_and_writes_below_the_current_folder(installed, tmp_path):

@@ -20,7 +20,7 @@ Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
 
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?![\d,])[^,;]*\Z", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
@@ -56,10 +56,17 @@ class Comparer(ABC):
     def same_ranges(self, interval: Shape, relation: Shape) -> bool:
         """Compare an interval with an inequality that is none yet, such as ``2x < 6``."""
 
-    def same_answers(self, answer: str, truth: str) -> bool:
-        """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point."""
-        if self.same(read_shape(answer), read_shape(truth)):
+    def same_answers(self, answer: str, truth: str, shape: Shape | None = None) -> bool:
+        """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point.
+
+        Args:
+            answer, truth: the texts.
+            shape: the shape of the truth, if it has been read already.
+        """
+        if self.same(read_shape(answer), shape or read_shape(truth)):
             return True
+        if "," not in answer + truth:
+            return False
         if _DECIMAL_POINT.match(truth) and _DECIMAL_COMMA.match(answer):
             return self.same(read_shape(answer.replace(",", ".")), read_shape(truth))
         if _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):

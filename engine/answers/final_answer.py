@@ -85,7 +85,7 @@ def answer_text(text: str) -> str:
     answer = _marked(text)
     text = text if answer is None else answer
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
-    return _HEDGE_AT_END.sub("", _HEDGE.sub("", clean(_end_of_prose(text) if is_sentence else text)))
+    return _without_hedge(clean(_end_of_prose(text) if is_sentence else text))
 
 
 def unwrapped_answer(text: str) -> str | None:
@@ -107,6 +107,13 @@ def unwrapped_answer(text: str) -> str | None:
     if not re.search(r"\w", text) or len(text) > MAX_ANSWER_CHARS or _NO_ANSWER.fullmatch(text):
         return None
     return text
+
+
+def _without_hedge(text: str) -> str:
+    """A cleaned text without "about" before the value and "(approx.)" after it."""
+    if text[:1] in "-+0123456789" and "approx" not in text and "roughly" not in text:
+        return text
+    return _HEDGE_AT_END.sub("", _HEDGE.sub("", text))
 
 
 def _own_turn(text: str) -> str:
@@ -241,7 +248,7 @@ def _end_of_prose(text: str) -> str:
     rest = end.strip(" *_\n")
     if rest and not _words(rest):
         return rest
-    for place in (end, sentence):
+    for place in () if _DENIES.search(end) else (end, sentence):
         for marked in (_BOLD.findall(place), [next(filter(None, groups)) for groups in _MATH.findall(place)]):
             if len(marked) == 1:
                 return str(marked[0])

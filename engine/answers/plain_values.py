@@ -58,7 +58,7 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     A unit or a noun on one side only is ignored ("5 cm" is 5, "33 ways" is 33); units on both sides must
     agree.
     """
-    answer, truth = _SPACED_THOUSANDS.sub(_joined, answer, count=1), _SPACED_THOUSANDS.sub(_joined, truth, count=1)
+    answer, truth = _with_joined_digits(answer), _with_joined_digits(truth)
     left, right = read_numeral(answer), read_numeral(truth)
     if left and right:
         return _numbers(left, right, rel_tol)
@@ -171,8 +171,11 @@ def written_alike(answer: str, truth: str) -> bool:
     return _SPACE.sub("", answer.strip()) == _SPACE.sub("", truth.strip()) != ""
 
 
-def _joined(number: re.Match[str]) -> str:
-    return re.sub(r"\s", "", number[0])
+def _with_joined_digits(text: str) -> str:
+    """1 000 as 1000."""
+    if " " not in text:
+        return text
+    return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text, count=1)
 
 
 def _in_bases(answer: str, truth: str) -> Decision | None:

@@ -16,6 +16,7 @@ _NAME = re.compile(
     r"(?:\\?[A-Za-z]+|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
     rf"{_SUBSCRIPT}(?:\s*\(\s*[A-Za-z\d](?:\s*,\s*[A-Za-z\d])*\s*\))?"
 )
+_PRODUCT = re.compile(r"[a-z]{2,3}")
 _WORD = re.compile(r"\\?([A-Za-z]*).*", re.DOTALL)
 _NOT_NAMES = (FUNCTIONS.keys() - {"C", "P"}) | {"pi", "infty"}
 _SEGMENT = rf"(?:[A-Z]{{2,3}}|[A-Za-z]{_SUBSCRIPT})"
@@ -59,8 +60,10 @@ def exact_part(sides: list[str], signs: list[str]) -> tuple[list[str], list[str]
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a text is one name: ``x``, ``x_1``, ``f(x)``, ``P(A)``, ``AB``, ``\angle ABC``."""
-    return _NAME.fullmatch(text) is not None and _WORD.sub(r"\1", text) not in _NOT_NAMES
+    r"""Whether a text is one name: ``x_1``, ``f(x)``, ``P(A)``, ``AB``, ``\angle ABC``, ``total``; ``xy`` is not."""
+    return (
+        not _PRODUCT.fullmatch(text) and _NAME.fullmatch(text) is not None and _WORD.sub(r"\1", text) not in _NOT_NAMES
+    )
 
 
 def names_a_value(text: str) -> bool:
@@ -78,12 +81,15 @@ def is_asked_for(text: str) -> bool:
     at = 0
     while at < len(text):
         found = _UNKNOWN.match(text, at)
-        if found is None or found[0].lstrip("\\") in FUNCTIONS or found[0] in unknowns:
+        letters = list(found[0]) if found and _PRODUCT.fullmatch(found[0]) else [found[0]] if found else []
+        if found is None or found[0].lstrip("\\") in FUNCTIONS or set(letters) & set(unknowns):
             return False
-        unknowns.append(found[0])
+        unknowns += letters
         between = _BETWEEN_UNKNOWNS.match(text, found.end())
         at = between.end() if between else len(text)
-    return len(unknowns) > 1 and not text.rstrip().endswith(("+", "-", "/", "*", "\\cdot", "\\times"))
+    return len(unknowns) == len(set(unknowns)) > 1 and not text.rstrip().endswith(
+        ("+", "-", "/", "*", "\\cdot", "\\times")
+    )
 
 
 def is_constant(text: str) -> bool:

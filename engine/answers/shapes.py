@@ -60,6 +60,7 @@ class Shape:
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
 _OR = r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|(?<=[\d)}\]])or(?=[A-Z(\[]))"
 _SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
+_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
 _GROUPS = re.compile(r"\s*;\s*")
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
 _SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
@@ -78,6 +79,8 @@ _EMPTY_SET = re.compile(
 def read_shape(text: str) -> Shape:
     """Read a cleaned text. A text without structure is one value."""
     text = text.strip()
+    if _PLAIN.fullmatch(text):
+        return Shape("value", text)
     if sum(map(text.count, "([{")) > _MAX_BRACKETS:
         return Shape("value", text)
     for read in (_reals, _matrix, _union, _groups):
@@ -138,6 +141,8 @@ def _has_bare_thousands(text: str) -> bool:
 
 def _single(text: str) -> Shape:
     """A text without separators outside its brackets."""
+    if _PLAIN.fullmatch(text):
+        return Shape("value", text)
     for read in (_matrix, _member, _relation, _bracketed, _interval, _plus_minus):
         shape = read(text)
         if shape is not None:

@@ -100,7 +100,7 @@ def verify_answer(
     shape = read_shape(truth)
     comparer = LocalComparer(comparison, rel_tol)
     try:
-        correct = comparer.same_answers(said, truth) or said == truth
+        correct = comparer.same_answers(said, truth, shape) or said == truth
         return _verdict(correct, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
     except NeedsWorkerError:
         if said == truth:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
@@ -57,8 +58,8 @@ def check_text(
 
     Returns:
         None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
-        ``not_one_line``, ``control_characters``, ``markup``, ``injection``, ``too_many_words``, ``answer``,
-        ``problem_text``.
+        ``not_one_line``, ``control_characters``, ``markup``, ``look_alike_letters``, ``injection``,
+        ``too_many_words``, ``answer``, ``problem_text``.
     """
     reason = _check_form(content)
     if reason is None and problem is not None:
@@ -141,17 +142,13 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 _MARKUP = re.compile(
     r"<\|[^|]*\|>"  # <|im_start|> and its like
     r"|</?(?:s|system|user|assistant|human|developer|tool|think|thinking|experiences?|problem|prompt|"
-    r"instructions?)\s*/?>"
+    r"instructions?|functions?|invoke|parameter|result|answer|message|context)\b[^<>]{0,40}>"
+    r"|</?[a-z]+(?:[_:][a-z]+)+\b[^<>]{0,40}>"  # <tool_call>, <function_calls>
+    r"|\[(?:begin|end) [0-9a-f]{6,}\]"  # the marks of our own prompts
     r"|<<\s*/?sys|\[/?(?:inst|sys)\]"
     r"|\{\{|\{%|\{\#|%\}"  # Jinja; }} alone is common in LaTeX
     r"|```"
     r"|^[\s#*]*(?:system|user|assistant|human|developer)\s*:",
-    re.IGNORECASE,
-)
-_INJECTION = re.compile(
-    r"\b(?:ignore|disregard|forget)\b[^.]{0,30}\b(?:previous|prior|above|earlier|preceding)\b[^.]{0,20}"
-    r"\b(?:instruction|prompt|rule|message|text)"
-    r"|(?:忽略|无视|忘记).{0,8}(?:以上|之前|前面|上述|先前).{0,8}(?:指令|指示|规则|要求|提示|内容)",
     re.IGNORECASE,
 )
 
@@ -169,8 +166,10 @@ def _check_form(content: str) -> Reason | None:
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
-    if found := _INJECTION.search(text):
-        return Reason("injection", f"{found.group()!r} speaks to the prompt instead of about the problem.")
+    if word := mixed_word(content):
+        return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")
+    if phrase := steering_phrase(text):
+        return Reason("injection", f"{phrase!r} speaks to the reader of the prompt instead of about the problem.")
     if (words := count_words(content)) > MAX_WORDS:
         return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
     if words == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import time
@@ -19,15 +20,19 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import PendingCall, RequestSender, Sample, reply_of
+from engine.llm.sender import PendingCall, RequestSender, Sample, Tally, reply_of
+from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
 
 
-@dataclass(frozen=True)
-class Counters:
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Counters(Tally):
     """A snapshot for progress displays. Tokens and cost include failed attempts that reported them.
 
     ``cost_usd`` is None if no endpoint in use has prices; ``waiting`` counts requests that wait for a slot, a pause
@@ -36,13 +41,6 @@ class Counters:
 
     in_flight: int = 0
     waiting: int = 0
-    retries: int = 0
-    rate_limited: int = 0
-    requests_sent: int = 0
-    journal_hits: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
     concurrency_limit: int = 0
 
 
@@ -93,6 +91,7 @@ class LLMClient:
         self._load: Counter[EndpointConnection] = Counter()
         self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
         self._cancel_scope = CancelScope()
+        self._trouble = TroubleReporter(_log.warning, clock)
         self._sender = RequestSender(
             config_path=manager.path,
             journal=journal,
@@ -100,6 +99,7 @@ class LLMClient:
             budget=budget or Budget(),
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
+            trouble=self._trouble,
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
@@ -119,21 +119,19 @@ class LLMClient:
         for connection in self._connections.values():
             await connection.close()
 
+    def report_trouble_to(self, tell: Callable[[str], None]) -> None:
+        """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
+        self._trouble.tell = tell
+
     @property
     def counters(self) -> Counters:
         """The totals so far and the current state."""
         tally = self._sender.tally
         in_flight = sum(connection.in_flight for connection in self._connections.values())
         return Counters(
+            **vars(tally),
             in_flight=in_flight,
             waiting=max(0, tally.pending - in_flight),
-            retries=tally.retries,
-            rate_limited=tally.rate_limited,
-            requests_sent=tally.requests_sent,
-            journal_hits=tally.journal_hits,
-            prompt_tokens=tally.prompt_tokens,
-            completion_tokens=tally.completion_tokens,
-            cost_usd=tally.cost_usd,
             concurrency_limit=sum(connection.controller.limit for connection in self._connections.values()),
         )
 
@@ -203,7 +201,8 @@ class LLMClient:
         together = "n" not in server.connection.capabilities.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            calls = [PendingCall(server.connection, server.endpoint, request, batch) for batch in batches]
+            servers = [each.connection for each in self._servers(request.role)]
+            calls = [PendingCall(server.connection, server.endpoint, request, batch, servers) for batch in batches]
             for part in await _gather([self._sender.send(call) for call in calls]):
                 replies |= part
             batches = [[sample] for sample in samples if sample.key not in replies]

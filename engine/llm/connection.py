@@ -47,6 +47,9 @@ class EndpointConnection:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
         self.answered = False
+        self.reports_finish = False
+        self.reached = False
+        self.first_sent_at = 0.0
         self.in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import ScaffoldError
+from engine.llm.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import open_shared_database
 
@@ -105,7 +106,7 @@ class ResponseJournal:
         self._thread.start()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """The stored completions for ``keys``. A row that cannot be parsed counts as absent.
+        """The stored completions for ``keys``. A row that cannot be parsed or is of a failed call counts as absent.
 
         In WAL mode readers do not wait for writers, so this reads on the caller's thread.
 
@@ -228,10 +229,12 @@ class ResponseJournal:
 
 
 def _decode(text: str) -> Completion | None:
+    """The completion in a row; None if it cannot be read, or if it is of a failed call, as earlier versions stored."""
     try:
-        return Completion.model_validate_json(text)
+        completion = Completion.model_validate_json(text)
     except ValidationError:
         return None
+    return None if is_failed_finish(completion.finish_reason) else completion
 
 
 def _notify(batch: list[_Entry], error: JournalError | None) -> None:

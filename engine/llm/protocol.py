@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import OPTIONAL_PARAMETERS, RequestContext, RetryAction, RetryDecision, classify_status
+from engine.llm.failed_replies import finish_failure, read_finish_reason, reported_error
+from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
 from engine.records import ChatRequest, Completion, Usage
 
 CHAT = "chat"
@@ -148,36 +149,49 @@ class ChatResponse:
     completion_tokens: int
     cached_tokens: int
 
+    @property
+    def reports_finish(self) -> bool:
+        """Whether a choice has a finish reason."""
+        return any(choice and choice.finish_reason is not None for choice in self.choices)
+
+    def only_finished(self) -> ChatResponse:
+        """A copy without the choices that have no finish reason."""
+        return replace(self, choices=tuple(c if c and c.finish_reason is not None else None for c in self.choices))
+
 
 def read_reply(content: bytes) -> ChatResponse:
     """Parse the body of a reply with status 200.
 
     Raises:
-        BadReplyError: the body is truncated, has another schema, has no text and no tokens, or is an error object.
+        BadReplyError: the body is truncated, has another schema, has no text and no tokens, reports an error, or no
+            choice of it is finished.
     """
     try:
         payload = json.loads(content)
     except (ValueError, RecursionError):
-        raise _bad("cut_off", f"the body is not JSON ({len(content)} bytes)") from None
+        raise BadReplyError(_retry("cut_off", f"the body is not JSON ({len(content)} bytes)")) from None
     if not isinstance(payload, dict):
-        raise _bad("wrong_schema", "the body is not a JSON object")
-    if isinstance(payload.get("error"), dict):  # some gateways report errors with status 200
-        code = payload["error"].get("code")
-        status = code if isinstance(code, int) and code in (408, 429, *range(500, 600)) else 502
-        raise BadReplyError(classify_status(status, {}, payload, RequestContext()))
+        raise BadReplyError(_retry("wrong_schema", "the body is not a JSON object"))
     usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+
+    def bad(decision: RetryDecision) -> BadReplyError:
+        return BadReplyError(replace(decision, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
+
+    if (error := reported_error(payload)) is not None:
+        raise bad(error)
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
-        raise _bad("wrong_schema", "the body has no choices", prompt_tokens, completion_tokens)
-    choices = [_read_choice(choice) for choice in _in_order(raw)]
+        raise bad(_retry("wrong_schema", "the body has no choices"))
+    read = [_read_choice(choice) for choice in _in_order(raw)]
+    choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
-        raise _bad("wrong_schema", "no choice has a message", prompt_tokens, completion_tokens)
+        raise bad(next(choice for choice in read if isinstance(choice, RetryDecision)))
     if completion_tokens == 0:
         choices = [None if choice is None or _is_empty(choice) else choice for choice in choices]
         if not any(choices):
-            raise _bad("empty_reply", "no text and no tokens", prompt_tokens, 0)
+            raise bad(_retry("empty_reply", "no text and no tokens"))
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
     model = payload.get("model")
@@ -269,11 +283,8 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _bad(code: str, message: str, prompt_tokens: int = 0, completion_tokens: int = 0) -> BadReplyError:
-    decision = RetryDecision(
-        RetryAction.RETRY, code, message, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
-    )
-    return BadReplyError(decision)
+def _retry(code: str, message: str) -> RetryDecision:
+    return RetryDecision(RetryAction.RETRY, code, message)
 
 
 def _in_order(raw: list[Any]) -> list[Any]:
@@ -284,10 +295,18 @@ def _in_order(raw: list[Any]) -> list[Any]:
     return [raw[indices.index(position)] for position in range(len(raw))]
 
 
-def _read_choice(raw: Any) -> Choice | None:
-    message = raw.get("message") if isinstance(raw, dict) else None
+def _read_choice(raw: Any) -> Choice | RetryDecision:
+    """One choice, or what to do about a choice that failed or cannot be read."""
+    if not isinstance(raw, dict):
+        return _retry("wrong_schema", "no choice has a message")
+    failure = reported_error(raw) or finish_failure(raw)
+    if failure is not None:
+        return failure
+    message, finish = raw.get("message"), read_finish_reason(raw.get("finish_reason"))
+    if message is None and finish == "content_filter":
+        message = {}
     if not isinstance(message, dict):
-        return None
+        return _retry("wrong_schema", "no choice has a message")
     content = message.get("content")
     if isinstance(content, list):  # content parts
         content = "".join(
@@ -296,9 +315,8 @@ def _read_choice(raw: Any) -> Choice | None:
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
-        return None
+        return _retry("wrong_schema", "the message of a choice is no text")
     reasoning = message.get("reasoning_content") or message.get("reasoning")
-    finish = raw.get("finish_reason")
     token_ids = raw.get("token_ids")
     if not isinstance(token_ids, list) or not all(type(token) is int for token in token_ids):
         token_ids = None
@@ -308,7 +326,7 @@ def _read_choice(raw: Any) -> Choice | None:
     return Choice(
         clean(content),
         clean(reasoning) if isinstance(reasoning, str) else None,
-        clean(finish) if isinstance(finish, str) else None,
+        clean(finish) if finish is not None else None,
         token_ids,
         logprobs,
     )

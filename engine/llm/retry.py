@@ -67,12 +67,17 @@ class RetryPolicy:
         total_s: seconds after the first attempt beyond which no further wait starts.
         first_wait_s: back-off after the first failure; it doubles with each further failure.
         max_wait_s: upper bound of the exponential back-off; a server may ask for a longer wait.
+        connect_s: seconds in which an endpoint must be reached for the first time, or the run stops. In that time the
+            number of attempts is not limited. None: as any other failure.
+        max_connect_wait_s: longest wait between attempts to reach an endpoint for the first time.
     """
 
     attempts: int = 8
     total_s: float = 900.0
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
+    connect_s: float | None = None
+    max_connect_wait_s: float = 10.0
 
     def wait_s(self, decision: RetryDecision, failures: int, rng: random.Random) -> float:
         """Seconds to wait after the ``failures``-th failure (1, 2, ...).
@@ -160,6 +165,11 @@ def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> Retry
     # If the endpoint has answered other requests, the content of this one is the cause, not the configuration.
     action = RetryAction.GIVE_UP if context.answered else RetryAction.STOP
     return RetryDecision(action, "rejected_request", error.text)
+
+
+def names_no_model(message: str) -> bool:
+    """Whether an error message says that the endpoint does not have the model."""
+    return _NO_MODEL.search(message) is not None
 
 
 _FILTERED = re.compile(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.errors import FatalEndpointError
 from engine.llm.budget import Budget
 from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal
@@ -26,6 +25,7 @@ from engine.llm.protocol import (
     request_body,
 )
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:
@@ -42,14 +42,20 @@ class Sample:
 
 @dataclass
 class PendingCall:
-    """A request for samples with consecutive indices, and the totals of its attempts so far."""
+    """A request for samples with consecutive indices, and the totals of its attempts so far.
+
+    ``servers`` are the connections to all servers of the role; ``unreached`` counts the failed attempts before any of
+    them was reached.
+    """
 
     connection: EndpointConnection
     endpoint: Endpoint
     request: ChatRequest
     samples: Sequence[Sample]
+    servers: Sequence[EndpointConnection] = ()
     attempts: int = 0
     failures: int = 0
+    unreached: int = 0
     wasted_prompt_tokens: int = 0
     wasted_completion_tokens: int = 0
     latency_s: float = 0.0
@@ -100,6 +106,7 @@ class RequestSender:
         budget: limits on tokens and money.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
+        trouble: told of requests that are sent again.
         clock: seconds since the epoch.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -114,6 +121,7 @@ class RequestSender:
         budget: Budget,
         probe_patience_s: float,
         cancel_scope: CancelScope,
+        trouble: TroubleReporter,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
@@ -121,7 +129,7 @@ class RequestSender:
         self.tally = Tally()
         self._config_path, self._journal = config_path, journal
         self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
-        self._probe_patience_s = probe_patience_s
+        self._probe_patience_s, self._trouble = probe_patience_s, trouble
         self._clock, self._sleep, self._rng = clock, sleep, rng
 
     async def send(self, call: PendingCall) -> dict[str, Reply]:
@@ -143,11 +151,35 @@ class RequestSender:
                 if not result.retry:
                     return call.failed(result)
                 wait_s = self._retry.wait_s(result, call.failures, self._rng)
-                if self._retry.exhausted(call.failures, self._clock() - started, wait_s):
+                left = self._time_to_connect(call, result)
+                if left is not None:
+                    wait_s = min(wait_s, self._retry.max_connect_wait_s, left)
+                    call.unreached += 1
+                elif self._retry.exhausted(call.failures - call.unreached, self._clock() - started, wait_s):
                     return call.failed(result)
+                self._trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
                 await self._sleep(wait_s)
         finally:
             self.tally.pending -= 1
+
+    def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
+        """Seconds left to reach a server of the role for the first time; None if one was reached or none is set.
+
+        Until then the number of attempts is not limited: a server may still be starting.
+
+        Raises:
+            FatalEndpointError: the time is over.
+        """
+        limit = self._retry.connect_s
+        if limit is None or decision.code != "connection":
+            return None
+        if call.connection.reached or any(server.reached for server in call.servers):
+            return None
+        waited = max(0.0, self._clock() - call.connection.first_sent_at)
+        if waited < limit:
+            return limit - waited
+        error = unreachable_error(call.endpoint, decision, waited, self._config_path)
+        raise self._cancel_scope.cancel(error)
 
     async def _attempt(self, call: PendingCall) -> ChatResponse | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
@@ -204,12 +236,15 @@ class RequestSender:
         self.tally.retries += 1 if call.failures else 0
         call.attempts += 1
         sent_at = self._clock()
+        connection.first_sent_at = connection.first_sent_at or sent_at
         result: ChatResponse | RetryDecision
         try:
             async with asyncio.timeout(endpoint.timeout_s):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)
+            if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
+                result = result.only_finished()
         except BadReplyError as error:
             result = error.decision
         except Exception as error:
@@ -221,6 +256,9 @@ class RequestSender:
             result = _unreadable(result)
         self._count_usage(call, result)
         call.latency_s = max(0.0, self._clock() - sent_at)
+        if isinstance(result, ChatResponse) or result.code not in ("connection", "timeout"):
+            connection.reached = True
+            self._trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             return await self._record_failure(call, result, sent_at)
         self._record_success(call, names, result)
@@ -234,6 +272,7 @@ class RequestSender:
             names -= {"n"}
             connection.drop_parameter("n")
         connection.mark_proven({CHAT, *names})
+        connection.reports_finish = connection.reports_finish or response.reports_finish
         connection.record_lengths(response.completion_tokens, len(response.choices))
 
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
@@ -241,7 +280,7 @@ class RequestSender:
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.without_key(decision.message))
         if decision.action is RetryAction.STOP:
-            raise self._cancel_scope.cancel(_fatal_error(endpoint, decision, self._config_path))
+            raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
             connection.drop_parameter(decision.parameter)
             return decision
@@ -294,36 +333,7 @@ def _unreadable(response: ChatResponse) -> RetryDecision:
     return RetryDecision(
         RetryAction.RETRY,
         "wrong_schema",
-        "none of the choices can be read",
+        "none of the choices can be read or is finished",
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
-    )
-
-
-def _fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> FatalEndpointError:
-    """The error message of a refusal, with a fix. It never contains the key."""
-    role, entry = endpoint.role, f"{endpoint.role} in {path}"
-    what, fix = {
-        "bad_key": (
-            f"{role}: the endpoint refused the API key",
-            f"Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
-        ),
-        "unknown_model": (
-            f"{role}: the endpoint has no model {endpoint.model!r}",
-            f"Check model and base_url of {entry}; GET {endpoint.base_url}/models lists the names.",
-        ),
-        "no_credit": (f"{role}: the account has no credit left", f"Add credit, or change {entry}."),
-        "max_tokens_too_large": (
-            f"{role}: max_tokens exceeds the model's context length",
-            "Lower max_tokens, or serve the model with a longer context.",
-        ),
-    }.get(
-        decision.code,
-        (
-            f"{role}: the endpoint refused the request ({decision.code})",
-            f"Check base_url, model and extra_body of {entry}; the message above says what was refused.",
-        ),
-    )
-    return FatalEndpointError(
-        what, why=f"{endpoint.base_url}, model {endpoint.model}: {decision.message}"[:1000], fix=fix
     )

@@ -6,6 +6,7 @@ connections, when it opens its first connection.
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import aiohttp
@@ -67,6 +68,20 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        code = "timeout" if isinstance(cause, TimeoutError) else "connection"
-        return RetryDecision(RetryAction.RETRY, code, f"{type(cause).__name__}: {cause}"[:300])
+        if isinstance(cause, aiohttp.ConnectionTimeoutError):
+            return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
+        if isinstance(cause, TimeoutError):
+            return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
+        return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause))
     return None
+
+
+def _connection_message(cause: BaseException) -> str:
+    """Why there is no connection, in the words of the system."""
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(cause, ConnectionResetError | BrokenPipeError | aiohttp.ServerDisconnectedError):
+        return "the connection was closed before a reply"
+    if isinstance(cause, socket.gaierror):
+        return f"the host name is not known ({cause.strerror or cause})"
+    return f"{type(cause).__name__}: {cause}"[:300]

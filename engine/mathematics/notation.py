@@ -29,27 +29,29 @@ _VULGAR_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _UNICODE = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
 _COMMANDS = "[dtc]?frac|sqrt|pi|le|ge|ne|leq|geq|neq|lt|gt|text|boxed|cdot|times|infty|in|cup|pm"
+# A text that a pattern can match contains the first string. The test for it saves most of the time of ``clean``.
 _REWRITES = tuple(
-    (re.compile(pattern), new)
-    for pattern, new in (
-        (rf"(?<!\\)\\\\(?=(?:{_COMMANDS})(?![A-Za-z]))", r"\\"),  # escaped twice, as in JSON
-        (r"(?<=\d)\s*(?:\{\s*,\s*\}|,\s*\\!|\\[,!;: ]|~)\s*(?=\d{3}(?!\d))", ""),  # 1{,}024, 1\,024, 1,\!024
-        (r"\\(?:d|t|c)(frac|binom)(?![A-Za-z])", r"\\\1"),
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
-        (r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
-        (r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
-        (r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
-        (r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
-        (r"\\neq(?![A-Za-z])", r"\\ne "),
-        (r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
-        (r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
-        (r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
-        (r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*(sin|cos|tan|ln|log|e|i|pi|or|and)\s*\}",
+    (needle, re.compile(pattern), new)
+    for needle, pattern, new in (
+        (r"\\", rf"(?<!\\)\\\\(?=(?:{_COMMANDS})(?![A-Za-z]))", r"\\"),  # escaped twice, as in JSON
+        ("", r"(?<=\d)\s*(?:\{\s*,\s*\}|,\s*\\!|\\[,!;: ]|~)\s*(?=\d{3}(?!\d))", ""),  # 1{,}024, 1\,024, 1,\!024
+        ("\\", r"\\(?:d|t|c)(frac|binom)(?![A-Za-z])", r"\\\1"),
+        ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
+        ("", r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
+        ("leq", r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
+        ("geq", r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
+        ("frac", r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
+        ("neq", r"\\neq(?![A-Za-z])", r"\\ne "),
+        ("lbrace", r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
+        ("rbrace", r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
+        ("degree", r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
+        ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*"
+         r"(sin|cos|tan|ln|log|e|i|pi|or|and)\s*\}", r" \1 "),
+        ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
-        (r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}", r" \1 "),
-        (r"\\textnormal(?![A-Za-z])", r"\\text"),
-        (r"\\%", "%"),
-        (r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),
+        ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),
+        ("%", r"\\%", "%"),
+        ("", r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),
     )
 )  # fmt: skip
 _PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\w*\s*\{\s*)?(?:per\s?cent(?:age)?|pct\.?)(?![A-Za-z])(?:\s*\})?")
@@ -66,8 +68,9 @@ def clean(text: str) -> str:
         text = _UNICODE.sub(lambda sign: _SYMBOLS[sign[0]], text)
         text = unicodedata.normalize("NFKC", text).replace("\u2044", "/")
     if any(mark in text for mark in "\\$~{"):
-        for pattern, new in _REWRITES:
-            text = pattern.sub(new, text)
+        for needle, pattern, new in _REWRITES:
+            if needle in text:
+                text = pattern.sub(new, text)
     if "cent" in text or "pct" in text:
         text = _PER_CENT.sub("%", text)
     text = " ".join(text.replace("`", " ").replace("\u200b", "").split())

@@ -21,5 +21,8 @@ Programs run outside this process, on the strongest of three levels of isolation
     same user, and may read this process's memory through ``/proc``. If this process is root and other users cannot read
     the interpreter's library, programs run as root without capabilities.
 
+Other executables, such as Node.js, run on the same levels (``command_process.py``). Their memory limit counts private
+memory instead of address space. They can become another executable that is visible to them, but start no process.
+
 ``worker.py`` is separate. It runs this package's own functions in processes that can be killed, without isolation.
 """

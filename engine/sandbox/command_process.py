@@ -11,18 +11,29 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from engine.sandbox.levels import Level
-from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
+from engine.sandbox.program_process import process_clock
+from engine.sandbox.zygote_process import ProgramExit, SandboxError
 
 _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
 _LIFETIME_CPU_S = 24 * 3600
-_BUSY_FACTOR = 15
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class ProcessHost(Protocol):
+    """What starts and ends a confined process; a zygote does."""
+
+    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
+        """Start ``command`` with ``fds`` as its channel, standard input and output; its process id, 0 if unknown."""
+
+    def end_program(self, *, ending: bool = False) -> ProgramExit:
+        """End it and say how it ended."""
+
+    def close(self) -> None:
+        """End it and the host."""
 
 
 class CommandStoppedError(Exception):
@@ -48,16 +59,16 @@ class CommandProcess:
 
     Args:
         command: path of the executable, and its arguments.
-        level: the level of isolation, see :mod:`engine.sandbox`.
-        visible: files and folders that it can read, besides the system's libraries. It must include the executable.
+        host: what starts it; ended with it. A :class:`~engine.sandbox.zygote_process.Zygote` to which it is visible.
         memory_mb: limit of its private memory, in MiB.
+        busy_factor: wall-clock seconds that a second of processor time may take, see :meth:`receive`.
 
     Raises:
         SandboxError: it could not be started.
     """
 
-    def __init__(self, command: Sequence[str], *, level: Level, visible: Sequence[str], memory_mb: int) -> None:
-        self._zygote = Zygote(level, visible)
+    def __init__(self, command: Sequence[str], host: ProcessHost, *, memory_mb: int, busy_factor: float = 30.0) -> None:
+        self._host, self._busy_factor = host, busy_factor
         self._channel, child_end = socket.socketpair()
         self._printed_end, child_stdout = os.pipe()
         self._received, self._printed = bytearray(), bytearray()
@@ -66,7 +77,8 @@ class CommandProcess:
         try:
             os.set_blocking(self._printed_end, False)
             fds = [child_end.fileno(), null, child_stdout]
-            self._zygote.start_program(fds, memory_mb << 20, _LIFETIME_CPU_S, list(command))
+            self._pid = host.start_program(fds, memory_mb << 20, _LIFETIME_CPU_S, list(command))
+            self._clock = process_clock(self._pid)
         except BaseException:
             self.close()
             raise
@@ -106,8 +118,8 @@ class CommandProcess:
         """The next message.
 
         Args:
-            time_s: processor seconds after which the process is killed; or 15 times as many wall-clock seconds, if
-                the machine is so busy.
+            time_s: processor seconds after which the process is killed; or ``busy_factor`` times as many wall-clock
+                seconds, if the machine is so busy.
 
         Raises:
             CommandStoppedError: it takes too long, has ended, or sent what is no message.
@@ -129,7 +141,7 @@ class CommandProcess:
             ready, _, _ = select.select(watched, [], [], max(wait_s, 0.01))
             if not ready:
                 left_s = time_s - (self.cpu_s() - used_before)
-                is_late = time.monotonic() - started >= _BUSY_FACTOR * time_s
+                is_late = time.monotonic() - started >= self._busy_factor * time_s
                 if left_s <= 0 or is_late:
                     raise self._stopped("timeout", f"it did not answer within {time_s:g} s", starved=left_s > 0)
                 wait_s = left_s
@@ -144,19 +156,15 @@ class CommandProcess:
                 self._received += data
 
     def cpu_s(self) -> float:
-        """Its processor time so far in seconds, as the kernel counts it."""
+        """Its processor time so far in seconds; 0 if its host cannot tell."""
         try:
-            with open(f"/proc/{self._zygote.pid}/task/{self._zygote.pid}/children") as file:
-                child = file.read().split()[0]
-            with open(f"/proc/{child}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except (OSError, IndexError):
+            return time.clock_gettime(self._clock) if self._pid > 0 else 0.0
+        except OSError:  # it has ended
             return 0.0
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def close(self) -> None:
         """Kill the process. May be called twice."""
-        self._zygote.close()
+        self._host.close()
         self._channel.close()
         if self._printed_end >= 0:
             os.close(self._printed_end)
@@ -185,7 +193,7 @@ class CommandProcess:
                     self._printed_end = -1
 
     def _stopped(self, why: str, text: str, *, starved: bool = False) -> CommandStoppedError:
-        ending = self._zygote.end_program(ending=why == "exited")
+        ending = self._host.end_program(ending=why == "exited")
         error = CommandStoppedError(why, text, ending, self.printed, starved=starved)
         self.close()
         if ending.code == -signal.SIGKILL and not ending.killed:

@@ -113,6 +113,11 @@ class _Deadline:
     cpu: float | None
 
 
+def process_clock(pid: int) -> int:
+    """The clock of the processor time of a process, as ``clock_getcpuclockid(3)`` makes it."""
+    return (~pid << 3) | _CLOCK_OF_A_PROCESS
+
+
 class ProgramProcess:
     """A child of a zygote that runs one program. A context manager; on exit all processes of the child are killed.
 
@@ -164,7 +169,7 @@ class ProgramProcess:
             child_end.close()
             os.close(child_stdout)
             os.close(child_stdin)
-        self._clock = (~pid << 3) | _CLOCK_OF_A_PROCESS  # as clock_getcpuclockid(3) makes it
+        self._clock = process_clock(pid)
         self._started, self._cpu_at_start = time.monotonic(), 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})

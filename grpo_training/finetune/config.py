@@ -146,15 +146,15 @@ class GRPOTrainingConfig(ResumableSettings):
 
     # model and data
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
-    mode: Literal["offline", "online"] = Field(
+    mode: Literal["offline", "online", "sft"] = Field(
         "offline",
-        description="offline: train on stored rollouts; online: sample completions, score them and train; online is "
-        "the default where reward_settings are given",
+        description="offline: train on stored rollouts; online: sample completions, score them and train (the default "
+        "where reward_settings are given); sft: supervised, on chats",
     )
     dataset_path: Path | None = Field(
         None,
-        description="stored rollouts: a file, or a folder that is searched (offline); online the file or folder of "
-        "problems, if dataset is not given",
+        description="stored rollouts: a file, or a folder that is searched (offline); a file of chats (sft); the file "
+        "or folder of problems, if dataset is not given (online)",
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
     task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
@@ -333,6 +333,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 self.mode == "offline" and self.dataset_path is None,
                 "dataset_path is needed: the rollouts to train on, such as grpo_training/cache",
             ),
+            (self.mode == "sft" and self.dataset_path is None, "mode sft needs dataset_path: a file of chats"),
             (
                 self.mode == "online" and self.dataset is None and self.dataset_path is None,
                 "mode online needs dataset: the problems to sample completions for",
@@ -342,11 +343,11 @@ class GRPOTrainingConfig(ResumableSettings):
                 "num_generations must be at least 2: the advantage in a group of one reply is 0",
             ),
             (
-                self.mode == "offline" and self.reward is not None,
+                self.mode != "online" and self.reward is not None,
                 "reward needs mode online: stored rollouts have theirs",
             ),
             (
-                self.mode == "offline" and self.reward_settings is not None,
+                self.mode != "online" and self.reward_settings is not None,
                 "the settings of a task's training reward need mode online: stored rollouts have their rewards",
             ),
             (
@@ -369,7 +370,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 f"[beta_min, beta_max] = [{self.beta_min}, {self.beta_max}]",
             ),
             (
-                self.grpo_weight == 0 and self.rce_epochs == 0 and not self.has_imitation,
+                self.mode != "sft" and self.grpo_weight == 0 and self.rce_epochs == 0 and not self.has_imitation,
                 "there is no loss: grpo_weight is 0, and no imitation term is on",
             ),
             (

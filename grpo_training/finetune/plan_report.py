@@ -45,6 +45,23 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     ]
 
 
+def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
+    """The plan of a supervised training."""
+    rows = [sample for group in data.groups for sample in group]
+    steps = plan_steps([len(group) for group in data.groups], config, int(os.environ.get("WORLD_SIZE", "1")))
+    lengths = sorted(sample.length for sample in rows)
+    labels = sum(len(sample.completion_ids) for sample in rows)
+    return [
+        ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
+        ("data", str(config.dataset_path)),
+        ("training", f"{len(rows)} chats; held out: {len(data.validation)}"),
+        ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),
+        ("labels", f"{labels} tokens of the last messages; no other token is trained on"),
+        ("steps", str(len(steps))),
+        ("run directory", str(config.output_dir)),
+    ]
+
+
 def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan:
     """The plan of an online training."""
     kinds = ", ".join(f"{name} {count}" for name, count in Counter(problem.task for problem in problems).items())

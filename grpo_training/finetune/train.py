@@ -20,7 +20,7 @@ from engine.task import check_verifiers, load_task
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.reward_settings import payers
-from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan
+from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
 from grpo_training.viewer.training_page import write_page
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = {
     "offline": ("torch", "transformers", "peft", "accelerate"),
+    "sft": ("torch", "transformers", "peft", "accelerate"),
     "online": ("torch", "transformers", "peft", "accelerate", "trl", "datasets"),
 }
 
@@ -54,7 +55,7 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
         # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
         with contextlib.suppress(ImportError, NotImplementedError, RuntimeError):
             importlib.import_module("unsloth")
-    return _train_online(config) if config.mode == "online" else _train_offline(config)
+    return _train_online(config) if config.mode == "online" else _train_on_stored(config)
 
 
 def check_packages(config: GRPOTrainingConfig) -> None:
@@ -72,11 +73,18 @@ def check_packages(config: GRPOTrainingConfig) -> None:
         )
 
 
-def _train_offline(config: GRPOTrainingConfig) -> int:
-    from grpo_training.finetune.data.training_data import load_training_data
+def _train_on_stored(config: GRPOTrainingConfig) -> int:
+    """Offline or supervised training: one loop over stored rows."""
+    if config.mode == "sft":
+        from grpo_training.finetune.data.chats import load_chats
 
-    data = load_training_data(config)
-    print_plan(offline_plan(config, data), str(data.report))
+        data = load_chats(config)
+        print_plan(sft_plan(config, data), str(data.report))
+    else:
+        from grpo_training.finetune.data.training_data import load_training_data
+
+        data = load_training_data(config)
+        print_plan(offline_plan(config, data), str(data.report))
     if config.dry_run:
         return 0
     from grpo_training.finetune.offline.loop import train_offline

@@ -66,7 +66,11 @@ async def open_client(
             manager,
             journal=journal,
             ledger=ledger,
-            retry=RetryPolicy(attempts=settings.attempts, total_s=settings.retry_minutes * 60),
+            retry=RetryPolicy(
+                attempts=settings.attempts,
+                total_s=settings.retry_minutes * 60,
+                connect_s=min(settings.connect_minutes, settings.retry_minutes) * 60,
+            ),
             budget=Budget(usd=settings.budget_usd, tokens=settings.budget_tokens),
             concurrency=concurrency,
         ) as client:

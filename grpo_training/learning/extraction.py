@@ -59,6 +59,7 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
             analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
             extractor = ExperienceExtractor(manifest.run, analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters)
+            client.report_trouble_to(progress.note)
             loop = LearningLoop(settings.window, extractor, StoredGroups(groups), progress)
             try:
                 with progress:

@@ -90,6 +90,7 @@ async def run_learner(
         )
         async with open_session(settings, manager, role, learner.kind) as session:
             progress = Progress(role, learner.total, lambda: session.client.counters)
+            session.client.report_trouble_to(progress.note)
             extractor = ExperienceExtractor(manifest.run, session.analyst, library)
             loop = LearningLoop(settings.window, extractor, learner.producer(session, progress), progress)
             try:

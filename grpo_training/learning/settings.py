@@ -22,7 +22,16 @@ CRITIC_FINGERPRINT_FIELDS = (
     *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
 )
 
-_ENDPOINTS = ("endpoint", "model", "api_config", "attempts", "retry_minutes", "budget_usd", "budget_tokens")
+_ENDPOINTS = (
+    "endpoint",
+    "model",
+    "api_config",
+    "attempts",
+    "retry_minutes",
+    "connect_minutes",
+    "budget_usd",
+    "budget_tokens",
+)
 
 
 class ExtractionSettings(ClientSettings, ResumableSettings):

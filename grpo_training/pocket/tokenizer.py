@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 END, PAD = "<|end|>", "<|pad|>"
 SPECIAL = (END, PAD, "<|system|>", "<|user|>", "<|assistant|>")
@@ -53,25 +53,33 @@ _FRAME = (
 _PIECES = r" ?[A-Za-z_]+|[0-9]| ?[^\sA-Za-z0-9_]+|\s+"
 
 
-def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Train the vocabulary on texts of the corpus."""
+def train_tokenizer(
+    texts: Iterable[str], *, pieces: str = _PIECES, whole: Sequence[str] = _FRAME
+) -> PreTrainedTokenizerFast:
+    """Train the vocabulary.
+
+    Args:
+        texts: to train on.
+        pieces: a regular expression; no token spans two of its matches.
+        whole: texts that are one token each.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
+            pre_tokenizers.Split(Regex(pieces), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=MAX_VOCABULARY - len(_FRAME),
+        vocab_size=MAX_VOCABULARY - len(whole),
         min_frequency=3,
         special_tokens=list(SPECIAL),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in _FRAME])
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in whole])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,

@@ -80,7 +80,7 @@ class Trainer:
         settings.run_dir.mkdir(parents=True, exist_ok=True)
         self.tokenizer = load_or_train_tokenizer(settings, pool)
         torch.manual_seed(settings.seed)
-        self.model = new_model(settings, self.tokenizer).to(self.device)
+        self.model = new_model(settings.hidden, settings.layers, self.tokenizer).to(self.device)
         self.optimizers = new_optimizers(self.model, settings.learning_rate)
         self.pools, self.steps, self.tokens = 0, 0, 0
         self._checkpoint = settings.run_dir / "checkpoint.pt"
@@ -173,17 +173,24 @@ class Trainer:
         print(line, file=sys.stderr, flush=True)
 
 
-def new_model(settings: PocketTrainSettings, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A model with random weights."""
-    heads = settings.hidden // 64
+def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head_size: int = 64) -> Qwen3ForCausalLM:
+    """A model with random weights.
+
+    Args:
+        hidden: its width, a multiple of ``head_size``.
+        layers: number of layers.
+        head_size: width of an attention head.
+        tokenizer: gives the size of the vocabulary.
+    """
+    heads = hidden // head_size
     config = Qwen3Config(
         vocab_size=len(tokenizer),
-        hidden_size=settings.hidden,
-        intermediate_size=2 * settings.hidden,
-        num_hidden_layers=settings.layers,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=max(1, heads // 2),
-        head_dim=64,
+        head_dim=head_size,
         tie_word_embeddings=True,
         max_position_embeddings=4096,
         bos_token_id=None,

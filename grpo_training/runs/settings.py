@@ -22,6 +22,9 @@ class ClientSettings(Settings):
     budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
     attempts: Positive = Field(8, description="maximum attempts per request; after that its problem stays open")
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
+    connect_minutes: float = Field(
+        2.0, gt=0, description="maximum time in minutes to reach an endpoint for the first time"
+    )
 
 
 class ResumableSettings(Settings):

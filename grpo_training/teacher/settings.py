@@ -46,7 +46,15 @@ class TeacherSettings(ClientSettings, ResumableSettings):
         "acceptance": ("accept_per_task", "max_chars"),
         "files": ("output", "cache_dir", "resume", "fresh"),
         "endpoint and budget": (
-            *("test_connection", "concurrency", "api_config", "attempts", "retry_minutes", "budget_usd"),
+            *(
+                "test_connection",
+                "concurrency",
+                "api_config",
+                "attempts",
+                "retry_minutes",
+                "connect_minutes",
+                "budget_usd",
+            ),
             "budget_tokens",
         ),
     }

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engine.tasks.traffic.scenarios import Split
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 DATASETS = WORKING_DIR / "data/traffic"
@@ -27,6 +28,7 @@ class Chosen(StepSettings):
     scenario: str | None = Field(None, description="one scenario: a folder of --scenarios-dir")
     scenarios: str | None = Field(None, description="several scenarios, separated by commas")
     all: bool = Field(False, description="all scenarios of --scenarios-dir")
+    split: Split | None = Field(None, description="of these, only own scenarios of one split: train, validation, test")
     scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
 
     @model_validator(mode="after")
@@ -101,6 +103,43 @@ class SftSettings(StepSettings):
     prompts: str = Field("full", description="prompt style: full, compact, zh")
 
 
+class RolloutsSettings(StepSettings):
+    """Settings of ``traffic rollouts``."""
+
+    summary: ClassVar[str] = "write both decisions of every row as scored rollouts, for offline training"
+
+    dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
+    output_dir: Path = Field(DATASETS / "rollouts", description="where enumerated_rollouts.jsonl is written")
+    prompts: str = Field("full", description="prompt style that will be trained: full, compact, zh")
+
+
+class SmallModelSettings(StepSettings):
+    """Settings of ``traffic small-model``."""
+
+    summary: ClassVar[str] = "make a small model with random weights and a tokenizer for the prompts of a dataset"
+
+    dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
+    output_dir: Path = Field(WORKING_DIR / "outputs/traffic_small/start", description="folder for the model")
+    prompts: str = Field("compact", description="prompt style that the tokenizer is made for")
+    hidden: Annotated[int, Field(ge=32, multiple_of=32)] = Field(64, description="width")
+    layers: Positive = Field(3, description="number of layers")
+    seed: int = Field(3407, description="of the weights")
+
+
+class DemoSettings(StepSettings):
+    """Settings of ``traffic demo``."""
+
+    summary: ClassVar[str] = "the whole in short: scenarios, decisions, a small model, SFT, GRPO, evaluation"
+
+    scenarios: Annotated[int, Field(ge=8)] = Field(16, description="own scenarios; of each eight, two are for the test")
+    max_decisions: Positive = Field(200, description="stored decisions per scenario")
+    seeds: Positive = Field(2, description="demand seeds of the closed loop")
+    seconds: Positive = Field(900, description="simulated seconds of a run in closed loop")
+    parallel: Positive = Field(2, description="simulations at the same time")
+    seed: int = Field(3407, ge=0, description="of scenarios, simulation, model and training")
+    output: Path = Field(WORKING_DIR / "grpo_training/cache/traffic_demo", description="folder for all output")
+
+
 class EvaluateSettings(Chosen):
     """Settings of ``traffic evaluate``."""
 
@@ -165,5 +204,8 @@ STEPS: Mapping[str, type[StepSettings]] = {
     "generate": GenerateSettings,
     "validate": ValidateSettings,
     "sft-data": SftSettings,
+    "rollouts": RolloutsSettings,
+    "small-model": SmallModelSettings,
     "evaluate": EvaluateSettings,
+    "demo": DemoSettings,
 }

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from agents.generator import generator_messages
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
-from engine.tasks.traffic.sft import sft_examples
+from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
 from engine.tasks.traffic.simulation.generation import (
     RECORD,
     Generated,
@@ -25,18 +23,21 @@ from engine.tasks.traffic.simulation.generation import (
 )
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from engine.tasks.traffic.simulation.verification import differences_to_sumo
-from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import dataset_files, errors_of, read_rows
+from engine.tasks.traffic.validation import dataset_files, errors_of
 from grpo_training.traffic_control.evaluation.run import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
+    DemoSettings,
     EvaluateSettings,
     GenerateSettings,
+    RolloutsSettings,
     ScenarioSettings,
     SftSettings,
+    SmallModelSettings,
     StepSettings,
     ValidateSettings,
 )
+from grpo_training.traffic_control.training_data import write_rollouts, write_sft_data
 
 
 def run_step(settings: StepSettings) -> int:
@@ -50,6 +51,16 @@ def run_step(settings: StepSettings) -> int:
             return validate(settings)
         case SftSettings():
             return write_sft_data(settings)
+        case RolloutsSettings():
+            return write_rollouts(settings)
+        case SmallModelSettings():
+            from grpo_training.traffic_control.small_model import make_small_model  # torch: only this step needs it
+
+            return make_small_model(settings)
+        case DemoSettings():
+            from grpo_training.traffic_control.demo import run_demo  # torch: only these steps need it
+
+            return run_demo(settings)
         case EvaluateSettings():
             return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
     raise AssertionError(type(settings))
@@ -122,30 +133,28 @@ def validate(settings: ValidateSettings) -> int:
     return 1 if count else 0
 
 
-def write_sft_data(settings: SftSettings) -> int:
-    """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``."""
-    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
-    messages = []
-    for row in rows:
-        problem = TASK.problem_from_row(row.model_dump(mode="json"), row.id)
-        rendered = generator_messages(TASK, problem, [], settings.prompts)
-        messages.append([message.model_dump() for message in rendered])
-    examples = sft_examples(rows, messages, settings.sample_size, settings.seed)
-    settings.output_dir.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
-    replace_file(settings.output_dir / "sft_dataset.jsonl", lines.encode())
-    whole = json.dumps(examples, ensure_ascii=False, indent=2) + "\n"
-    replace_file(settings.output_dir / "sft_dataset.json", whole.encode())
-    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.json and .jsonl")
-    return 0
-
-
 def chosen_folders(settings: Chosen) -> list[Path]:
     """The folders of the chosen scenarios.
 
     Raises:
         MissingInputError: a scenario is not there, or has no configuration.
+        InputError: none of them belongs to the chosen split.
     """
+    folders = _named_folders(settings)
+    if settings.split is None:
+        return folders
+    specs = [(folder, own_scenario(folder)) for folder in folders]
+    chosen = [folder for folder, spec in specs if spec is not None and spec.split == settings.split]
+    if not chosen:
+        raise InputError(
+            f"None of the {len(folders)} scenarios is for {settings.split}",
+            why="Only own scenarios have a split: of each eight, five train, one validation, two test.",
+            fix="Make more: python -m grpo_training.traffic scenarios --count 8. Or leave --split out.",
+        )
+    return chosen
+
+
+def _named_folders(settings: Chosen) -> list[Path]:
     if settings.all:
         folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
         if not folders:

@@ -13,14 +13,18 @@ Row = dict[str, Any]
 """One line of metrics.jsonl."""
 
 _COLUMNS = 200
+_LARGEST = 1e300  # sums and differences of a few thousand such values are still floats
+_SMALLEST = 1e-300
+_LONGEST = 1e15
 
 
 def number(row: Row, name: str) -> float | None:
-    """A metric of a row; None where it is absent, null, not a number or not finite."""
+    """A metric of a row; None where it is absent, null, not a number or not finite; between 1e-300 and 1e300, or 0."""
     value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
         return None
-    return float(value)
+    value = float(max(-_LARGEST, min(_LARGEST, value)))
+    return value if abs(value) > _SMALLEST else 0.0
 
 
 def thinned(rows: Sequence[Row], columns: int = _COLUMNS) -> list[Row]:
@@ -87,7 +91,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 def shown(value: float) -> str:
     """A number in four digits."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < _LONGEST else f"{value:.4g}"
 
 
 def short(name: str) -> str:

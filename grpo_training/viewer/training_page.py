@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from engine.errors import InputError, MissingInputError
+from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from grpo_training.viewer.charts import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, draw
 from grpo_training.viewer.series import number, shown, stages, thinned
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 METRICS, CONFIG, SAMPLES, PAGE = "metrics.jsonl", "config.yaml", "samples.jsonl", "report.html"
 _SAMPLE_CHARACTERS = 4000
+_LAST_STEP = 10**15
 _IN_SUMMARY = ("reward", "pass_rate", "validation/reward", "kl", "completions/mean_length", "tokens_per_s")
 
 CHARTS = (
@@ -33,7 +35,7 @@ CHARTS = (
     Chart("Pass rate", ("pass_rate",), note="share of correct completions"),
     Chart("Reward components", ("rewards/*/mean",)),
     Chart("KL and beta", ("kl", "validation/kl"), ("beta",), note="nats per token; beta on the right"),
-    Chart("Loss", ("loss", "loss/*"), note="terms before their weights"),
+    Chart("Loss", ("loss", "loss/*", "validation/loss"), note="terms before their weights"),
     Chart("Weights of the loss terms", ("weight/*",)),
     Chart("Clipped", ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")),
     Chart("Groups without spread", ("frac_reward_zero_std",), note="they teach nothing; near 1 nothing is learned"),
@@ -44,6 +46,8 @@ CHARTS = (
         note="tokens; share of truncated completions on the right",
     ),
     Chart("Entropy", ("entropy",), note="nats per token; near 0 the policy no longer explores"),
+    Chart("Form of the replies", ("format/*",), note="shares of the completions"),
+    Chart("Agreement", ("agreement/*",), ("regret",), note="with other decisions; regret on the right"),
     Chart("Faults", ("faults/*", "old_logps_missing")),
     Chart("Speed", ("tokens_per_s",), note="tokens per second"),
     Chart("Learning rate and gradient", ("learning_rate",), ("grad_norm",), note="norm before clipping on the right"),
@@ -88,7 +92,7 @@ def write_page(run_dir: Path) -> Path:
     path = run_dir / METRICS
     if not path.exists():
         raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
-    rows = [row for row in _json_lines(path) if isinstance(row.get("step"), int)]
+    rows = [row for row in _json_lines(path) if _has_step(row)]
     if not rows:
         raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
     rows.sort(key=lambda row: row["step"])
@@ -106,8 +110,14 @@ def write_page(run_dir: Path) -> Path:
         size=_SIZE,
         colors=COLORS,
     )
-    replace_file(run_dir / PAGE, page.encode())
+    # Text of a model may reverse the order of what follows, or be half a surrogate pair, which is no UTF-8.
+    replace_file(run_dir / PAGE, without_control_characters(page).encode())
     return run_dir / PAGE
+
+
+def _has_step(row: Row) -> bool:
+    step = row.get("step")
+    return isinstance(step, int) and 0 <= step <= _LAST_STEP
 
 
 def _json_lines(path: Path) -> list[Row]:
@@ -138,7 +148,7 @@ def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
 
 def _first_and_last(samples: Sequence[Row]) -> dict[int, list[SampleCard]]:
     """The completions of the first and the last step that has samples."""
-    steps = sorted({row["step"] for row in samples if isinstance(row.get("step"), int)})
+    steps = sorted({row["step"] for row in samples if _has_step(row)})
     return {step: [_card(row) for row in samples if row.get("step") == step] for step in (*steps[:1], *steps[-1:])}
 
 

@@ -38,4 +38,5 @@ async def test_a_conflict_goes_to_the_model_and_is_named():
     text = request.messages[1].content
     assert "Proposals from generator_2" in text
     assert "crates + each" in text
-    assert "conflicts:\n- " in text
+    assert "conflicts:\n[begin " in text
+    assert "\n- apples: apples = crates * each | apples = crates + each\n[end " in text

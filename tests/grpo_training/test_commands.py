@@ -11,6 +11,7 @@ import pytest
 from engine.api_manager import LEARNERS
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
+from tests.support.command_help import help_of_all
 from tests.support.table import table
 
 HEAVY = {
@@ -20,27 +21,14 @@ HEAVY = {
 CPU_S = 1.5
 """Processor seconds that a command may take for --help, many times what it needs."""
 
-HELP = """
-import json, runpy, sys, time
-for command in sys.argv[1:]:
-    sys.argv = ["x", "--help"]
-    began = time.process_time()
-    print("COMMAND", command)
-    try:
-        runpy.run_module("grpo_training." + command, run_name="__main__")
-    except SystemExit as end:
-        print("EXIT", json.dumps([end.code, time.process_time() - began, sorted(sys.modules)]))
-"""
-
 
 @pytest.fixture(scope="module")
 def helped(tmp_path_factory):
-    """Command -> (its help, exit code, processor seconds, loaded modules). One process: what one loads, all have."""
+    """Command -> its help. In one process: what a command loads, the later ones have too."""
     folder = tmp_path_factory.mktemp("empty")
-    output = python("-c", HELP, *commands(), cwd=folder).stdout
+    helps = help_of_all([[command] for command in commands()], folder)
     assert list(folder.iterdir()) == []
-    parts = re.findall(r"^COMMAND (\w+)\n(.*?)^EXIT (.*?)\n", output, re.MULTILINE | re.DOTALL)
-    return {command: (text, *json.loads(end)) for command, text, end in parts}
+    return {call[0]: found for call, found in helps.items()}
 
 
 def python(*arguments, cwd):
@@ -58,11 +46,11 @@ def python(*arguments, cwd):
 
 @table("command", commands())
 def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
-    text, code, took, modules = helped[command]
-    assert code == 0
-    assert text.startswith(f"usage: python -m grpo_training.{command} ")
-    assert took < CPU_S
-    assert not HEAVY & set(modules)
+    found = helped[command]
+    assert found.code == 0
+    assert found.text.startswith(f"usage: python -m grpo_training.{command} ")
+    assert found.cpu_s < CPU_S
+    assert not HEAVY & set(found.modules)
 
 
 FAILING = """
@@ -120,7 +108,7 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
     ],
 )
 def test_help_shows_every_option_in_a_group_and_the_commonest_first(helped, command, titles, first):
-    text = helped[command][0]
+    text = helped[command].text
     assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["options", *titles, "configuration"]
     flags = re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)
     assert flags[0] == first

@@ -29,6 +29,21 @@ INFRA_KINDS = (
 )
 """Faults of the infrastructure; a retry succeeds."""
 
+FAILED_REPLY_KINDS = (
+    "choice_error",
+    "choice_error_stop",
+    "finish_error",
+    "finish_abort",
+    "finish_abort_object",
+    "finish_null",
+    "finish_network_error",
+    "error_beside_choices",
+    "error_text",
+    "error_object",
+    "error_code_text",
+)
+"""Failed calls as gateways report them with status 200, most of them with part of a text; a retry succeeds."""
+
 MODEL_KINDS = ("length",)
 """Faults of the model: the reply is valid, and a retry does not help."""
 
@@ -154,6 +169,36 @@ async def _length(plan, request, handler):
     return web.json_response(payload)
 
 
+def _failed_reply(error: object = None, error_in: str = "", **fields: object) -> Callable:
+    """A reply with status 200 whose choices are cut off and marked as failed.
+
+    Args:
+        error: an error of the reply, or of each choice.
+        error_in: ``choice``, ``reply``, or ``alone``: without choices.
+        fields: fields of each choice.
+    """
+
+    async def fail(plan, request, handler):
+        payload = json.loads((await handler(request)).body)
+        for choice in payload["choices"]:
+            choice["message"]["content"] = choice["message"]["content"][:3]
+            choice.update(fields)
+            if error_in == "choice":
+                choice["error"] = error
+        if error_in == "reply":
+            payload["error"] = error
+        return web.json_response({"error": error} if error_in == "alone" else payload)
+
+    return fail
+
+
+async def _error_object(plan, request, handler):
+    return web.json_response({"object": "error", "message": "engine is dead", "type": "InternalError", "code": 500})
+
+
+_UPSTREAM = {"code": 502, "message": "Provider returned error", "metadata": {"provider_name": "p"}}
+
+
 async def _bad_key(plan, request, handler):
     key = request.headers.get("Authorization", "").removeprefix("Bearer ")
     return _error(401, f"Incorrect API key provided: {key[:8]}***{key[-4:]}", code="invalid_api_key")
@@ -178,6 +223,17 @@ _FAULTS = {
     "truncated": _truncated,
     "empty": _empty,
     "wrong_schema": _wrong_schema,
+    "choice_error": _failed_reply(_UPSTREAM, "choice", finish_reason="error"),
+    "choice_error_stop": _failed_reply(_UPSTREAM, "choice"),
+    "finish_error": _failed_reply(finish_reason="error"),
+    "finish_abort": _failed_reply(finish_reason="abort"),
+    "finish_abort_object": _failed_reply(finish_reason={"type": "abort", "message": "out of memory"}),
+    "finish_null": _failed_reply(finish_reason=None),
+    "finish_network_error": _failed_reply(finish_reason="network_error"),
+    "error_beside_choices": _failed_reply(_UPSTREAM, "reply"),
+    "error_text": _failed_reply("the model is overloaded", "reply"),
+    "error_object": _error_object,
+    "error_code_text": _failed_reply({"message": "RateLimitError", "type": "None", "code": "429"}, "alone"),
     "length": _length,
     "bad_key": _bad_key,
     "unknown_model": _unknown_model,

@@ -1,7 +1,8 @@
 """Shared by the tests of the model client: requests, an API configuration and a client with its server."""
 
 import asyncio
-from contextlib import asynccontextmanager
+import socket
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from engine.api_manager import ApiManager
@@ -33,6 +34,14 @@ def ask(content, role="g", **fields):
 def texts(replies):
     """The texts of replies; None for a reply without a completion."""
     return [reply.completion and reply.completion.text for reply in replies]
+
+
+@contextmanager
+def refusing_url():
+    """An address that refuses connections: the port is bound, and nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
 @asynccontextmanager

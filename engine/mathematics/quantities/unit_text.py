@@ -30,7 +30,7 @@ _PREFIXED = {
 }  # fmt: skip
 _PLAIN = {
     "min": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second", "d": "day",
-    "yr": "year", "deg": "degree", "arcmin": "arcminute", "arcsec": "arcsecond", "rev": "turn",
+    "yr": "year", "yrs": "year", "deg": "degree", "arcmin": "arcminute", "arcsec": "arcsecond", "rev": "turn",
     "rpm": "revolutions_per_minute", "atm": "standard_atmosphere", "torr": "torr", "Torr": "torr",
     "mmHg": "millimeter_Hg", "psi": "pound_force_per_square_inch", "ft": "foot", "in": "inch", "yd": "yard",
     "mi": "mile", "mph": "mile_per_hour", "kph": "kilometer_per_hour", "lb": "pound", "lbs": "pound",

@@ -116,6 +116,7 @@ class RuntimeOutcome(StrEnum):
     """The game ran, but no game object was ever made."""
     BOOT_FAILED = "boot_failed"
     PRELOAD_ERROR = "preload_error"
+    """Thrown in ``init`` or ``preload``."""
     CREATE_ERROR = "create_error"
     UPDATE_ERROR = "update_error"
     """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler."""
@@ -285,7 +286,7 @@ class Validation(Record):
         gates: stage -> result, for all :data:`STAGES`.
         findings: errors and warnings of all stages.
         deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
-            infrastructure failures and for time limits that were reached while the machine was busy.
+            infrastructure failures and where a time limit was reached.
         versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
         seconds: stage -> wall-clock seconds. The only part that differs between two runs.
         screenshot: a PNG in base64, if it was asked for.

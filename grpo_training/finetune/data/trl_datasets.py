@@ -42,14 +42,11 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
     path = Path(dataset_path)
     prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
     if prompt_files:
-        return to_dataset([_prompt_row(row) for file in prompt_files for row in json_rows(file)])
+        rows = (row for file in prompt_files for row in json_rows(file))
+        return to_dataset([{**row, "prompt": _conversation(prompt_messages(row))} for row in rows])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
     groups, _ = load_groups(settings)
     return to_dataset(prompt_only(groups))
-
-
-def _prompt_row(row: Row) -> Row:
-    return {**row, "prompt": _conversation(prompt_messages(row))}
 
 
 def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from grpo_training.finetune.config import GRPOTrainingConfig
 
-SFTSchedule = Literal["constant", "linear", "chord"]
 LRSchedule = Literal["cosine", "linear", "constant"]
 
 

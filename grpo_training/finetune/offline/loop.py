@@ -33,7 +33,7 @@ from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import trained_weights
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
-from grpo_training.finetune.offline.step_rows import policy_step, rce_step
+from grpo_training.finetune.offline.step_rows import policy_step, rce_step, sft_step
 from grpo_training.finetune.offline.training import export, new_optimizer, prepare, restore, save
 from grpo_training.finetune.offline.validation import validate
 from grpo_training.finetune.stopped import not_finite
@@ -145,7 +145,7 @@ def optimizer_steps(
 
         step_rows = _rows_of(training, index)
         shares: defaultdict[str, float] = defaultdict(float)
-        if step.stage != "rce":
+        if step.stage in ("early", "late"):
             shares |= {"loss": 0.0, "loss/grpo": 0.0}
         for micro_batch in local_shard(step_rows.micro_batches, accelerator):
             loss, figures = objective(training, step_rows, micro_batch)
@@ -186,6 +186,8 @@ def local_shard(micro_batches: Sequence[Any], accelerator: Accelerator) -> Seque
 def _rows_of(training: Training, index: int) -> StepRows:
     step, config = training.plan[index], training.config
     groups = [training.groups[number] for number in step.groups]
+    if step.stage == "sft":
+        return sft_step(groups, config)
     if step.stage == "rce":
         return rce_step(step, groups, config)
     processes = training.accelerator.num_processes
@@ -211,7 +213,11 @@ def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -
 def _notes(training: Training, done: int) -> Iterator[str]:
     if done:
         yield f"resuming after step {done} of {len(training.plan)}"
-    if all(row.old_logps is None for group in training.groups for row in group):
+    if training.config.mode == "sft":
+        unused = [name for name in ("rce_epochs", "curriculum_epochs") if getattr(training.config, name)]
+        if unused:
+            yield f"{' and '.join(unused)}: not used by supervised training"
+    elif all(row.old_logps is None for group in training.groups for row in group):
         yield (
             "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "
             "learning rate keep the policy near the one that sampled (--missing-logprobs start enables clipping)"
@@ -223,6 +229,8 @@ def _notes(training: Training, done: int) -> Iterator[str]:
 
 
 def _validation_metrics(training: Training, held_out: Validation) -> dict[str, float]:
+    if training.config.mode == "sft":
+        return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
     return {
         "validation/reward": held_out.reward,
         "validation/reward_start": statistics.fmean(

@@ -1,4 +1,4 @@
-"""The objective of a micro-batch: RCE, or GRPO with self-SFT, or teacher-SFT."""
+"""The objective of a micro-batch: supervised, or RCE, or GRPO with self-SFT, or teacher-SFT."""
 # ruff: noqa: N803, N806 - names end in their shape
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ def objective(
     """
     config, weights = training.config, step_rows.weights
     batch = training.collate(micro_batch.rows)
+    if micro_batch.term == "sft":
+        logps_BC = training.logps(training.model, batch, temperature=1.0)
+        term = sft_loss(logps_BC, batch.mask_BC, tokens=step_rows.sft_tokens)
+        return term.loss, {"loss/sft": term.loss}
     if micro_batch.term == "rce":
         term = rce_loss(
             training.logps(training.model, batch, temperature=1.0),

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from grpo_training.finetune.config import GRPOTrainingConfig
 
-Stage = Literal["rce", "early", "late"]
-"""Reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all of them, or on ``late_top_k``."""
+Stage = Literal["sft", "rce", "early", "late"]
+"""Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all of
+them, or on ``late_top_k``."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ def plan_steps(sizes: Sequence[int], config: GRPOTrainingConfig, processes: int 
         return []
     rows = config.per_device_train_batch_size * config.gradient_accumulation_steps * processes
     limit = config.max_steps if config.max_steps > 0 else None
-    warm_up = [step for epoch in range(config.rce_epochs) for step in _epoch(epoch, sizes, rows, config)][:limit]
+    rce_epochs = _rce_epochs(config)
+    warm_up = [step for epoch in range(rce_epochs) for step in _epoch(epoch, sizes, rows, config)][:limit]
     policy: list[PlannedStep] = []
-    epoch, last = config.rce_epochs, config.rce_epochs + config.num_train_epochs
+    epoch, last = rce_epochs, rce_epochs + config.num_train_epochs
     while epoch < last or (limit is not None and config.num_train_epochs and len(warm_up) + len(policy) < limit):
         policy += _epoch(epoch, sizes, rows, config)
         epoch += 1
@@ -77,12 +79,18 @@ def plan_steps(sizes: Sequence[int], config: GRPOTrainingConfig, processes: int 
     ]
 
 
+def _rce_epochs(config: GRPOTrainingConfig) -> int:
+    return 0 if config.mode == "sft" else config.rce_epochs
+
+
 def _epoch(epoch: int, sizes: Sequence[int], rows: int, config: GRPOTrainingConfig) -> list[PlannedStep]:
     """The steps of one epoch; ``number`` and ``phase_steps`` are set later."""
-    grpo_epoch = epoch - config.rce_epochs  # negative during the warm-up
+    grpo_epoch = epoch - _rce_epochs(config)  # negative during the warm-up
     stage: Stage = "rce" if grpo_epoch < 0 else "early" if grpo_epoch < config.curriculum_epochs else "late"
+    if config.mode == "sft":
+        stage = "sft"
     top_k = None
-    if stage != "rce":
+    if stage in ("early", "late"):
         top_k = curriculum_top_k(grpo_epoch, config.curriculum_epochs, config.early_top_k, config.late_top_k)
     order = list(range(len(sizes)))
     random.Random(f"{config.seed}:order:{epoch}").shuffle(order)  # noqa: S311

@@ -37,7 +37,7 @@ class MicroBatch:
         in_self_sft: for ``policy``, whether self-SFT imitates the row as well.
     """
 
-    term: Literal["rce", "policy", "teacher_sft"]
+    term: Literal["sft", "rce", "policy", "teacher_sft"]
     rows: list[Sample]
     in_self_sft: tuple[bool, ...] = ()
 
@@ -55,6 +55,7 @@ class StepRows:
         totals: responses and completion tokens of the policy loss, rows without gradient included.
         scored: those of them that pass through the model.
         self_sft_tokens, teacher_tokens: completion tokens of the imitation terms.
+        sft_tokens: completion tokens of a supervised step.
     """
 
     micro_batches: list[MicroBatch]
@@ -67,6 +68,7 @@ class StepRows:
     scored: StepTotals = field(default=StepTotals(0, 0))
     self_sft_tokens: int = 0
     teacher_tokens: int = 0
+    sft_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,17 @@ def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingCon
         metrics={"rce_temperature": temperature} | reward_metrics(groups),
         rce_groups=len(counted),
         rce_temperature=temperature,
+    )
+
+
+def sft_step(groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
+    """A supervised step: the mean cross-entropy of all labels of the step."""
+    rows = [row for group in groups for row in group]
+    return StepRows(
+        [MicroBatch("sft", part) for part in cut(rows, config.per_device_train_batch_size)],
+        num_tokens=sum(row.length for row in rows),
+        metrics={"completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows)},
+        sft_tokens=_completion_tokens(rows),
     )
 
 

@@ -1,4 +1,4 @@
-"""Estimates the reward of the policy from stored, held-out responses. Nothing is sampled."""
+"""Figures on held-out responses: an estimate of the reward, or their log-probs. Nothing is sampled."""
 # ruff: noqa: N806 - names end in their shape
 
 from __future__ import annotations
@@ -25,21 +25,28 @@ def validate(training: Training) -> Validation:
     response (self-normalised importance sampling), provided that the responses were sampled from the starting
     policy. Before any training it is the mean reward. With long responses a few of them have nearly all the weight:
     ``effective_samples``, the mean of ``1 / sum w^2``, is the number of responses that the estimate rests on.
+
+    In supervised training, the figure of a chat in place of the reward is the mean log-prob of its labels.
     """
     rows = [row for group in training.validation for row in group]
     log_ratios: dict[Sample, float] = {}
+    log_probs: dict[Sample, float] = {}
     divergence = tokens = 0.0
     training.model.eval()
     with torch.no_grad():
         for part in cut(rows, training.config.per_device_train_batch_size):
             batch = training.collate(part)
             logps_BC = training.logps(training.model, batch)
+            own_B = (logps_BC * batch.mask_BC).sum(1) / batch.mask_BC.sum(1)
+            log_probs |= dict(zip(part, own_B.tolist(), strict=True))
             start_BC = training.reference.logps(part, batch, training.logps)
             moved_B = ((logps_BC - start_BC) * batch.mask_BC).sum(1)
             log_ratios |= dict(zip(part, moved_B.tolist(), strict=True))
             divergence += float((kl_per_token(logps_BC, start_BC) * batch.mask_BC).sum())
             tokens += float(batch.mask_BC.sum())
     training.model.train()
+    if training.config.mode == "sft":
+        return Validation(tuple(log_probs[row] for row in rows), divergence / max(tokens, 1.0), 1.0)
     rewards, effective = [], []
     for group in training.validation:
         weights = torch.tensor([log_ratios[row] for row in group], dtype=torch.float64).softmax(0)

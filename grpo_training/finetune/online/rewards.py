@@ -69,7 +69,9 @@ def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]
     """
     return [
         {
-            "prompt": [message.model_dump() for message in messages_of(problem, style)],
+            "prompt": [
+                message.model_dump() for message in generator_messages(task_named(problem.task), problem, (), style)
+            ],
             "problem_id": problem.id,
             "problem_text": problem.text,
             "answer": problem.answer,
@@ -78,11 +80,6 @@ def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]
         }
         for problem in problems
     ]
-
-
-def messages_of(problem: Problem, style: str) -> Any:
-    """The prompt of a problem as the generators render it, without experiences."""
-    return generator_messages(task_named(problem.task), problem, (), style)
 
 
 class TaskReward:

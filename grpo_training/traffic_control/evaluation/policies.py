@@ -78,7 +78,12 @@ def _policy(name: str, settings: EvaluateSettings) -> EvaluatedPolicy:
             fix=f"Choose some of: {', '.join(LOCAL_POLICIES)}; or the folder of a model or adapter, "
             f"a URL with --model, or {_ROLE}NAME.",
         )
-    return _of_model(folder.resolve().name, local_model(folder))
+    return _of_model(_shown(folder.resolve()), local_model(folder))
+
+
+def _shown(folder: Path) -> str:
+    """The name of a model's folder; for a result of ``train`` that of its run."""
+    return folder.parent.name if folder.name in ("lora", "merged") else folder.name
 
 
 def _of_model(name: str, model: EvaluatedModel) -> EvaluatedPolicy:

@@ -11,6 +11,7 @@ from engine.answers.verify import verify_answer
         ("25", "x^2+y^2=25"),  # the truth is a circle
         ("5", "x + y = 5"),  # a line
         ("0", "2x - 3y = 0"),
+        ("6", "xy = 6"),
         ("1", "x^2 + b = 1"),
         ("2x=5", "5"),
         ("5=2x", "5"),
@@ -64,6 +65,7 @@ def test_units_that_measure_different_things(answer, truth, comparison):
         ("42 wrong answers", "42"),
         (r"42 \text{ is false}", "42"),
         ("42 is not the answer", "42"),
+        ("$42$ is wrong", "42"),
         ("42 less than before", "42"),
         ("42 or so", "42"),
         ("12 dozens", "12"),
@@ -100,6 +102,7 @@ def test_words_that_change_a_number(answer, truth):
         ("12, 345", r"12,\!345"),
         ("1 23", "123"),
         ("1.5", "1, 5"),
+        ("1,500", "1.5"),
         (r"\{1, 2, 3\}", r"\{1, 2\}"),
         ("(1,2),(1,2)", "(1,2),(2,1)"),
         (r"\emptyset", "0"),

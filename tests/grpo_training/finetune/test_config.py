@@ -197,6 +197,8 @@ def test_missing_required_settings_are_named():
         parse("--dataset-path", "there")
     with pytest.raises(InputError, match="dataset_path is needed"):
         parse("--model-path", "a/model")
+    with pytest.raises(InputError, match="mode sft needs dataset_path: a file of chats"):
+        parse("--model-path", "a/model", "--mode", "sft")
     with pytest.raises(InputError, match="mode online needs dataset"):
         parse("--model-path", "a/model", "--mode", "online")
 

@@ -253,7 +253,7 @@ def test_after_ctrl_c_the_same_command_continues(files, aime2024, tmp_path):
 )
 def test_bad_input_is_one_clear_error(files, tmp_path, arguments, message):
     with World(tmp_path, files) as world:
-        process = world.start("generator1", *arguments)
+        process = world.fork("generator1", *arguments)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 1, output
     assert message in output
@@ -264,7 +264,7 @@ def test_bad_input_is_one_clear_error(files, tmp_path, arguments, message):
 def test_a_missing_role_names_both_ways_to_configure_it(files, tmp_path):
     with World(tmp_path, files) as world:
         world.config.write_text("{}")
-        process = world.start("generator2", "--dataset", "physics")
+        process = world.fork("generator2", "--dataset", "physics")
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "API key not found for generator_2" in output
@@ -453,7 +453,7 @@ def blocked(world, kind):
 def test_an_unusable_path_is_one_clear_error(files, aime2024, tmp_path, kind):
     with World(tmp_path, files) as world:
         blocked(world, kind)
-        process = world.start("generator1", "--dataset", aime2024)
+        process = world.fork("generator1", "--dataset", aime2024)
         output, _ = process.communicate(timeout=60)
     assert process.returncode in (1, 2)
     assert "Traceback" not in output

@@ -1,9 +1,6 @@
 import contextlib
 import json
-import os
 import random
-import subprocess
-import sys
 import time
 
 import pytest
@@ -29,8 +26,8 @@ from grpo_training.teacher.traces import (
     accept,
     table,
 )
-from tests.conftest import ROOT
 from tests.support.fault_server import FaultPlan, chat_app, fault_middleware, serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.main_loop import Traffic
 
 CANONICAL = task_named("code").canonical
@@ -393,7 +390,7 @@ def test_kill_nine_loses_nothing_and_pays_for_nothing_twice(tmp_path, undisturbe
     with world.served(never_send=["n"]):
         flags = world.arguments("--concurrency", 2)
         for moment in (0.1, 0.3, 0.5):
-            process = start(flags)
+            process = ForkedCommand("grpo_training.generate_teacher_traces", flags)
             seen = len(world.traffic.requests)
             until = time.monotonic() + 30
             while len(world.traffic.requests) == seen and process.poll() is None and time.monotonic() < until:
@@ -401,23 +398,12 @@ def test_kill_nine_loses_nothing_and_pays_for_nothing_twice(tmp_path, undisturbe
             time.sleep(moment)
             process.kill()
             process.wait()
-        process = start(flags)
+        process = ForkedCommand("grpo_training.generate_teacher_traces", flags)
         output, _ = process.communicate(timeout=60)
         assert process.returncode == 0, output
     assert plain(world.rows()) == undisturbed
     in_flight = 2 + 2  # of each kill: those on the way, and those that came and were not yet journalled
     assert 24 <= world.asked() <= 24 + 3 * in_flight
-
-
-def start(flags):
-    return subprocess.Popen(
-        [sys.executable, "-m", "grpo_training.generate_teacher_traces", *flags],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def test_a_budget_stops_the_run_and_the_next_start_goes_on(tmp_path, undisturbed):

@@ -194,3 +194,29 @@ def test_a_folder_without_metrics_is_refused(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{torn")
     with pytest.raises(InputError, match="no line of metrics"):
         write_page(tmp_path)
+
+
+@table(
+    "values",
+    [
+        [1e308, -1e308, 0.5],
+        [1e308, 1e308, 1e308],
+        [10**400, -(10**400), 1],
+        [5e-324, 0.0, -5e-324],
+        ["1", None, True],
+    ],
+)
+def test_values_beyond_all_scales_do_not_break_the_page(tmp_path, values):
+    rows = [{"step": step, "loss": value, "reward": value, "reward_std": value} for step, value in enumerate(values)]
+    page = page_of(tmp_path, [*rows, {"step": 10**400, "loss": 1.0}, *rows_of(3)])
+    assert "nan" not in page.source
+    assert "inf" not in page.source.replace("information", "")
+    assert all(len(text) < 200 for chart in page.charts.values() for text in chart["texts"])
+
+
+def test_half_a_surrogate_and_control_characters_do_not_break_the_page(tmp_path):
+    odd = "a\ud800b\u202ec\x1b[31md"
+    rows = [{**row, "stage": odd, f"loss/{odd}": 1.0} for row in rows_of(2)]
+    page = page_of(tmp_path, rows, samples_jsonl=json.dumps({"step": 1, "problem": odd, "completion": odd}))
+    assert "abc[31md" in page.source
+    assert "\u202e" not in page.source

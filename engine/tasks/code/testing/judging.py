@@ -90,16 +90,17 @@ def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> Valu
             expected = ast.literal_eval(answer)
         except (ValueError, TypeError, SyntaxError, RecursionError):
             continue
-        if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point):
+        if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point, expected):
             return None
         return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")
     return None
 
 
-def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None) -> bool:
+def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | None, expected: Any) -> bool:
     """Whether it calls a function of the program. With an entry point that is the only one.
 
     In ``near(f(1), 5) == True`` a program that defines ``near`` would get the expected value and decide the test.
+    Without an entry point such a call within a call is accepted only if the program cannot guess the result.
     """
     if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Name):
         return False
@@ -108,6 +109,8 @@ def _is_call_of_program(expression: ast.expr, setup: str, entry_point: str | Non
         return False
     if entry_point is not None:
         return name == entry_point
+    if expected is not None and expected not in (0, 1):
+        return True
     calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call) and node is not expression)
     return all(isinstance(function, ast.Name) and hasattr(builtins, function.id) for function in calls)
 

@@ -91,8 +91,10 @@ def test_the_same_request_gives_the_same_verdict(validator):
 )
 # The timer of 100 ms fires first in frame 6 (6 x 1000/60 ms), and in frame 12 for the second time.
 def test_a_fault_ends_the_run_where_it_happens(validator, fault, outcome, frame):
-    report = _validate(validator, GAME.replace(*fault)).runtime
+    verdict = _validate(validator, GAME.replace(*fault))
+    report = verdict.runtime
     assert report.outcome is outcome, report.message
+    assert verdict.deterministic is (outcome is not RuntimeOutcome.TIMEOUT)
     if frame is not None:
         assert report.frame == frame
 
@@ -145,7 +147,8 @@ def test_must_use_is_judged_by_execution(validator, asked, code, used):
         ("const s = this.add.sprite(1, 1); s.speed = 3; s.speed.toFixed();", set()),
         ("this.time.addEvent({}); this.cameras.main.setBounds(0, 0, 1, 1);", set()),
         ("Phaser.Display.Color.GetColor(1, 2, 3); Phaser.Math.RND.integerInRange(1, 2);", set()),
-        ("const any = window.thing; any.whatever();", set()),
+        ("const any = window.thing || { whatever() {} }; any.whatever();", set()),
+        ("const { Bodies } = Phaser.Physics.Matter.Matter; Bodies.circle(1, 1, 1);", set()),
         ("this.helper = () => 1; this.helper();", set()),
     ],
 )

@@ -68,6 +68,59 @@ def move_away_from_the_start(model, size):
                 weight.normal_(std=size)
 
 
+def supervised(model, **changes):
+    """A configuration whose stage is supervised; the wrong replies of the groups are trained on like the right."""
+    return settings(model, mode="sft", learning_rate=2e-2, **changes)
+
+
+def one_by_one():
+    return [[row] for group in good_and_bad() for row in group]
+
+
+def test_supervised_training_raises_the_labels_and_its_loss_is_their_mean_cross_entropy(model, tmp_path):
+    chats = one_by_one()
+    rows = [row for [row] in chats]
+    before = logps(load(model), rows)
+    config = supervised(model, num_train_epochs=4, per_device_train_batch_size=8, gradient_accumulation_steps=3)
+    result = train(config, chats, tmp_path / "run", validation=chats[:3])
+    assert all(new > old for new, old in zip(logps(load(result.merged), rows), before, strict=True))
+    first, *_, last = lines(tmp_path / "run")
+    assert (first["stage"], result.steps) == ("sft", 4)
+    assert first["loss"] == pytest.approx(-sum(before) / sum(len(row.completion_ids) for row in rows), rel=1e-5)
+    held_out = [
+        -new / len(row.completion_ids) for new, row in zip(logps(load(result.merged), rows[:3]), rows[:3], strict=True)
+    ]
+    assert last["validation/loss"] == pytest.approx(sum(held_out) / 3, rel=1e-4)
+    assert "reward" not in last
+
+
+def test_the_prompt_is_no_label_in_supervised_training(model, tmp_path):
+    """The gradient of a chat does not depend on the prompt's tokens as labels: TRL's completion-only loss agrees."""
+    [row] = one_by_one()[0]
+    training = prepare(supervised(model), [[row]], (), (), tmp_path)
+    step = next(iter(optimizer_steps(training)))[1]
+    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    labels = ids.clone()
+    labels[0, : len(row.prompt_ids)] = -100
+    with torch.no_grad():
+        expected = load(model)(input_ids=ids, labels=labels).loss
+    assert step["loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_an_interrupted_supervised_training_goes_on_to_the_same_weights(model, tmp_path):
+    chats, config = one_by_one(), supervised(model, save_steps=2)
+    whole = train(config, chats, tmp_path / "whole")
+    training = prepare(config, chats, (), (), tmp_path / "cut")
+    (tmp_path / "cut").mkdir()
+    for number, _ in optimizer_steps(training):
+        if number == 2:
+            save(training, number, None)
+            break
+    cut = train(config, chats, tmp_path / "cut")
+    one, other = adapter_weights(whole.adapter), adapter_weights(cut.adapter)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
 def test_rewarded_replies_get_likelier_and_the_others_less_so(model, tmp_path):
     groups = good_and_bad()
     rows = [row for group in groups for row in group]

@@ -140,6 +140,7 @@
     runTimers,
     runAnimationFrames,
     addTimer,
+    raise: (error) => onError(error),
     now: () => now,
     seed(value) {
       state = value | 0;

@@ -154,7 +154,7 @@
     return apply(original, this, []);
   });
   replace(Phaser.Game, 'step', (original) => function step(time, delta) {
-    steps += 1;
+    if (!this.isPaused && !this.pendingDestroy) steps += 1;
     lastStep = ticks;
     return during('update', () => apply(original, this, [time, delta]));
   });

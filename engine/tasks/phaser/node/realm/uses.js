@@ -9,7 +9,7 @@
   const RealError = Error;
   const { captureStackTrace } = Error;
   const PROGRAM_FILE = 'game.js';
-  const OWN_FILE = 'uses.js';
+  const STACK_FRAMES = 30;
   const MAX_CHECKS = 300;
   const MAX_NAMES = 400;
   const INTERNAL = /^(?:pre|post|boot|start$|shutdown|destroy$|update|step|render|is[A-Z]|get[A-Z]|transition|sort|add(?:ed|To)|remove|check|test)/;
@@ -24,34 +24,33 @@
     return '';
   };
 
-  // The frames of the stack above `above`, innermost first.
-  function stack(above) {
+  // At most `limit` frames of the stack above `above`, innermost first.
+  function stack(above, limit) {
     const before = getOwnPropertyDescriptor(RealError, 'prepareStackTrace');
+    const limitBefore = RealError.stackTraceLimit;
     const holder = record();
     sites = null;
     try {
       defineProperty(RealError, 'prepareStackTrace', { __proto__: null, value: keepSites, configurable: true, writable: true });
+      RealError.stackTraceLimit = limit;
       captureStackTrace(holder, above);
       void holder.stack;
     } finally {
+      RealError.stackTraceLimit = limitBefore;
       if (before) defineProperty(RealError, 'prepareStackTrace', before);
       else delete RealError.prepareStackTrace;
     }
     return sites;
   }
-  getFileName = stack(undefined)[0].getFileName;
+  getFileName = stack(undefined, 1)[0].getScriptNameOrSourceURL;
 
   function calledByProgram(above) {
-    const frames = stack(above);
-    for (let i = 0; frames && i < frames.length; i++) {
-      const file = apply(getFileName, frames[i], []);
-      if (file !== OWN_FILE) return file === PROGRAM_FILE; // a method may be wrapped more than once
-    }
-    return false;
+    const frames = stack(above, 1);
+    return Boolean(frames && frames.length > 0 && apply(getFileName, frames[0], []) === PROGRAM_FILE);
   }
 
   function causedByProgram(above) {
-    const frames = stack(above);
+    const frames = stack(above, STACK_FRAMES);
     for (let i = 0; frames && i < frames.length; i++) if (apply(getFileName, frames[i], []) === PROGRAM_FILE) return true;
     return false;
   }
@@ -123,8 +122,9 @@
     defineProperty(target, name, { __proto__: null, ...found, ...change, configurable: true });
   }
 
-  // Wrap a method so that `seen(this)` is called when the program calls it, until it returns true.
-  function onCall(target, name, seen, checks) {
+  // Wrap a method so that `seen(this)` is called when the program calls it, until it returns true. Phaser itself calls most
+  // methods far more often, so `matters(this)` says first whether a call could count.
+  function onCall(target, name, seen, checks, matters) {
     const found = getOwnPropertyDescriptor(target, name);
     if (!found || !found.configurable || typeof found.value !== 'function') return;
     const original = found.value;
@@ -132,7 +132,7 @@
     const wrapper = function (...args) {
       if (new.target) return construct(original, args, new.target);
       let direct = false;
-      if (left > 0) {
+      if (left > 0 && (!matters || matters(this))) {
         left -= 1;
         if (calledByProgram(wrapper)) {
           direct = true;
@@ -148,12 +148,12 @@
     define(target, name, found, { value: wrapper });
   }
 
-  function onAccess(target, name, seen) {
+  function onAccess(target, name, seen, matters) {
     const found = getOwnPropertyDescriptor(target, name);
     if (!found || !found.configurable || !found.get) return;
     let done = false;
     const check = (self, above) => {
-      if (!done && calledByProgram(above)) done = seen(self);
+      if (!done && matters(self) && calledByProgram(above)) done = seen(self);
     };
     const get = function () {
       check(this, get);
@@ -203,14 +203,15 @@
   function watchClass(id, constructor) {
     const { prototype } = constructor;
     wanted[wanted.length] = { __proto__: null, id, prototype };
-    const seen = (self) => used[id] || (self !== null && typeof self === 'object' && apply(isPrototypeOf, prototype, [self]) ? (used[id] = true) : false);
+    const matters = (self) => !used[id] && apply(isPrototypeOf, prototype, [self]);
+    const seen = mark(id);
     for (let target = prototype; target && target !== Object.prototype; target = getPrototypeOf(target)) {
       if (target === Phaser.Events.EventEmitter.prototype) break;
       const members = ownKeys(target);
       for (let i = 0; i < members.length; i++) {
         if (members[i] === 'constructor') continue;
-        onCall(target, members[i], seen, Infinity);
-        onAccess(target, members[i], seen);
+        onCall(target, members[i], seen, Infinity, matters);
+        onAccess(target, members[i], seen, matters);
       }
     }
   }
@@ -221,11 +222,11 @@
       const found = getOwnPropertyDescriptor(classes[i], name);
       if (!found) continue;
       if (component) {
-        if (found.value === component) onCall(classes[i], name, mark(id), Infinity);
+        if (found.value === component) onCall(classes[i], name, mark(id), Infinity, () => !used[id]);
       } else if (owner && (classes[i] === owner.prototype || apply(isPrototypeOf, owner.prototype, [classes[i]]) || apply(isPrototypeOf, classes[i], [owner.prototype]))) {
-        const seen = (self) => apply(isPrototypeOf, owner.prototype, [self]) && (used[id] = true);
-        onCall(classes[i], name, seen, Infinity);
-        onAccess(classes[i], name, seen);
+        const matters = (self) => !used[id] && apply(isPrototypeOf, owner.prototype, [self]);
+        onCall(classes[i], name, mark(id), Infinity, matters);
+        onAccess(classes[i], name, mark(id), matters);
       }
     }
   }

@@ -403,7 +403,8 @@ class Inference {
     if (type.space) {
       const row = this.types.members.get(type.space) && this.types.members.get(type.space).get(name);
       if (row) return row;
-      if (this.defined.has(name)) return null;
+      // A namespace without documented members is another library's.
+      if (this.defined.has(name) || !this.types.members.has(type.space)) return null;
       if (this.types.isClass(type.space)) return this.types.member(type.space, name) || false;
       return false;
     }

@@ -1,8 +1,8 @@
 'use strict';
-// Frames over the inherited descriptor 3: four bytes of length, big-endian, then JSON.
+// Frames over an inherited descriptor, by default 3: four bytes of length, big-endian, then JSON.
 const fs = require('node:fs');
 
-const CHANNEL = 3;
+const CHANNEL = Number(process.env.PHASER_CHANNEL || 3);
 
 function readExactly(size) {
   const bytes = Buffer.alloc(size);

@@ -1,0 +1,128 @@
+"""Says what is wrong with an endpoint and where: while its requests are retried, and when the run stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from engine.api_manager import Endpoint
+from engine.errors import FatalEndpointError
+from engine.llm.retry import RetryDecision, names_no_model
+
+_REPEAT_S = 30.0
+
+
+class TroubleReporter:
+    """Reports the trouble of endpoints in single lines: at most one per endpoint in 30 seconds.
+
+    Args:
+        tell: called with each line.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self.tell = tell
+        self._clock = clock
+        self._told_at: dict[str, float] = {}
+        self._unreachable: set[str] = set()
+
+    def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
+        """Report that a request failed for the ``failures``-th time and is sent again. The first time is not told.
+
+        Args:
+            endpoint: where it was sent.
+            decision: why it failed.
+            failures: 1 after the first failed attempt.
+            answered: whether the endpoint has answered any request.
+        """
+        now = self._clock()
+        if failures < 2 or abs(now - self._told_at.get(endpoint.base_url, -_REPEAT_S)) < _REPEAT_S:
+            return
+        self._told_at[endpoint.base_url] = now
+        if decision.code == "connection":
+            self._unreachable.add(endpoint.base_url)
+        self.tell(f"{describe(endpoint, decision, answered)} (trying again)")
+
+    def answered(self, endpoint: Endpoint) -> None:
+        """Report that an endpoint that could not be reached answers again."""
+        if endpoint.base_url in self._unreachable:
+            self._unreachable.discard(endpoint.base_url)
+            self._told_at.pop(endpoint.base_url, None)
+            self.tell(f"{endpoint.base_url} answers again")
+
+
+def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str:
+    """One line: what failed, and where.
+
+    Args:
+        endpoint: where the request was sent.
+        decision: why it failed.
+        answered: whether the endpoint has answered any request; if not, its address may be wrong.
+    """
+    url, message = endpoint.base_url, _one_line(decision.message)
+    if decision.code == "connection":
+        hint = "; is the server running?" if message == "connection refused" else ""
+        return f"cannot reach {url}: {message}{hint}"
+    if decision.code == "timeout":
+        text = f"no reply from {url} within {endpoint.timeout_s:g} s"
+    elif decision.code.startswith("http_"):
+        text = f"{url} reports HTTP {decision.code.removeprefix('http_')}: {message}"
+    else:
+        text = f"{url} sent a reply that cannot be used: {message}"
+    return f"{text}; base_url has no /v1, is that right?" if lacks_path(url) and not answered else text
+
+
+def lacks_path(base_url: str) -> bool:
+    """Whether an address has no path: most servers have their API below ``/v1``."""
+    return urlsplit(base_url).path in ("", "/")
+
+
+def unreachable_error(endpoint: Endpoint, decision: RetryDecision, seconds: float, path: Path) -> FatalEndpointError:
+    """The error of a run whose endpoint could not be reached once in ``seconds``."""
+    return FatalEndpointError(
+        f"{endpoint.role}: cannot reach {endpoint.base_url}",
+        why=f"{_one_line(decision.message)}; no attempt got through in {seconds:.0f} s.",
+        fix=f"Start the server, or correct base_url of {endpoint.role} in {path}. "
+        "Then run the same command again. --connect-minutes sets how long a run waits for a server.",
+    )
+
+
+def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> FatalEndpointError:
+    """The error message of a refusal, with a fix. It never contains the key."""
+    role, entry = endpoint.role, f"{endpoint.role} in {path}"
+    why = f"{endpoint.base_url}, model {endpoint.model}: {decision.message}"[:1000]
+    no_such_path = decision.code in ("unknown_model", "http_405") and not names_no_model(decision.message)
+    if no_such_path and lacks_path(endpoint.base_url):
+        return FatalEndpointError(
+            f"{role}: there is no chat API at {endpoint.base_url}",
+            why=f"The server does not know POST {endpoint.base_url}/chat/completions, and base_url has no /v1.",
+            fix=f'Set base_url of {entry} to "{endpoint.base_url}/v1".',
+        )
+    what, fix = {
+        "bad_key": (
+            f"{role}: the endpoint refused the API key",
+            f"Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
+        ),
+        "unknown_model": (
+            f"{role}: the endpoint has no model {endpoint.model!r}",
+            f"Check model and base_url of {entry}; GET {endpoint.base_url}/models lists the names.",
+        ),
+        "no_credit": (f"{role}: the account has no credit left", f"Add credit, or change {entry}."),
+        "max_tokens_too_large": (
+            f"{role}: max_tokens exceeds the model's context length",
+            "Lower max_tokens, or serve the model with a longer context.",
+        ),
+    }.get(
+        decision.code,
+        (
+            f"{role}: the endpoint refused the request ({decision.code})",
+            f"Check base_url, model and extra_body of {entry}; the message above says what was refused.",
+        ),
+    )
+    return FatalEndpointError(what, why=why, fix=fix)
+
+
+def _one_line(text: str) -> str:
+    """At most 200 printable characters in one line."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())[:200] or "no message"

@@ -1,0 +1,53 @@
+// The counterpart of dom.js in a real page: events of the simulated input, what was printed and asked for, and errors
+// that the page reports as uncaught.
+(function (clock, global) {
+  'use strict';
+  const { setPrototypeOf } = Object;
+  const { apply, defineProperty } = Reflect;
+  const { slice } = String.prototype;
+  const list = () => setPrototypeOf([], null);
+  const { KeyboardEvent, MouseEvent, WheelEvent } = global;
+  const { dispatchEvent } = global.EventTarget.prototype;
+  const { getBoundingClientRect } = global.Element.prototype;
+  const MAX_LOG_LINES = 50;
+  const logs = list();
+  const requests = list();
+
+  for (const name of ['log', 'info', 'warn', 'error', 'debug']) {
+    global.console[name] = (...values) => {
+      if (logs.length < MAX_LOG_LINES) logs[logs.length] = apply(slice, `${values.map((value) => `${value}`).join(' ')}`, [0, 300]);
+    };
+  }
+  global.alert = global.print = () => {};
+  global.confirm = () => true;
+  global.prompt = () => null;
+  global.addEventListener('error', (event) => {
+    if (event instanceof global.ErrorEvent) clock.raise(event.error);
+  });
+  for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'Worker', 'SharedWorker']) delete global[name];
+  const { open } = global.XMLHttpRequest.prototype;
+  defineProperty(global.XMLHttpRequest.prototype, 'open', {
+    __proto__: null, configurable: true, writable: true,
+    value(method, url, ...rest) {
+      requests[requests.length] = `${url}`;
+      return apply(open, this, [method, url, ...rest]);
+    },
+  });
+
+  return {
+    __proto__: null,
+    logs,
+    requests,
+    // Phaser.HEADLESS becomes AUTO: it cannot make textures.
+    renderType: (asked) => (asked === 3 ? 0 : asked),
+    key(type, code, name) {
+      apply(dispatchEvent, global, [new KeyboardEvent(type, { keyCode: code, which: code, key: name, code: name, bubbles: true, cancelable: true })]);
+    },
+    pointer(type, canvas, x, y, buttons, deltaY) {
+      const { left, top } = apply(getBoundingClientRect, canvas, []);
+      const init = { clientX: left + x, clientY: top + y, button: 0, buttons, bubbles: true, cancelable: true, view: global };
+      const event = type === 'wheel' ? new WheelEvent(type, { ...init, deltaY }) : new MouseEvent(type, init);
+      apply(dispatchEvent, canvas, [event]);
+    },
+  };
+})

@@ -1,0 +1,145 @@
+"""What a person is told while an endpoint does not answer."""
+
+import socket
+
+import pytest
+from aiohttp import web
+
+from engine.errors import FatalEndpointError
+from engine.llm.client import LLMClient
+from engine.llm.retry import RetryPolicy
+from engine.records import Outcome
+from tests.support.fault_server import FaultPlan, chat_app, serve
+from tests.support.llm_client import VirtualClock, answer, ask, client_of, manager, refusing_url, texts
+
+PATIENT = RetryPolicy(connect_s=120.0)
+
+
+@pytest.fixture
+def dead_url():
+    with refusing_url() as url:
+        yield url
+
+
+async def test_an_endpoint_that_never_answers_ends_the_run_after_the_time_to_connect(dead_url):
+    virtual, told = VirtualClock(), []
+    began = virtual.now
+    async with LLMClient(manager(dead_url), retry=PATIENT, clock=virtual.clock, sleep=virtual.sleep) as client:
+        client.report_trouble_to(lambda line: told.append((virtual.now - began, line)))
+        with pytest.raises(FatalEndpointError) as caught:
+            await client.sample(ask("q"), [0])
+    assert virtual.now - began == pytest.approx(120.0)
+    assert str(caught.value).startswith(
+        f"g: cannot reach {dead_url}\nconnection refused; no attempt got through in 120 s"
+    )
+    assert "Start the server" in caught.value.fix
+    assert {line for _, line in told} == {
+        f"cannot reach {dead_url}: connection refused; is the server running? (trying again)"
+    }
+    assert told[0][0] <= 2.0  # after the second failed attempt
+    assert 3 <= len(told) <= 5  # then about every 30 s
+
+
+async def test_a_server_that_starts_late_is_waited_for_and_keeps_its_number_of_attempts(journal):
+    """It refuses connections for 100 s, then answers 503 twice: more than eight attempts in all."""
+    virtual, told = VirtualClock(), []
+    plan = FaultPlan(seed=1, rate=1.0, kinds=["503"], max_consecutive_per_request=2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    runner = web.AppRunner(chat_app(answer, faults=plan), shutdown_timeout=0.1)
+    await runner.setup()
+    began = virtual.now
+
+    async def sleep(seconds):
+        await virtual.sleep(seconds)
+        if virtual.now - began > 100.0 and not runner.sites:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+
+    url = f"http://127.0.0.1:{port}/v1"
+    retry = RetryPolicy(attempts=4, connect_s=120.0)
+    async with LLMClient(manager(url), retry=retry, clock=virtual.clock, sleep=sleep) as client:
+        client.report_trouble_to(told.append)
+        assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+        assert client.counters.requests_sent > 8
+    await runner.cleanup()
+    assert plan.injected == {"503": 2}
+    assert f"{url} answers again" in told
+
+
+async def test_a_server_that_was_reached_once_has_its_number_of_attempts(journal):
+    virtual = VirtualClock()
+    retry = RetryPolicy(attempts=3, connect_s=120.0)
+    options = {"retry": retry, "clock": virtual.clock, "sleep": virtual.sleep}
+    app = chat_app(answer)
+    async with client_of(app, journal, **options) as client:
+        await client.sample(ask("q"), [0])
+        plan = FaultPlan(seed=1, rate=1.0, kinds=["reset"], max_consecutive_per_request=99)
+        [server] = client._servers_of["g"]
+
+        async def reset(body, headers):
+            plan.decide(b"")
+            raise ConnectionResetError
+
+        server.connection.post = reset
+        [reply] = await client.sample(ask("p"), [0])
+    assert (reply.outcome, reply.fault.kind) == (Outcome.INFRA_FAULT, "connection")
+    assert plan.injected == {"reset": 3}
+
+
+async def test_one_dead_server_of_two_does_not_end_the_run(dead_url, journal):
+    virtual = VirtualClock()
+    async with serve(chat_app(answer)) as url:
+        options = {"retry": PATIENT, "clock": virtual.clock, "sleep": virtual.sleep, "journal": journal}
+        async with LLMClient(manager([url, dead_url]), **options) as client:
+            assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+            [server] = [each for each in client._servers_of["g"] if each.endpoint.base_url == url]
+            client._load[server.connection] += 5  # the next request goes to the dead one
+            [reply] = await client.sample(ask("p"), [0])
+    assert reply.outcome is Outcome.INFRA_FAULT
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("503", "reports HTTP 503: The server is overloaded"),
+        ("429", "reports HTTP 429: Rate limit reached"),
+        ("finish_abort", "sent a reply that cannot be used: the reply is not finished: finish_reason is 'abort'"),
+    ],
+)
+async def test_the_second_failure_of_a_request_is_told_and_the_first_is_not(kind, said, journal):
+    told = []
+    for failures in (1, 2):
+        plan = FaultPlan(seed=1, rate=1.0, kinds=[kind], max_consecutive_per_request=failures)
+        async with client_of(chat_app(answer, faults=plan), journal) as client:
+            client.report_trouble_to(told.append)
+            await client.sample(ask(f"q{failures}"), [0])
+            assert len(told) == failures - 1
+    assert said in told[0]
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_base_url_without_v1_is_diagnosed(status, journal):
+    async def refuse(request):
+        return web.json_response({"detail": "Not Found"}, status=status)
+
+    app = chat_app(answer)
+    app.router.add_post("/chat/completions", refuse)
+    async with serve(app) as url:
+        root = url.removesuffix("/v1")
+        async with LLMClient(manager(root), journal=journal) as client:
+            with pytest.raises(FatalEndpointError) as caught:
+                await client.sample(ask("q"), [0])
+    assert f'Set base_url of g in api_config.json to "{url}"' in caught.value.fix
+
+
+async def test_an_unknown_model_at_an_address_without_a_path_is_still_an_unknown_model(journal):
+    async def refuse(request):
+        message = "The model `m` does not exist."
+        return web.json_response({"object": "error", "message": message, "code": 404}, status=404)
+
+    app = web.Application()
+    app.router.add_post("/chat/completions", refuse)
+    async with serve(app) as url, LLMClient(manager(url.removesuffix("/v1")), journal=journal) as client:
+        with pytest.raises(FatalEndpointError, match="g: the endpoint has no model 'm'"):
+            await client.sample(ask("q"), [0])

@@ -1,0 +1,40 @@
+"""The audit in a real browser: the same verdicts as without a screen, and a picture of the game."""
+
+import base64
+import json
+import struct
+
+import pytest
+
+from engine.errors import ConfigurationError
+from engine.tasks.phaser.browser import find_chromium
+from engine.tasks.phaser.validator import PhaserValidator
+from engine.tasks.phaser.verdict import RuntimeOutcome, ValidationRequest
+from tests.engine.tasks.phaser.test_programs import PROGRAMS
+
+pytestmark = pytest.mark.node
+
+
+@pytest.mark.timeout(400)
+def test_chromium_agrees_and_makes_pictures(api_index, validator):
+    try:
+        find_chromium()
+    except ConfigurationError as error:
+        pytest.skip(error.what)
+    names = ("right/input_sampling_keys", "hacks/silent_rejection", "hacks/patched_game_hidden")
+    requests = [
+        ValidationRequest(code=(PROGRAMS / f"{name}.js").read_text(), frames=5, skip_eslint=True, screenshot=True)
+        for name in names
+    ]
+    with PhaserValidator.open(api_index, workers=1, runtime="chromium") as browser:
+        assert browser.versions["runtime"] == "chromium"
+        seen = [browser.validate(request) for request in requests]
+    without_screen = [validator.validate(request) for request in requests]
+    assert [verdict.runtime.outcome for verdict in seen] == [verdict.runtime.outcome for verdict in without_screen]
+    assert [verdict.gates["must_use"] for verdict in seen] == [verdict.gates["must_use"] for verdict in without_screen]
+    game = seen[0]
+    assert game.runtime.outcome is RuntimeOutcome.OK
+    picture = base64.b64decode(game.screenshot)
+    assert picture.startswith(b"\x89PNG")
+    assert struct.unpack(">II", picture[16:24]) == (1024, 768)
+    assert json.loads(game.model_dump_json())["runtime"]["observed"]["scenes"][0]["objects"] == {"Text": 1}

@@ -1,0 +1,128 @@
+"""The small model: its tokenizer, and a whole training of it in seconds."""
+
+import json
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+pytest.importorskip("peft")
+
+from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
+
+from engine.tasks.traffic.rewards import better_branch  # noqa: E402
+from engine.tasks.traffic.rows import TrafficRow  # noqa: E402
+from grpo_training.finetune.data.tokenising import ChatTokens  # noqa: E402
+from grpo_training.traffic import main as traffic  # noqa: E402
+from grpo_training.traffic_control.training_data import prompts_of  # noqa: E402
+from grpo_training.train import main as train  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
+from tests.engine.tasks.traffic.support import row  # noqa: E402
+
+CONFIGS = ROOT / "grpo_training/configs"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def decisions(count):
+    """Rows in which extending is better where the current phase has the longer queue."""
+    rng = random.Random(2)
+    rows = []
+    for number in range(count):
+        queues = (rng.choice((0.0, 0.5, 1.0)), rng.choice((4.0, 5.5, 6.0)))
+        current, other = queues if number % 2 else queues[::-1]
+        extend, switch = (4, 8) if current > other else (8, 4)
+        made = row(before=6, extend=extend, switch=switch, queues=(current, other), time=600.0 + number)
+        rows.append(TrafficRow.model_validate(made.model_dump() | {"id": f"r{number}"}))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("traffic")
+    (folder / "rows/one").mkdir(parents=True)
+    rows = [one.model_dump(mode="json") for one in decisions(48)]
+    (folder / "rows/one/grpo_dataset.json").write_text(json.dumps(rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(data):
+    place = data / "start"
+    given = ["--dataset", str(data / "rows"), "--output-dir", str(place), "--layers", "1", "--hidden", "64"]
+    assert traffic(["small-model", *given]) == 0
+    return place
+
+
+def chances(folder, rows):
+    """The probability of each strict reply, (rows, 2): yes and no."""
+    model, chat = AutoModelForCausalLM.from_pretrained(folder).eval(), ChatTokens(AutoTokenizer.from_pretrained(folder))
+    found = []
+    for prompt in prompts_of(rows, "compact"):
+        both = []
+        for decision in ("yes", "no"):
+            reply = chat.completion(json.dumps({"extend": decision}), truncated=False)
+            ids = torch.tensor([chat.prompt(prompt) + reply])
+            with torch.no_grad():
+                scores = model(input_ids=ids).logits.float().log_softmax(-1)[0, -len(reply) - 1 : -1]
+            both.append(float(scores.gather(1, torch.tensor(reply)[:, None]).sum().exp()))
+        found.append(both)
+    return torch.tensor(found)
+
+
+def test_numbers_and_the_reply_are_few_tokens_and_no_text_is_lost(start):
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    [prompt, *_] = prompts_of(decisions(4), "compact")
+    for message in prompt:
+        assert tokenizer.decode(tokenizer(message.content).input_ids) == message.content
+
+    def pieces(text):
+        return [tokenizer.decode([one]) for one in tokenizer(text).input_ids]
+
+    assert pieces("17") == ["17"]
+    assert pieces("3.67") == ["3", ".67"]
+    assert pieces("4711") == ["47", "11"]
+    assert pieces('{"extend": "yes"}') == ['{"extend": "', "yes", '"}']
+    assert len(ChatTokens(tokenizer).prompt(prompt)) < 80
+
+
+def test_close_numbers_have_closer_embeddings_than_distant_ones(start):
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    weights = AutoModelForCausalLM.from_pretrained(start).get_input_embeddings().weight.float()
+    rows = weights[torch.tensor(tokenizer.convert_tokens_to_ids([str(number) for number in range(60)]))]
+    near = torch.cosine_similarity(rows[:-1], rows[1:]).mean()
+    far = torch.cosine_similarity(rows[:-30], rows[30:]).mean()
+    assert near > far + 0.1
+
+
+def test_supervised_training_gives_the_form_and_grpo_the_better_decision(data, start):
+    """Both stages with the shipped configurations, shortened; nothing is sampled."""
+    rows = [TrafficRow.model_validate(one) for one in json.loads((data / "rows/one/grpo_dataset.json").read_text())]
+    common = ["--max-seq-length", "128", "--logging-steps", "50"]
+    style = ["--dataset", str(data / "rows"), "--prompts", "compact"]
+    assert traffic(["sft-data", *style, "--output-dir", str(data), "--sample-size", "48"]) == 0
+    assert traffic(["rollouts", *style, "--output-dir", str(data / "rollouts")]) == 0
+    sft = ["--config", str(CONFIGS / "traffic_small_sft.yaml"), "--model-path", str(start), "--max-steps", "40"]
+    sft += ["--dataset-path", str(data / "sft_dataset.jsonl"), "--output-dir", str(data / "sft"), "--batch-size", "16"]
+    assert train([*sft, *common]) == 0
+    before = chances(data / "sft/merged", rows)
+    assert before.sum(1).min() > 0.9  # almost every reply is strict
+    grpo = ["--config", str(CONFIGS / "traffic_small.yaml"), "--model-path", str(data / "sft/merged")]
+    grpo += ["--dataset-path", str(data / "rollouts"), "--output-dir", str(data / "grpo"), "--batch-size", "32"]
+    grpo += ["--validation-share", "0", "--rce-learning-rate", "1e-2", "--rce-epochs", "24", "--num-train-epochs", "6"]
+    assert train([*grpo, *common]) == 0
+    after = chances(data / "grpo/merged", rows)
+    better = torch.tensor([0 if better_branch(one) else 1 for one in rows])[:, None]
+    was, now = before.gather(1, better), after.gather(1, better)
+    assert 0.3 < was.mean() < 0.65
+    assert now.mean() > 0.9
+    assert after.argmax(1).eq(better[:, 0]).all()
+    assert after.sum(1).min() > 0.9  # the form is kept

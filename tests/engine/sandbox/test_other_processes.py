@@ -7,10 +7,10 @@ import textwrap
 import time
 
 import pytest
-from engine.tasks.code.program_tests import CallTest, Status
 
 from engine.records import Outcome
 from engine.sandbox.program_process import Limits
+from engine.tasks.code.testing.program_tests import CallTest, Status
 
 CALLS = """
 import ctypes, os, struct

@@ -61,7 +61,7 @@ def _source_files(defined: Any) -> list[Path]:
         return []
     module = sys.modules.get(defined.__module__)
     is_in_package = module is not None and bool(module.__package__)
-    return sorted(Path(file).parent.glob("*.py")) if is_in_package else [Path(file)]
+    return sorted(Path(file).parent.rglob("*.py")) if is_in_package else [Path(file)]
 
 
 def _file_module(path: Path) -> ModuleType:

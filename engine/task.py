@@ -37,6 +37,7 @@ _TASKS = {
     "physics": "engine.tasks.physics.task:TASK",
     "code": "engine.tasks.code.task:TASK",
     "traffic": "engine.tasks.traffic.task:TASK",
+    "phaser": "engine.tasks.phaser.task:TASK",
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
 }
 
@@ -467,6 +468,16 @@ def load_task(place: str) -> Task:
         InputError: there is no such task, or another task has its name.
     """
     return _register(load_object(place), place) if ":" in place else task_named(place)
+
+
+def check_verifiers(problems: Iterable[Problem]) -> None:
+    """Check that the tasks of problems can verify replies on this machine, before a model is asked.
+
+    Raises:
+        ConfigurationError: a tool that a task needs is missing; with the fix.
+    """
+    for name in sorted({problem.task for problem in problems}):
+        task_named(name).verifier()
 
 
 def _register(task: object, place: str) -> Task:

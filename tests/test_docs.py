@@ -33,7 +33,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 WRITTEN_BY_COMMANDS = re.compile(
-    r"grpo_training/cache|data/(grpo_experiences|traffic|api_keys/api_config\.json|train|val|data_report|teacher_traces)|outputs/"
+    r"grpo_training/cache|data/(grpo_experiences|traffic|phaser|api_keys/api_config\.json|train|val|data_report|teacher_traces)|outputs/"
     r"|data/datasets/[a-z0-9_<>]+\.jsonl?"
 )
 

@@ -28,6 +28,7 @@ _CONVENTIONS_PER_NUMBER = 3
 _WITH_FOREIGN = 0.5
 _COMMON = (0, 1, 2)  # in a rule they are conventional, also where the problem has them
 _MOST_SHOWN = 8
+_MOST_KNOWNS = 500  # no problem has more; comparing units takes time
 _TRIALS: tuple[tuple[Value, Value], ...] = (  # first value and step, for the variables in order of their names
     (3, 2),
     (1_000_003, -1_009),
@@ -73,7 +74,8 @@ def ground(
     """
     problem = problem_numbers(text)
     needed = _needed(execution.program)
-    knowns = {name: known for name in needed.knowns if (known := read_known(scaffold.knowns[name])) is not None}
+    names = needed.knowns[:_MOST_KNOWNS]
+    knowns = {name: known for name in names if (known := read_known(scaffold.knowns[name])) is not None}
     given = {name for name, known in knowns.items() if _is_given(known, problem)}
     others = {name: known.value for name, known in knowns.items() if name not in given}
     passing = _passing(execution.program, needed.rules, others)

@@ -249,9 +249,16 @@ def _quantities(text: str) -> Iterator[tuple[Fraction, Powers]]:
 def _is_converted(value: Value, unit: Powers, number: Fraction, written: Powers) -> bool:
     """Whether a value is a written quantity in another unit; without a unit, in one that is usual or in the SI."""
     if unit:
-        converted = convert(number, written, unit)
-        return converted is not None and _is_near(value, float(converted))
+        line = _conversion(written, unit)
+        return line is not None and _is_near(value, float(line[0] * number + line[1]))
     return any(_is_near(value, float(number * ratio)) for ratio in _usual_ratios(written))
+
+
+@lru_cache(maxsize=1024)
+def _conversion(written: Powers, unit: Powers) -> tuple[Fraction, Fraction] | None:
+    """a and b of ``a x + b``, which converts a number to another unit; None where the dimensions differ."""
+    zero, one = convert(Fraction(0), written, unit), convert(Fraction(1), written, unit)
+    return None if zero is None or one is None else (one - zero, zero)
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
-from engine.task import load_task, task_named
+from engine.task import check_verifiers, load_task, task_named
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
@@ -91,6 +91,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     settings = files.run.resumed(settings)
     task = None if settings.task is None else load_task(settings.task)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
+    check_verifiers(problems)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):

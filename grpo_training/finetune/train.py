@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
-from engine.task import load_task
+from engine.task import check_verifiers, load_task
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.reward_settings import payers
@@ -104,6 +104,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         load_reward(config.reward)  # its errors come first
     task = None if config.task is None else load_task(config.task)
     problems = load_problems(_problems_place(config), max_problems=config.max_problems, task=task)
+    check_verifiers(problems)
     if config.reward_settings is not None:
         payers(problems, config.reward_settings)
     check_model(config)

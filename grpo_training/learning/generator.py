@@ -12,7 +12,7 @@ from engine.datasets import load_problems
 from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
-from engine.task import load_task, task_named
+from engine.task import check_verifiers, load_task, task_named
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.learner import Learner, run_learner
@@ -89,6 +89,7 @@ def _steps(settings: GeneratorSettings) -> list[Step]:
     """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
     task = None if settings.task is None else load_task(settings.task)
     problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
+    check_verifiers(problems)
     ordered = [(0, problem) for problem in problems]
     for epoch in range(1, settings.epochs):
         shuffled = list(problems)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 from engine.errors import ConfigurationError
 from engine.sandbox.command_process import CommandProcess
@@ -103,11 +102,3 @@ class _BrowserJail:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-
-def has_chromium() -> bool:
-    """Whether programs can be run in Chromium on this machine."""
-    try:
-        return Path(find_chromium()).exists()
-    except ConfigurationError:
-        return False

@@ -357,12 +357,12 @@ def _row(finding: Finding) -> dict[str, Any]:
 class Validator(Protocol):
     """What validates programs: :class:`engine.tasks.phaser.validator.PhaserValidator`, or a stand-in in tests.
 
-    ``PhaserValidator.open(index: ApiIndex, workers=2, runtime="headless")`` starts one, or raises
+    ``PhaserValidator.open(index, workers=2, runtime="headless")`` starts one, or raises
     ``ConfigurationError`` with the fix if Node, its packages or the index are not as they must be.
 
     ``versions`` names everything besides the request that a verdict depends on: ``validator``, ``phaser``, ``node``,
-    ``api_index`` (SHA-256), ``eslint_config`` (SHA-256), ``runtime`` (``headless`` or ``chromium``). All of it belongs
-    into the key of a cache.
+    ``runtime`` (``headless`` or ``chromium``), and the SHA-256 of the JavaScript (``source``), of the index
+    (``api_index``) and of ESLint's configuration (``eslint_config``). All of it belongs into the key of a cache.
     """
 
     @property

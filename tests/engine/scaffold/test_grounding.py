@@ -151,3 +151,14 @@ def test_the_foreign_numbers_are_named():
     found = grounding(["t = crates * 13 + 7.25"])
     assert sorted(found.foreign) == ["13", "29/4"]
     json.dumps(found.foreign)
+
+
+def test_many_knowns_with_units_are_bounded_in_time():
+    knowns = {f"k{place}": f"{place + 0.37} km" for place in range(20_000)}
+    edge = {"cause": list(knowns), "effect": "t", "rule": "t = all of them together"}
+    scaffold = Scaffold.model_validate({"target_variable": "t", "knowns": knowns, "causal_graph": [edge]})
+    execution = execute(scaffold)
+    text = " ".join(f"{place} m" for place in range(100, 300))
+    started = time.perf_counter()
+    assert ground(scaffold, execution, text).score < 0.1
+    assert time.perf_counter() - started < 10

@@ -9,6 +9,8 @@
   const RealError = Error;
   const { captureStackTrace } = Error;
   const PROGRAM_FILE = 'game.js';
+  const OWN_FILE = 'uses.js';
+  const MAX_WRAPPERS = 4; // a method may be wrapped more than once
   const STACK_FRAMES = 30;
   const MAX_CHECKS = 300;
   const MAX_NAMES = 400;
@@ -45,8 +47,12 @@
   getFileName = stack(undefined, 1)[0].getScriptNameOrSourceURL;
 
   function calledByProgram(above) {
-    const frames = stack(above, 1);
-    return Boolean(frames && frames.length > 0 && apply(getFileName, frames[0], []) === PROGRAM_FILE);
+    const frames = stack(above, MAX_WRAPPERS);
+    for (let i = 0; frames && i < frames.length; i++) {
+      const file = apply(getFileName, frames[i], []);
+      if (file !== OWN_FILE) return file === PROGRAM_FILE;
+    }
+    return false;
   }
 
   function causedByProgram(above) {

@@ -1,0 +1,103 @@
+"""The table of faults: how a program is changed, and which gate it fails then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.tasks.phaser.seeds.programs import Program
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A way in which a reply is wrong.
+
+    Args:
+        name: ``quality`` of the rollout.
+        weight: of the random choice.
+        failed_gates: codes that a scored row must have with every stage on, see
+            :meth:`engine.tasks.phaser.task.PhaserTask.scored_fields`.
+        outcomes: how the run may end.
+        change: the program with the fault.
+        fenced: whether the reply puts the program into a fence.
+    """
+
+    name: str
+    weight: float
+    failed_gates: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ("ok",)
+    change: Callable[[Program], Program] = lambda program: program
+    fenced: bool = True
+
+
+def _without_first(program: Program) -> Program:
+    return program.without(program.parts[0].feature.name)
+
+
+GOOD = Fault("good", 0.36)
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "parse_fail",
+        0.06,
+        ("parse_failed",),
+        ("skipped",),
+        lambda program: replace(program, tail="\nif (\n"),
+    ),
+    Fault(
+        "unsafe",
+        0.06,
+        ("unsafe",),
+        ("skipped",),
+        lambda program: replace(program, tail="\nconst fs = require('fs');\nfs.readdirSync('/');\n"),
+    ),
+    Fault(
+        "missing_game",
+        0.08,
+        ("runtime_failed",),
+        ("no_game",),
+        lambda program: replace(program, has_game=False),
+    ),
+    Fault(
+        "missing_scene",
+        0.08,
+        ("runtime_failed",),
+        ("no_scene",),
+        lambda program: replace(program, has_scene=False),
+    ),
+    Fault(
+        "lint_fail",
+        0.08,
+        ("lint_failed",),
+        ("ok",),
+        lambda program: replace(
+            program, create=program.create + "if (typeof highScore !== 'undefined') {\n  highScore = 1;\n}\n"
+        ),
+    ),
+    Fault("must_use_miss", 0.08, ("must_use_failed",), ("ok",), _without_first),
+    Fault(
+        "api_miss",
+        0.08,
+        ("api_failed", "runtime_failed"),
+        ("create_error",),
+        lambda program: replace(program, create=program.create + "this.add.rectangel(10, 10, 5, 5, 0xffffff);\n"),
+    ),
+    Fault(
+        "runtime_crash",
+        0.06,
+        ("runtime_failed",),
+        ("create_error",),
+        lambda program: replace(program, create=program.create + "throw new Error('level data is missing');\n"),
+    ),
+    Fault(
+        "update_crash",
+        0.03,
+        ("runtime_failed",),
+        ("update_error",),
+        lambda program: replace(
+            program, update=program.update + "if (window.__signals__.frames > 20) {\n  this.enemy.x += 1;\n}\n"
+        ),
+    ),
+    Fault("no_code", 0.03, ("no_code",), ("skipped",), fenced=False),
+)
+"""All faults; their weights and that of :data:`GOOD` sum to 1."""

@@ -1,0 +1,48 @@
+"""Options of the checks and rewards of games; flags of ``score_rollouts``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.tasks.phaser.hints import needs_reaction
+from engine.tasks.phaser.problems import GameFacts
+from engine.tasks.phaser.verdict import ValidationLimits, ValidationRequest
+
+
+class GameOptions(BaseModel):
+    """What is checked, for how long, and by which formulas it is paid."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    skip_runtime: bool = Field(
+        default=False, description="do not run the programs; what only a run shows is not measured"
+    )
+    skip_eslint: bool = Field(default=False, description="leave ESLint out")
+    frames: int = Field(default=60, ge=1, le=3600, description="frames of 1/60 s that a program runs")
+    timeout_ms: int = Field(default=8000, ge=100, description="milliseconds of processor time per program")
+    reward_version: Literal["v0", "v1"] = Field(default="v1", description="formulas of the reward; v0 has known holes")
+    api_index: Path | None = Field(
+        default=None,
+        description="index of Phaser's API: phaser_api.jsonl; by default data/phaser/api_index/phaser_api.jsonl",
+    )
+    validator_cli: Path | None = Field(
+        default=None,
+        description="accepted for commands written for other validators; the validator of this project is used",
+    )
+
+    def request(self, code: str, facts: GameFacts) -> ValidationRequest:
+        """What is asked of the validator about a program. It runs twice only if a hint needs the comparison."""
+        usual = ValidationLimits()
+        total_s = self.timeout_ms / 1000
+        return ValidationRequest(
+            code=code,
+            must_use=facts.must_use_apis,
+            frames=self.frames,
+            skip_runtime=self.skip_runtime,
+            skip_eslint=self.skip_eslint,
+            check_reaction=any(needs_reaction(hint) for hint in facts.eval_hints),
+            limits=ValidationLimits(time_s=min(usual.time_s, total_s), total_s=total_s),
+        )

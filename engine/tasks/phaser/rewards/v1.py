@@ -1,0 +1,199 @@
+"""Reward v1, the default: what a program does is paid, not what it says. ``docs/how-to/phaser-games.md`` has the table.
+
+* A reply without code, code that does not parse, unsafe code and a run that was tampered with get 0.
+* What a run shows is read from the run: symbols count where they were used, hints where they were observed. Comments,
+  strings, padding and code that is never reached earn nothing.
+* A stage that was skipped is not measured: its weight is shared by the others. It is never counted as passed.
+* Caps keep a program that fails early, or ignores its prompt, below one that does what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from engine.tasks.phaser.hints import holds, is_condition
+from engine.tasks.phaser.problems import GameFacts
+from engine.tasks.phaser.reply import GameReply, Plan
+from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
+from engine.tasks.phaser.verdict import STAGES, RuntimeOutcome, Validation
+
+VERSION = "v1"
+PLAN_WEIGHT = 0.1
+
+CODE_WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"runs": 0.30, "must_use": 0.25, "hints": 0.20, "api": 0.15, "structure": 0.05, "lint": 0.05}
+)
+PLAN_WEIGHTS: Mapping[str, float] = MappingProxyType({"structure": 0.4, "consistency": 0.6})
+
+NOTHING_CAP = 0.05
+"""A program without a running scene, or whose scene shows nothing."""
+
+RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
+    {
+        RuntimeOutcome.TAMPERED: 0.0,
+        **dict.fromkeys(
+            (
+                RuntimeOutcome.NO_GAME,
+                RuntimeOutcome.NO_SCENE,
+                RuntimeOutcome.NOTHING_SHOWN,
+                RuntimeOutcome.BOOT_FAILED,
+                RuntimeOutcome.SCRIPT_ERROR,
+                RuntimeOutcome.TIMEOUT,
+                RuntimeOutcome.OOM,
+            ),
+            NOTHING_CAP,
+        ),
+        RuntimeOutcome.PRELOAD_ERROR: 0.2,
+        RuntimeOutcome.CREATE_ERROR: 0.2,
+        RuntimeOutcome.UPDATE_ERROR: 0.3,
+    }
+)
+"""The most that a program may earn whose run ended in this way."""
+
+UNASKED_CAP = 0.25
+"""The most that a program may earn that runs and has nothing of what was asked for; it rises with the share it has."""
+
+_UPDATE_ERROR_RUNS = 0.3
+_LIFECYCLE = ("preload", "create", "update")
+
+
+def reward_v1(validation: Validation, reply: GameReply, facts: GameFacts) -> GameReward:
+    """The reward of a validated reply.
+
+    Args:
+        validation: of its code.
+        reply: its plan and code.
+        facts: of the prompt.
+    """
+    code = Part(_code_components(validation, facts), CODE_WEIGHTS, is_present=bool(reply.code.strip()))
+    plan = _plan_part(validation, reply.plan, facts)
+    cap, reason = _cap(validation, reply, code)
+    return GameReward(
+        version=VERSION,
+        plan=plan,
+        code=code,
+        plan_weight=PLAN_WEIGHT,
+        plan_paid=min(plan.score, cap),
+        code_paid=min(code.score, cap),
+        gates=gates_of(validation),
+        cap=cap,
+        cap_reason=reason,
+        evaluated=[stage for stage in STAGES if validation.gates[stage].ok is not None],
+    )
+
+
+def hint_results(validation: Validation, facts: GameFacts) -> dict[str, bool]:
+    """The conditions among the hints, and whether the run shows them; empty if the program was not run."""
+    if validation.gates["runtime"].ok is None:
+        return {}
+    seen = validation.runtime.observed
+    conditions = [hint for hint in facts.eval_hints if is_condition(hint)]
+    return {hint: seen is not None and bool(holds(hint, seen)) for hint in conditions}
+
+
+def _code_components(validation: Validation, facts: GameFacts) -> dict[str, float | None]:
+    usage, signals, gates = validation.api_usage, validation.signals, validation.gates
+    checked = len(usage.must_use_hits) + len(usage.must_use_misses)
+    calls = len(usage.hits) + len(usage.misses)
+    hints = hint_results(validation, facts)
+    methods = [signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create]
+    return {
+        "runs": _runs(validation),
+        "must_use": len(usage.must_use_hits) / checked if checked else None,
+        "hints": mean(list(hints.values())) if hints else None,
+        "api": len(usage.hits) / calls if calls else 0.0,
+        "structure": mean(methods),
+        "lint": None if gates["eslint"].ok is None else float(gates["eslint"].ok),
+    }
+
+
+def _runs(validation: Validation) -> float | None:
+    if validation.gates["runtime"].ok is None:
+        return None
+    if validation.runtime.outcome is RuntimeOutcome.UPDATE_ERROR:
+        return _UPDATE_ERROR_RUNS
+    return float(validation.gates["runtime"].ok)
+
+
+def _cap(validation: Validation, reply: GameReply, code: Part) -> tuple[float, str]:
+    """The most that the reply may earn, and the reason: the lowest of all caps that apply."""
+    if not reply.code.strip():
+        return 0.0, "no_code"
+    if not validation.parse_ok:
+        return 0.0, "parse_failed"
+    if validation.unsafe:
+        return 0.0, "unsafe"
+    caps = [(1.0, "")]
+    signals = validation.signals
+    if validation.gates["runtime"].ok is None:
+        if not signals.has_new_phaser_game or not signals.has_scene_in_config:
+            caps.append((NOTHING_CAP, "no_game" if not signals.has_new_phaser_game else "no_scene"))
+    else:
+        outcome = validation.runtime.outcome
+        caps.append((RUN_CAPS.get(outcome, 1.0), str(outcome)))
+        if outcome is RuntimeOutcome.OK and _shows_nothing(validation, code):
+            caps.append((NOTHING_CAP, "shows_nothing"))
+    asked = [share for name in ("must_use", "hints") if (share := code.components[name]) is not None]
+    if asked:
+        caps.append((UNASKED_CAP + (1 - UNASKED_CAP) * mean(asked), "not_what_was_asked"))
+    cap, reason = min(caps, key=lambda one: one[0])
+    return cap, reason if cap < 1 else ""
+
+
+def _shows_nothing(validation: Validation, code: Part) -> bool:
+    """Whether the run has nothing on the screen and nothing of what was asked for."""
+    seen = validation.runtime.observed
+    is_empty = seen is None or seen.display_list == 0
+    return is_empty and not code.components["must_use"] and not code.components["hints"]
+
+
+def _plan_part(validation: Validation, plan: Plan | None, facts: GameFacts) -> Part:
+    if plan is None:
+        return Part(dict.fromkeys(PLAN_WEIGHTS, 0.0), PLAN_WEIGHTS, is_present=False)
+    enough = len(set(plan.steps)) >= (2 if facts.difficulty == "easy" else 3)
+    has_requirement = any(len(text) > 1 for text in plan.requirements)
+    shares = [share for share in _consistency(validation, plan, facts) if share is not None]
+    components = {
+        "structure": mean([has_requirement, bool(plan.apis), enough]),
+        "consistency": mean(shares) if shares else 0.0,
+    }
+    return Part(components, PLAN_WEIGHTS)
+
+
+def _consistency(validation: Validation, plan: Plan, facts: GameFacts) -> list[float | None]:
+    """Share of the planned symbols that were used, of the asked symbols that were planned, and of the named methods
+    that exist; None where there is nothing to compare.
+    """
+    used = _used_names(validation)
+    apis = list(dict.fromkeys(plan.apis))
+    planned = {_name(api) for api in apis if _is_symbol(api)}
+    asked = [_name(symbol) for symbol in facts.must_use_apis]
+    text = " ".join(plan.steps).lower()
+    signals = validation.signals
+    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
+    named = [has[word] for word in _LIFECYCLE if word in text]
+    return [
+        mean([_is_symbol(api) and _name(api) in used for api in apis]) if apis else 0.0,
+        mean([name in planned for name in asked]) if asked else None,
+        mean(named) if named else None,
+    ]
+
+
+def _used_names(validation: Validation) -> set[str]:
+    """Last parts of the names of all symbols that the program used: in code that is reached, or in the run."""
+    symbols: Sequence[str] = [use.symbol_id for use in validation.api_usage.hits]
+    symbols = [*symbols, *validation.api_usage.must_use_hits]
+    seen = validation.runtime.observed
+    if seen is not None:
+        symbols = [*symbols, *seen.calls, *seen.constructed]
+    return {_name(symbol) for symbol in symbols}
+
+
+def _is_symbol(text: str) -> bool:
+    """Whether a text names a symbol with its owner; a single word such as "add" would match anything."""
+    return " " not in text.strip() and ("." in text or "#" in text)
+
+
+def _name(symbol: str) -> str:
+    return symbol.replace("#", ".").rpartition(".")[2]

@@ -1,0 +1,158 @@
+"""Programs that do what a prompt asks, put together from the code of its features."""
+
+from __future__ import annotations
+
+import random
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from engine.tasks.phaser.problems import PromptRow
+from engine.tasks.phaser.seeds.features import Feature, Values, all_features, draw_values, features_by_name
+
+_OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "Phaser.Cameras.Scene2D.Camera": "camera_zoom",
+        "Phaser.Math.Angle": "angle",
+        "Phaser.Math.Distance": "distance",
+        "Phaser.Math.RND": "random",
+        "Phaser.Input.Pointer": "pointer_down",
+        "Phaser.Input.Events.GAMEOBJECT_DRAG": "drag",
+        "Phaser.Physics.Arcade.Factory": "collider",
+    }
+)
+"""Symbols of other prompts -> a feature whose code uses them."""
+
+_KEY_HINT = re.compile(r"keys\.([A-Z]+)")
+_MOST = "9"  # the highest count, which satisfies every lower bound on a number of objects
+
+_TEXTURE = """\
+const swatch = this.make.graphics({ x: 0, y: 0 }, false);
+swatch.fillStyle(0xffffff, 1);
+swatch.fillRect(0, 0, 2, 2);
+swatch.generateTexture('swatch', 2, 2);
+swatch.destroy();
+"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A feature of a program with its values."""
+
+    feature: Feature
+    values: Values
+
+
+@dataclass(frozen=True)
+class Program:
+    """The parts of a program, from which faults take away or change something.
+
+    Args:
+        parts: its features.
+        width, height: of the game in pixels.
+        background: its colour, as CSS.
+        scene: name of the scene's class; empty for a scene as an object literal.
+        missing: features whose code is left out.
+        preload, create, update: further code at the end of the methods.
+        has_game: whether the game is made.
+        has_scene: whether the configuration has the scene.
+        tail: code after the program.
+    """
+
+    parts: tuple[Part, ...]
+    width: int = 800
+    height: int = 600
+    background: str = "#202830"
+    scene: str = "MainScene"
+    missing: frozenset[str] = frozenset()
+    preload: str = ""
+    create: str = ""
+    update: str = ""
+    has_game: bool = True
+    has_scene: bool = True
+    tail: str = ""
+
+    def without(self, name: str) -> Program:
+        """The program without the code of a feature."""
+        return replace(self, missing=self.missing | {name})
+
+    def source(self) -> str:
+        """The program as JavaScript."""
+        methods = {
+            "preload()": _TEXTURE + self._code("preload") + self.preload,
+            "create()": "window.__signals__ = { frames: 0 };\n" + self._code("create") + self.create,
+            "update(time, delta)": "window.__signals__.frames += 1;\n" + self._code("update") + self.update,
+        }
+        separator = "\n\n" if self.scene else ",\n\n"
+        body = separator.join(f"{head} {{\n{textwrap.indent(code, '  ')}}}" for head, code in methods.items())
+        if self.scene:
+            head = f"  constructor() {{\n    super('{self.scene}');\n  }}\n\n"
+            scene = f"class {self.scene} extends Phaser.Scene {{\n{head}{textwrap.indent(body, '  ')}\n}}\n"
+        else:
+            scene = f"const scene = {{\n{textwrap.indent(body, '  ')},\n}};\n"
+        config = [
+            "type: Phaser.AUTO,",
+            f"width: {self.width},",
+            f"height: {self.height},",
+            f"backgroundColor: '{self.background}',",
+            "physics: { default: 'arcade', arcade: { gravity: { y: 0 } } },",
+        ]
+        if self.has_scene:
+            config.append(f"scene: {self.scene or 'scene'},")
+        text = f"{scene}\nconst config = {{\n{textwrap.indent(chr(10).join(config), '  ')}\n}};\n"
+        return text + ("\nnew Phaser.Game(config);\n" if self.has_game else "") + self.tail
+
+    def _code(self, method: str) -> str:
+        return "".join(
+            part.values.source(getattr(part.feature, method), place)
+            for place, part in enumerate(self.parts)
+            if part.feature.name not in self.missing
+        )
+
+
+def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[str, ...]]:
+    """A program that does what a prompt asks, and the symbols that no feature shows.
+
+    The features are those of its tags and of its symbols.
+    """
+    features = [features_by_name()[tag] for tag in prompt.tags if tag in features_by_name()]
+    unknown = []
+    for symbol in prompt.must_use_apis:
+        feature = feature_of(symbol)
+        if feature is None:
+            unknown.append(symbol)
+        elif feature not in features:
+            features.append(feature)
+    keys = [found[1] for hint in prompt.eval_hints if (found := _KEY_HINT.fullmatch(hint))]
+    parts = []
+    for feature in features:
+        values = draw_values(rng)
+        changed = {"count": _MOST}
+        if any("{key}" in hint for hint in feature.hints) and keys:
+            changed["key"] = keys.pop(0)
+        parts.append(Part(feature, replace(values, code={**values.code, **changed})))
+    if not parts:
+        parts.append(Part(features_by_name()["rectangle"], draw_values(rng)))
+    program = Program(
+        tuple(parts),
+        width=rng.choice((800, 960, 1024)),
+        height=rng.choice((600, 640, 720)),
+        background=rng.choice(("#202830", "#103020", "#301020", "#000000")),
+        scene="MainScene" if "Phaser.Scene" in prompt.must_use_apis else rng.choice(("MainScene", "")),
+    )
+    return program, tuple(symbol for symbol in unknown if symbol not in ("Phaser.Scene", "Phaser.Game"))
+
+
+def feature_of(symbol: str) -> Feature | None:
+    """The feature that shows a symbol; None if there is none."""
+    name = _OTHER_SYMBOLS.get(symbol)
+    if name is not None:
+        return features_by_name()[name]
+    return next((feature for feature in all_features() if feature.symbol == symbol), None)
+
+
+def program_of(features: Sequence[str], rng: random.Random) -> Program:
+    """A program with the named features."""
+    return Program(tuple(Part(features_by_name()[name], draw_values(rng)) for name in features))

@@ -1,0 +1,34 @@
+"""The validator of this process: opened when it is first needed, shared by all tasks and threads."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from pathlib import Path
+
+from engine.tasks.phaser.api_index import DEFAULT_PATH, ApiIndex
+from engine.tasks.phaser.validator import PhaserValidator
+from engine.tasks.phaser.verdict import Validator
+
+_open: dict[Path, tuple[int, PhaserValidator]] = {}
+_guard = threading.Lock()
+
+
+def shared_validator(api_index: Path | None = None) -> Validator:
+    """The validator with an index of Phaser's API; created at the first call, and again in a forked child.
+
+    Args:
+        api_index: the index; None for the default place.
+
+    Raises:
+        ConfigurationError: Node.js, a package or the index is not as it must be; with the fix.
+    """
+    path = (api_index or DEFAULT_PATH).resolve()
+    with _guard:
+        process, validator = _open.get(path, (0, None))
+        if validator is None or process != os.getpid():
+            validator = PhaserValidator.open(ApiIndex.load(path), workers=os.cpu_count() or 1)
+            atexit.register(validator.close)
+            _open[path] = (os.getpid(), validator)
+        return validator

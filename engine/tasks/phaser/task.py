@@ -1,0 +1,271 @@
+"""Phaser 3 games: a plan and a program, which is parsed, checked against Phaser's API and run without a screen."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.task import MAX_SHOWN_CHARS, Dataset, Measurement, ScoredFields, Task, TaskMerge
+from engine.tasks.phaser.options import GameOptions
+from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
+from engine.tasks.phaser.reply import GameReply, read_reply
+from engine.tasks.phaser.rewards import v0, v1
+from engine.tasks.phaser.rewards.parts import GameReward
+from engine.tasks.phaser.shared_validator import shared_validator
+from engine.tasks.phaser.verdict import RuntimeOutcome, Validation, Validator
+
+_COMPONENTS = ("plan", "code")
+_WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}
+_REWARDS = {"v0": v0.reward_v0, "v1": v1.reward_v1}
+
+_FAILED_GATES = {
+    "parse": "parse_failed",
+    "safety": "unsafe",
+    "eslint": "lint_failed",
+    "api": "api_failed",
+    "must_use": "must_use_failed",
+    "runtime": "runtime_failed",
+}
+"""Stage -> code in the report, as in seed 000."""
+
+_MAX_REMARK_CHARS = 300
+_MOST_REMARKS = 12
+_LEAK_WORDS, _LEAK_CHARACTERS = 6, 12  # of the task's text, in a row
+_WORD = re.compile(r"[\u4e00-\u9fff]|\w+")
+
+
+@dataclass(frozen=True)
+class GameMeasurement(Measurement):
+    """A measurement with the validation and the reward that it comes from; None for a reply without code."""
+
+    validation: Validation | None = None
+    reward: GameReward | None = None
+
+
+class PhaserTask(Task[GameReply]):
+    """Games that a program validates. ``plan`` and ``code`` are the components; see the rewards.
+
+    Args:
+        options: of the checks and rewards.
+        validator: validates programs; by default the one that all tasks of this process share.
+    """
+
+    name = "phaser"
+    prompt_variables = frozenset({"difficulty", "constraints", "must_use"})
+    reply_description = "a plan in [PLAN] and [/PLAN], and one fenced program (```javascript ... ```)"
+    attempt_descriptions: Mapping[str, str] = MappingProxyType(
+        {
+            "generator": "Phaser 3 games that a programmer wrote",
+            "critic": "Phaser 3 games that a critic made of several programmers' games",
+        }
+    )
+
+    def __init__(self, options: GameOptions | None = None, validator: Validator | None = None) -> None:
+        self._options = options or GameOptions()
+        self._validator = validator
+        share = _WEIGHTS[self._options.reward_version]
+        self.reward_weights: Mapping[str, float] = MappingProxyType({"plan": share, "code": 1 - share})
+
+    # Problems and replies
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row of ``prompts_train.jsonl``, ``prompts_eval.jsonl`` or ``prompt_seeds.jsonl``."""
+        return problem_of(read_prompt(row, where), self.name)
+
+    def owns_row(self, row: Mapping[str, Any]) -> bool:
+        """Whether the row has symbols that a game must use."""
+        return "must_use_apis" in row
+
+    def dataset(self, name: str) -> Dataset:
+        """There are no datasets with names; prompts are files."""
+        return Dataset(files=(f"{name}.jsonl",))
+
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
+        """Difficulty, constraints and symbols."""
+        facts = facts_of(problem.answer)
+        return {
+            "difficulty": facts.difficulty,
+            "constraints": list(facts.constraints),
+            "must_use": list(facts.must_use_apis),
+        }
+
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[GameReply]:
+        """Read plan and code. A reply without a closed fence of code is a model fault."""
+        reply = read_reply(completion.text)
+        if not reply.code.strip():
+            kind = "unclosed_fence" if reply.extraction.is_cut_off else "no_code"
+            fault = Fault(kind=kind, message="there is no complete fenced JavaScript program in it")
+            text = completion.text[-MAX_SHOWN_CHARS:]
+            return Candidate(Outcome.MODEL_FAULT, content=reply, text=text, fault=fault)
+        return Candidate(Outcome.OK, content=reply, text=completion.text[-MAX_SHOWN_CHARS:])
+
+    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
+        """The reply of a row. An empty ``text`` is replaced by ``plan_raw`` and ``code``, if the row has them."""
+        completion = super().completion_of_row(row)
+        code = row.get("code")
+        if (completion is None or not completion.text.strip()) and isinstance(code, str) and code.strip():
+            plan = row.get("plan_raw")
+            block = f"[PLAN]\n{plan}\n[/PLAN]\n" if isinstance(plan, str) and plan.strip() else ""
+            fenced = code if "```" in code else f"```javascript\n{code}\n```"
+            return Completion(text=f"{block}\n{fenced}")
+        return completion
+
+    def re_ask_reason(self, candidate: Candidate[GameReply]) -> str | None:
+        """The fault of a reply without code."""
+        fault = candidate.fault
+        return fault.message if fault is not None and fault.kind == "no_code" else None
+
+    def to_record(self, candidate: Candidate[GameReply]) -> str | None:
+        """Plan and program, in the form of a reply."""
+        reply = candidate.content
+        if reply is None or not reply.code:
+            return candidate.text or None
+        plan = f"[PLAN]\n{reply.plan_raw}\n[/PLAN]\n" if reply.plan_raw else ""
+        return f"{plan}```javascript\n{reply.code}\n```"
+
+    def show(self, candidate: Candidate[GameReply]) -> str:
+        """The program; without one, the reply."""
+        code = candidate.content.code if candidate.content is not None else ""
+        return (code or candidate.text or "(unreadable)")[:MAX_SHOWN_CHARS]
+
+    def merge(self, candidates: Sequence[Candidate[GameReply]], problem: Problem) -> TaskMerge[GameReply]:
+        """Merge programs that are equal except for space at the ends of lines."""
+        programs = {_normalised(one.content.code): one for one in candidates if one.content and one.content.code}
+        return TaskMerge(next(iter(programs.values()))) if len(programs) == 1 else TaskMerge(None)
+
+    # Checks and rewards
+
+    @property
+    def check_options(self) -> GameOptions:
+        """The options of the checks and rewards."""
+        return self._options
+
+    def with_check_options(self, options: BaseModel) -> PhaserTask:
+        """This task with other options."""
+        return PhaserTask(GameOptions.model_validate(options.model_dump()), self._validator)
+
+    def verifier(self) -> Mapping[str, Any]:
+        """Versions of the validator and of all that it uses, and the options.
+
+        Raises:
+            ConfigurationError: Node.js, a package or the index of the API is not as it must be; with the fix.
+        """
+        options = self._options.model_dump(mode="json", exclude={"api_index", "validator_cli"})
+        return {**super().verifier(), "versions": dict(self._open_validator().versions), "options": options}
+
+    def evaluate(self, candidate: Candidate[GameReply], problem: Problem) -> GameMeasurement:
+        """Validate the program and compute the reward. A reply without code earns nothing and is not validated."""
+        reply, facts = candidate.content, facts_of(problem.answer)
+        if reply is None or not reply.code.strip():
+            return GameMeasurement(
+                dict.fromkeys(_COMPONENTS, 0.0), False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault
+            )
+        validation = self._open_validator().validate(self._options.request(reply.code, facts))
+        if validation.outcome is Outcome.INFRA_FAULT:
+            why = validation.fault.message if validation.fault is not None else ""
+            return GameMeasurement({}, None, outcome=Outcome.INFRA_FAULT, fault=validation.fault, detail={"why": why})
+        reward = _REWARDS[self._options.reward_version](validation, reply, facts)
+        return GameMeasurement(
+            components={"plan": reward.plan_paid, "code": reward.code_paid},
+            is_correct=_is_correct(validation, facts),
+            answer=_digest(reply.code),
+            answer_source="stated",
+            outcome=Outcome.OK if validation.deterministic else Outcome.VERIFIER_TIMEOUT,
+            remarks=_remarks(validation, facts),
+            detail=_detail(validation, reward, facts),
+            validation=validation,
+            reward=reward,
+        )
+
+    def scored_fields(self, candidate: Candidate[GameReply], measurement: Measurement) -> ScoredFields:
+        """Plan, code, validation and reward, with the keys of seed 000; ``failed_gates`` name the failed stages."""
+        reply = candidate.content or GameReply()
+        row = {
+            "plan_raw": reply.plan_raw,
+            "plan": None if reply.plan is None else reply.plan.as_row(),
+            "code": reply.code,
+            "derived": {
+                "code_hash": hashlib.sha256(reply.code.encode(errors="replace")).hexdigest(),
+                "extraction": vars(reply.extraction),
+            },
+        }
+        if not isinstance(measurement, GameMeasurement) or measurement.validation is None or not measurement.reward:
+            return ScoredFields(row, failed_gates=("no_code",) if not reply.code.strip() else ())
+        validation = measurement.validation
+        failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
+        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed)
+
+    # The analyst
+
+    def truth(self, problem: Problem) -> str:
+        """What is checked: the symbols, and the conditions on the run."""
+        facts = facts_of(problem.answer)
+        checks = [f"uses {symbol}" for symbol in facts.must_use_apis]
+        checks += [f"the run shows {hint}" for hint in facts.eval_hints]
+        return "\n".join(["the game boots, its scene is created, every frame runs without an error", *checks])
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience repeats the text of its problem, so that it is about this one game."""
+        words, own = _WORD.findall(content.lower()), _WORD.findall(problem.text.lower())
+        is_chinese = any("\u4e00" <= word <= "\u9fff" for word in own)
+        length = _LEAK_CHARACTERS if is_chinese else _LEAK_WORDS
+        runs = {tuple(own[at : at + length]) for at in range(len(own) - length + 1)}
+        return any(tuple(words[at : at + length]) in runs for at in range(len(words) - length + 1))
+
+    def _open_validator(self) -> Validator:
+        return self._validator or shared_validator(self._options.api_index)
+
+
+def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:
+    """Whether everything that was asked for is there; None if it cannot be known because a stage was skipped."""
+    gates = [validation.gates[stage].ok for stage in ("parse", "api", "must_use", "runtime")]
+    hints = v1.hint_results(validation, facts).values()
+    if False in gates or validation.unsafe or not all(hints):
+        return False
+    return None if validation.gates["runtime"].ok is None else True
+
+
+def _remarks(validation: Validation, facts: GameFacts) -> list[str]:
+    """What the analyst is told, the most important first."""
+    report = validation.runtime
+    remarks = []
+    if report.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED):
+        frame = "" if report.frame is None else f" in frame {report.frame}"
+        remarks.append(f"the run ended with {report.outcome}{frame}: {report.message}")
+    remarks += [f"{one.code}: {one.message}" for one in validation.findings if one.severity == "error"]
+    for use in validation.api_usage.misses:
+        near = f"; near it are {', '.join(use.near)}" if use.near else ""
+        remarks.append(f"{use.symbol_id} does not exist{near}")
+    remarks += [f"{symbol} is not used" for symbol in validation.api_usage.must_use_misses]
+    hints = v1.hint_results(validation, facts)
+    remarks += [f"the run does not show {hint}" for hint, result in hints.items() if not result]
+    return [remark[:_MAX_REMARK_CHARS] for remark in remarks[:_MOST_REMARKS]]
+
+
+def _detail(validation: Validation, reward: GameReward, facts: GameFacts) -> dict[str, Any]:
+    """The figures that a rollout keeps."""
+    return {
+        "reward": reward.as_row(),
+        "gates": {stage: gate.ok for stage, gate in validation.gates.items()},
+        "runtime": str(validation.runtime.outcome),
+        "must_use_misses": list(validation.api_usage.must_use_misses),
+        "hints": v1.hint_results(validation, facts),
+    }
+
+
+def _normalised(code: str) -> str:
+    return "\n".join(line.rstrip() for line in code.split("\n") if line.strip())
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(_normalised(code).encode(errors="replace")).hexdigest()[:16]
+
+
+TASK = PhaserTask()

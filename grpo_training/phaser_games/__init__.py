@@ -1,0 +1,1 @@
+"""The steps of ``python -m grpo_training.phaser``."""

@@ -1,0 +1,59 @@
+"""JSON Lines files of prompts: read completely, written atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError, MissingInputError
+from engine.storage.append_log import LineReader, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+
+def read_rows(path: Path, fix: str) -> list[dict[str, Any]]:
+    """The rows of a file, without blank lines.
+
+    Args:
+        path: the file.
+        fix: what to do if there is no such file.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: it is empty, or a line is not a JSON object; the message names the line.
+    """
+    if not path.is_file():
+        raise MissingInputError(f"File not found: {path}", fix=fix)
+    rows = []
+    for line in LineReader(path).read(to_the_end=True):
+        try:
+            row = json.loads(line.text.decode("utf-8-sig")) if not line.fault else None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{line.number}: not JSON", why=str(error)) from None
+        if not isinstance(row, dict):
+            raise InputError(f"{path}:{line.number}: {line.fault or 'expected a JSON object'}")
+        rows.append(row)
+    if not rows:
+        raise InputError(f"{path} is empty", fix=fix)
+    return rows
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows, one compact object per line; returns their number."""
+    lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
+    write_text(path, "".join(line + "\n" for line in lines))
+    return len(lines)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file; its folder is made if needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text.encode(errors="replace"))
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,121 @@
+"""Settings of the steps of ``python -m grpo_training.phaser``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+
+DATA = WORKING_DIR / "data/phaser"
+_PROMPT_SEEDS = DATA / "prompt_seeds.jsonl"
+_TRAIN = DATA / "prompts_train.jsonl"
+
+
+class StepSettings(Settings):
+    """Base of the steps' settings.
+
+    ``summary`` is what ``--help`` says of the step. ``positional`` is the field that a word without a flag sets.
+    """
+
+    summary: ClassVar[str] = ""
+    positional: ClassVar[str] = ""
+
+
+class IndexSettings(StepSettings):
+    """Settings of ``phaser api-index``."""
+
+    summary: ClassVar[str] = "build the index of Phaser's API from the package: phaser_api.jsonl and meta.json"
+
+    out_dir: Path = Field(DATA / "api_index", description="folder of both files")
+
+
+class PromptSeedSettings(StepSettings):
+    """Settings of ``phaser prompt-seeds``."""
+
+    summary: ClassVar[str] = "make prompts for games, with symbols to use and conditions on the run"
+
+    count: Positive = Field(2000, description="number of prompts: 40 % easy, 40 % medium, 20 % hard")
+    seed: int = Field(42, description="of the random choices")
+    lang: Literal["en", "zh"] = Field("en", description="language of the prompts")
+    out: Path = Field(_PROMPT_SEEDS, description="file of the prompts")
+    report_json: Path | None = Field(None, description="numbers of prompts; by default NAME_report.json beside --out")
+    coverage_csv: Path | None = Field(None, description="table of modules; by default NAME_coverage.csv beside --out")
+
+
+class SetsSettings(StepSettings):
+    """Settings of ``phaser build-sets``."""
+
+    summary: ClassVar[str] = "choose prompts for training and evaluation from prompt seeds, without overlap"
+
+    prompt_seeds: Path = Field(_PROMPT_SEEDS, description="file of prompt seeds")
+    out_train: Path = Field(_TRAIN, description="file of the training prompts")
+    out_eval: Path = Field(DATA / "prompts_eval.jsonl", description="file of the evaluation prompts")
+    train_count: Positive = Field(1500, description="number of training prompts")
+    eval_count: Positive = Field(300, description="number of evaluation prompts")
+    ood_ratio: float = Field(0.2, description="share of evaluation prompts that combine modules; 0 to 0.8")
+    seed: int = Field(42, description="of the random choices")
+    allow_repeat: bool = Field(False, description="repeat training prompts if there are too few seeds")
+
+
+class MockSettings(StepSettings):
+    """Settings of ``phaser mock-rollouts``."""
+
+    summary: ClassVar[str] = "make rollouts without a model: right programs, and programs with one fault each"
+
+    prompts: Path = Field(_TRAIN, description="file of prompts")
+    out: Path = Field(DATA / "rollouts/mock_step0001.jsonl", description="file of the rollouts")
+    step: int = Field(1, ge=0, description="training step that the rows name")
+    num_prompts: Positive = Field(8, description="number of prompts, chosen at random")
+    group_size: Positive = Field(8, description="rollouts per prompt")
+    seed: int = Field(2026, description="of the random choices")
+
+
+class ValidateSettings(StepSettings):
+    """Settings of ``phaser validate``."""
+
+    summary: ClassVar[str] = "validate one program: validate game.js; exit code 1 if it fails a check"
+    positional: ClassVar[str] = "code"
+
+    code: Path = Field(description="file with the JavaScript of a game")
+    must_use: str = Field("", description="symbols that it must use, separated by commas")
+    hints: str = Field("", description="conditions on the run, separated by commas: objects.Text >= 1, moved")
+    frames: int = Field(60, ge=1, le=3600, description="frames of 1/60 s that it runs")
+    skip_runtime: bool = Field(False, description="do not run it")
+    skip_eslint: bool = Field(False, description="leave ESLint out")
+    api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
+    as_json: bool = Field(False, description="print the whole validation as JSON")
+
+
+STEPS: Mapping[str, type[StepSettings]] = {
+    "api-index": IndexSettings,
+    "prompt-seeds": PromptSeedSettings,
+    "build-sets": SetsSettings,
+    "mock-rollouts": MockSettings,
+    "validate": ValidateSettings,
+}
+"""The steps of ``python -m grpo_training.phaser``."""
+
+ALIASES: Mapping[str, str] = {"build_grpo_sets": "build-sets", "generate_mock_rollouts": "mock-rollouts"}
+"""Other names of steps, as in commands of the seed format."""
+
+
+def step_named(name: str) -> type[StepSettings] | None:
+    """The step with a name; None if there is none."""
+    return STEPS.get(ALIASES.get(name, name).replace("_", "-"))
+
+
+def with_flag(step: type[StepSettings], words: Sequence[str]) -> list[str]:
+    """The words of a command line, with the flag before a first word that has none."""
+    if step.positional and words and not words[0].startswith("-"):
+        return [f"--{step.positional}", *words]
+    return list(words)
+
+
+def usage(prog: str) -> Sequence[str]:
+    """The lines that ``--help`` prints."""
+    head = f"usage: {prog} STEP [options]\n\nSteps (each has its own --help):"
+    return [head, *(f"  {name:13} {settings.summary}" for name, settings in STEPS.items())]

@@ -1,0 +1,71 @@
+"""Programs of the features and mock rollouts with the real validator: right ones pass, each fault fails its gate."""
+
+import random
+
+import pytest
+
+from engine.records import Completion
+from engine.reward_evaluator import task_total
+from engine.tasks.phaser.hints import holds
+from engine.tasks.phaser.mock.rollouts import make_rollouts
+from engine.tasks.phaser.options import GameOptions
+from engine.tasks.phaser.problems import GameFacts
+from engine.tasks.phaser.seeds.features import all_features, draw_values
+from engine.tasks.phaser.seeds.programs import Part, Program
+from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
+from engine.tasks.phaser.task import PhaserTask
+
+pytestmark = pytest.mark.node
+_PER_PROGRAM = 7
+
+
+def test_every_symbol_of_the_features_exists(api_index):
+    assert [feature.symbol for feature in all_features() if not api_index.exists(feature.symbol)] == []
+
+
+@pytest.mark.timeout(300)
+def test_every_feature_passes_all_stages_and_shows_its_symbol_and_hints(validator):
+    features = [feature for feature in all_features() if not feature.name.startswith("camera_")]
+    features += [feature for feature in all_features() if feature.name.startswith("camera_")]  # they move the view
+    for start in range(0, len(features), _PER_PROGRAM):
+        parts = tuple(
+            Part(feature, draw_values(random.Random(feature.name)))
+            for feature in features[start : start + _PER_PROGRAM]
+        )
+        hints = [hint for part in parts for hint in part.values.hints(part.feature)]
+        facts = GameFacts(must_use_apis=tuple(part.feature.symbol for part in parts), eval_hints=tuple(hints))
+        found = validator.validate(GameOptions().request(Program(parts).source(), facts))
+        names = [part.feature.name for part in parts]
+        assert {stage: gate.ok for stage, gate in found.gates.items()} == dict.fromkeys(found.gates, True), (
+            names, found.runtime.message, found.api_usage.must_use_misses, found.findings,
+        )  # fmt: skip
+        assert [hint for hint in hints if not holds(hint, found.runtime.observed)] == [], names
+
+
+@pytest.mark.timeout(300)
+def test_every_mock_rollout_ends_as_it_expects(validator):
+    task = PhaserTask(validator=validator)
+    seeds = make_prompt_seeds(60, 7)
+    problems = {row["id"]: task.problem_from_row(row, "row") for row in seeds}
+    totals: dict[tuple[str, str], list[float]] = {}
+    seen = set()
+    for row in make_rollouts(seeds, step=1, num_prompts=5, group_size=8, seed=2026, created_at=""):
+        quality, problem = row["meta"]["quality"], problems[row["prompt_id"]]
+        candidate = task.parse(Completion(text=row["text"]), problem)
+        measured = task.evaluate(candidate, problem)
+        failed = task.scored_fields(candidate, measured).failed_gates
+        expected = row["meta"]["expected"]
+        where = (quality, row["prompt_id"], failed, measured.remarks)
+        assert set(expected["failed_gates"]) <= set(failed), where
+        if measured.validation is not None:
+            assert str(measured.validation.runtime.outcome) in expected["outcomes"], where
+        if quality == "good":
+            assert failed in ([], ()), where
+            assert measured.is_correct is True, where
+        seen.add(quality)
+        totals.setdefault((row["prompt_id"], quality), []).append(task_total(task, measured.components))
+    assert len(seen) >= 8
+    for (prompt, quality), values in totals.items():
+        good = totals.get((prompt, "good"))
+        if good and quality != "good":
+            assert min(good) > max(values), (prompt, quality)

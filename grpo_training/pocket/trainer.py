@@ -173,13 +173,16 @@ class Trainer:
         print(line, file=sys.stderr, flush=True)
 
 
-def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head_size: int = 64) -> Qwen3ForCausalLM:
+def new_model(
+    hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head_size: int = 64, spread: float = 0.02
+) -> Qwen3ForCausalLM:
     """A model with random weights.
 
     Args:
         hidden: its width, a multiple of ``head_size``.
         layers: number of layers.
         head_size: width of an attention head.
+        spread: standard deviation of the weights.
         tokenizer: gives the size of the vocabulary.
     """
     heads = hidden // head_size
@@ -191,6 +194,7 @@ def new_model(hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head
         num_attention_heads=heads,
         num_key_value_heads=max(1, heads // 2),
         head_dim=head_size,
+        initializer_range=spread,
         tie_word_embeddings=True,
         max_position_embeddings=4096,
         bos_token_id=None,

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -22,6 +23,8 @@ DATASET = "grpo_dataset.json"
 RECORD = "generation.json"
 BRANCH_FAILED = "a branch failed"
 _FAILURES_ALLOWED = 10
+_CLEARING_ATTEMPTS = 50
+_CLEARING_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -163,13 +166,26 @@ def _locked(folder: Path) -> Iterator[Path]:
             break
         os.close(lock)  # it was renamed or removed before the lock was taken
     try:
-        for path in folder.iterdir():  # of a process that was killed
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _clear(folder)
         yield folder
     finally:
         if folder.exists() and os.path.samestat(os.fstat(lock), folder.stat()):
             shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a killed process left. Its simulation may write one more file before it notices."""
+    for attempt in range(_CLEARING_ATTEMPTS):
+        try:
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        except OSError:
+            if attempt == _CLEARING_ATTEMPTS - 1:
+                raise
+            time.sleep(_CLEARING_PAUSE_S)
+        else:
+            return
 
 
 def _job(config: Path, name: str, settings: GenerationSettings, states: Path, limit_s: float) -> dict[str, Any]:

@@ -86,7 +86,12 @@ def fences(text, language=""):
 def test_pages_named_in_the_source_exist():
     folders = ("engine", "agents", "grpo_training", "prompts", "bench", "examples", "tests")
     suffixes = {".py", ".yaml", ".j2", ".md", ".toml"}
-    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in suffixes]
+    files = [
+        path
+        for name in folders
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in suffixes and "node_modules" not in path.parts
+    ]
     named = {
         (str(path.relative_to(ROOT)), page)
         for path in [*files, ROOT / "mkdocs.yml", ROOT / "Makefile", ROOT / "pyproject.toml"]

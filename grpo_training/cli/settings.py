@@ -175,7 +175,7 @@ def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str)
     field = model.model_fields[name]
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
     flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
-    text = _help_text(field, spellings[1:])
+    text = _help_text(field, spellings[1:]).replace("%", "%%")
     if _plain_type(field.annotation) is bool:
         group.add_argument(
             *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text

@@ -221,7 +221,8 @@ class GRPOTrainingConfig(ResumableSettings):
     # the reward (online)
     reward: str | None = Field(
         None,
-        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
+        description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row), or the name "
+        "of a task",
     )
     reward_weight: float = Field(
         1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"

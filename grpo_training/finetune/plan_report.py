@@ -64,7 +64,9 @@ def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
 
 def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan:
     """The plan of an online training."""
-    kinds = ", ".join(f"{name} {count}" for name, count in Counter(problem.task for problem in problems).items())
+    kinds = ", ".join(
+        f"{name} {count}" for name, count in Counter(problem.task or "prompts" for problem in problems).items()
+    )
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
         ("problems", f"{len(problems)} of {config.dataset or config.dataset_path} ({kinds})"),

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
 from engine.task import check_verifiers, load_task
+from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.offline.selection import START, exported_checkpoint
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
+from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.export import TrainingResult
+    from grpo_training.finetune.online.prompt_dataset import Prompts
 
 EXIT_NOTHING_LEARNED = 3
 """Exit code of a training whose best model is the one that it began with."""
@@ -104,10 +107,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.tokenizer import check_model
 
-    if config.reward is not None:
-        load_reward(config.reward)  # its errors come first
-    task = None if config.task is None else load_task(config.task)
-    problems = load_problems(_problems_place(config), max_problems=config.max_problems, task=task)
+    problems, prompts = _online_problems(config)
     check_verifiers(problems)
     if config.reward_settings is not None:
         payers(problems, config.reward_settings)
@@ -121,8 +121,32 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         config,
         {"model": _model_digest(config), "problems": _problems_digest(problems)}
         | ({} if config.reward is None else {"reward": reward_digest(config.reward)}),
-        lambda folder: train_online(config, problems, folder),
+        lambda folder: train_online(config, problems, folder, prompts=prompts),
     )
+
+
+def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
+    """The problems of an online training, and the prompts of those that are used as they stand."""
+    reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
+    task = None if config.task is None else load_task(config.task)
+    place = _problems_place(config)
+    is_path = config.dataset is None or Path(place).expanduser().exists()
+    if task is None and is_path:
+        scored_by = None if reward is None or isinstance(reward, RewardTask) else reward
+        found = load_prompts(place, scored_by=scored_by, max_problems=config.max_problems)
+        if found is not None and reward is None:
+            raise InputError(
+                f"The rows of {place} are prompts without an answer, so no task can score the replies",
+                fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
+            )
+        if found is not None and config.reward_weight < 1:
+            raise InputError(
+                "reward_weight needs the reward of a task beside it, and prompts as they stand have none",
+                fix="Leave reward_weight out.",
+            )
+        if found is not None:
+            return found
+    return load_problems(place, max_problems=config.max_problems, task=task), {}
 
 
 def _problems_place(config: GRPOTrainingConfig) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.task import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
@@ -24,6 +24,7 @@ from grpo_training.finetune.online.custom_reward import load_reward, reward_dige
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
 from grpo_training.viewer.training_page import write_page
@@ -161,18 +162,42 @@ def _problems_place(config: GRPOTrainingConfig) -> str:
 def _train_in_run_directory(
     config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
 ) -> int:
-    """Train in the run directory. The first process of a distributed run holds its lock; the others only train."""
-    if os.environ.get("RANK", "0") != "0":
-        train(config.output_dir)
-        return 0
-    folder = config.output_dir
-    with RunDirectory(folder).open(config, facts) as manifest:
-        if manifest.is_finished:
-            print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-            return _exit_code(exported_checkpoint(folder))
-        result = train(folder)
-        page = write_page(folder)
-        manifest.finish()
+    """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
+    join_processes()
+    if not is_first_process():
+        code = told_by_the_first(None)
+        if code is None:
+            train(config.output_dir)
+            code = told_by_the_first(None)
+        return code or 0
+    has_begun = False
+    try:
+        with RunDirectory(config.output_dir).open(config, facts) as manifest:
+            if manifest.is_finished:
+                return _exit_code_of_finished(config.output_dir)
+            told_by_the_first(None)
+            has_begun = True
+            result = train(config.output_dir)
+            page = write_page(config.output_dir)
+            manifest.finish()
+    except ScaffoldError as error:
+        if not has_begun:
+            told_by_the_first(error.exit_code)
+        raise
+    _print_result(result, page)
+    code = _exit_code(result.exported)
+    told_by_the_first(code)
+    return code
+
+
+def _exit_code_of_finished(folder: Path) -> int:
+    print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
+    code = _exit_code(exported_checkpoint(folder))
+    told_by_the_first(code)
+    return code
+
+
+def _print_result(result: TrainingResult, page: Path | None) -> None:
     print(f"trained {result.steps} steps in {result.seconds:.0f} s")
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:
@@ -185,7 +210,6 @@ def _train_in_run_directory(
         )
     else:
         print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
-    return _exit_code(result.exported)
 
 
 def _exit_code(exported: str) -> int:

@@ -24,7 +24,9 @@ _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout"})
+_ADDED_LATER = frozenset(
+    {"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout", "system_role"}
+)
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -49,6 +51,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "max_problems",
                 "output_dir",
                 "prompts",
+                "system_role",
             ),
             *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
             *("backend", "resume", "fresh", "dry_run"),
@@ -170,6 +173,10 @@ class GRPOTrainingConfig(ResumableSettings):
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    system_role: Literal["keep", "merge"] = Field(
+        "keep",
+        description="merge: put the system text in front of the user message, for a chat template without system role",
+    )
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )

@@ -106,13 +106,15 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:
-    from grpo_training.finetune.tokenizer import check_model
+    from grpo_training.finetune.data.tokenising import check_prompts
+    from grpo_training.finetune.online.rewards import messages_of
+    from grpo_training.finetune.tokenizer import load_tokenizer
 
     problems, prompts = _online_problems(config)
     check_verifiers(problems)
     if config.reward_settings is not None:
         payers(problems, config.reward_settings)
-    check_model(config)
+    check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
     print_plan(online_plan(config, problems))
     if config.dry_run:
         return 0

@@ -78,11 +78,7 @@ def dataset_rows(
     """
     return [
         {
-            "prompt": [
-                message.model_dump()
-                for message in prompts.get(problem.id)
-                or generator_messages(task_named(problem.task), problem, (), style)
-            ],
+            "prompt": [message.model_dump() for message in messages_of(problem, style, prompts)],
             "problem_id": problem.id,
             "problem_text": problem.text,
             "answer": problem.answer,
@@ -91,6 +87,11 @@ def dataset_rows(
         }
         for problem in problems
     ]
+
+
+def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Message]]) -> Sequence[Message]:
+    """The prompt of a problem: the stored one, or that of its task without experiences."""
+    return prompts.get(problem.id) or generator_messages(task_named(problem.task), problem, (), style)
 
 
 class TaskReward:

@@ -1,6 +1,7 @@
 """The command from its flags to the call of a trainer, which has tests of its own."""
 
 import json
+import shutil
 import subprocess
 import sys
 import types
@@ -130,6 +131,31 @@ def test_bf16_on_a_machine_without_it(monkeypatch, tmp_path, data, trainers):
     with pytest.raises(ConfigurationError, match="bf16 is on, but"):
         main(flags(tmp_path, data, "--bf16"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "sft"])
+def test_a_model_without_a_usable_chat_template_is_refused_before_anything_is_written(tmp_path, data, trainers, mode):
+    model = tmp_path / "model"
+    shutil.copytree(POCKET, model)
+    template = model / "chat_template.jinja"
+    rejects = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    template.write_text(rejects + template.read_text())
+    data.write_text(json.dumps({"messages": [SYSTEM, *REPLIED]}) + "\n")
+    if mode == "offline":
+        rows = [{"prompt": [SYSTEM, REPLIED[0]], "responses": ["a", "b"], "rewards": [0, 1]}]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = flags(tmp_path, data, "--mode", mode, *(["--dataset", "quickstart"] * (mode == "online")), model=model)
+    with pytest.raises(ConfigurationError, match="takes no system message\nSystem role not supported"):
+        main(given)
+    assert main([*given, "--system-role", "merge"]) == 0
+    template.unlink()
+    with pytest.raises(ConfigurationError, match="has no chat template"):
+        main([*given, "--output-dir", str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+SYSTEM = {"role": "system", "content": "Be short."}
+REPLIED = [{"role": "user", "content": "Say 7."}, {"role": "assistant", "content": "7"}]
 
 
 def test_an_empty_dataset_after_filtering_lists_what_was_left_out(tmp_path, trainers):

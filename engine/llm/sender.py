@@ -278,7 +278,7 @@ class RequestSender:
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
-        decision = replace(decision, message=endpoint.without_key(decision.message))
+        decision = replace(decision, message=endpoint.mask.message(decision.message))
         if decision.action is RetryAction.STOP:
             raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted

@@ -34,7 +34,7 @@ _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings"})
+_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout"})
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -88,11 +88,20 @@ class GRPOTrainingConfig(ResumableSettings):
             *("chord_decay_steps", "chord_phi"),
         ),
         "adapter and memory": (
-            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "gradient_checkpointing"),
-            *("bf16", "logprob_chunk_size"),
+            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "disable_dropout", "lora_target_modules"),
+            *("gradient_checkpointing", "bf16", "logprob_chunk_size"),
         ),
         "logging and checkpoints": (
-            *("logging_steps", "save_steps", "save_total_limit", "report_to", "project", "run_name"),
+            *(
+                "logging_steps",
+                "save_steps",
+                "save_total_limit",
+                "max_kl",
+                "export",
+                "report_to",
+                "project",
+                "run_name",
+            ),
         ),
     }
     aliases: ClassVar[dict[str, str]] = {
@@ -250,7 +259,7 @@ class GRPOTrainingConfig(ResumableSettings):
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "ratio_1", description="where no old log-probs are stored: ratio 1, or log-probs of the initial model (start)"
+        "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"
     )
     importance_cap: float | None = Field(
         None, gt=0, description="cap of the truncated importance weights; default: off"
@@ -296,7 +305,10 @@ class GRPOTrainingConfig(ResumableSettings):
     use_peft: bool = Field(True, description="train a LoRA adapter instead of all weights")
     lora_r: Positive = Field(32, description="rank of the adapter")
     lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
-    lora_dropout: Share = Field(0.0, description="dropout of the adapter")
+    lora_dropout: Share = Field(0.0, description="dropout of the adapter; needs disable_dropout off")
+    disable_dropout: bool = Field(
+        True, description="train without dropout; with it the policy differs from the reference before any step"
+    )
     lora_target_modules: tuple[str, ...] = Field(
         ("all-linear",),
         min_length=1,
@@ -310,6 +322,14 @@ class GRPOTrainingConfig(ResumableSettings):
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
+    max_kl: float = Field(
+        0.5, gt=0, description="a checkpoint whose KL to the initial model is above this is not exported (offline)"
+    )
+    export: Literal["best", "last"] = Field(
+        "best",
+        description="best: the last checkpoint that is better on held-out groups than the initial model, else that "
+        "model; last: the last checkpoint in any case",
+    )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
         "none", description="experiment tracker"
     )

@@ -132,7 +132,7 @@ def _only_task(problems: Sequence[Problem]) -> Task:
 def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:
     """What changes a trace and is not a setting."""
     endpoint = manager.endpoint(ROLE)
-    return {"model": endpoint.model, "extra_body": endpoint.extra_body, "prompt_hash": prompt_hash}
+    return {"model": endpoint.model, "extra_body": endpoint.shown_extra_body, "prompt_hash": prompt_hash}
 
 
 def configuration_hash(configuration: Mapping[str, Any]) -> str:

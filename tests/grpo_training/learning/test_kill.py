@@ -65,7 +65,7 @@ def undisturbed_run(directory, files, aime2024, command, *flags):
         for number in (1, 2, 3) if command == "critic" else ():
             world.generate(number, aime2024)
         world.traffic.requests.clear()
-        process = world.start(command, *flags)
+        process = world.fork(command, *flags)
         assert process.wait(120) == 0, process.stdout.read()
     return world
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from grpo_training.finetune.config import GRPOTrainingConfig
 
+NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
 
 
@@ -87,6 +88,16 @@ def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
         target_modules=_target_modules(config),
         bias="none",
     )
+
+
+def disable_dropout(model: torch.nn.Module) -> None:
+    """Set every dropout to 0: layers, those of the adapter included, and rates that a forward pass reads."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        for name, value in vars(module).items():
+            if name.endswith("dropout") and isinstance(value, float):
+                setattr(module, name, 0.0)
 
 
 def adapter_off(model: PreTrainedModel) -> Any:
@@ -161,6 +172,8 @@ def _target_modules(config: GRPOTrainingConfig) -> str | list[str]:
 
 def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
     disable_progress_bar()  # else each save would print one into the progress of the training
+    if config.disable_dropout:
+        disable_dropout(model)
     model.config.use_cache = False
     if config.gradient_checkpointing:
         if has_adapter(model):
@@ -197,4 +210,6 @@ def _load_with_unsloth(config: GRPOTrainingConfig) -> Any:
             )
     except (ImportError, NotImplementedError, RuntimeError) as error:
         raise ConfigurationError("The backend unsloth cannot be used here", why=first_line(error), fix=fix) from error
+    if config.disable_dropout:
+        disable_dropout(model)
     return model.train(), tokenizer

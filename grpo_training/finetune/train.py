@@ -18,6 +18,7 @@ from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError
 from engine.task import check_verifiers, load_task
 from grpo_training.finetune.data.samples import fingerprint
+from grpo_training.finetune.offline.selection import START, exported_checkpoint
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.export import TrainingResult
+
+EXIT_NOTHING_LEARNED = 3
+"""Exit code of a training whose best model is the one that it began with."""
 
 _PACKAGES = {
     "offline": ("torch", "transformers", "peft", "accelerate"),
@@ -141,7 +145,7 @@ def _train_in_run_directory(
     with RunDirectory(folder).open(config, facts) as manifest:
         if manifest.is_finished:
             print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-            return 0
+            return _exit_code(exported_checkpoint(folder))
         result = train(folder)
         page = write_page(folder)
         manifest.finish()
@@ -149,8 +153,19 @@ def _train_in_run_directory(
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:
             print(f"  {name:13} {path}")
-    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
-    return 0
+    if result.exported:
+        print(f"  {'exported':13} {result.exported}: {result.why}")
+    if result.exported == START:
+        print(
+            "This training helped nothing: the exported model is the initial one. --export last exports the last one."
+        )
+    else:
+        print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
+    return _exit_code(result.exported)
+
+
+def _exit_code(exported: str) -> int:
+    return EXIT_NOTHING_LEARNED if exported == START else 0
 
 
 def _model_digest(config: GRPOTrainingConfig) -> str | None:

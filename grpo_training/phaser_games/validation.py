@@ -13,13 +13,13 @@ from engine.tasks.phaser.hints import is_condition
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.rewards.v1 import hint_results
-from engine.tasks.phaser.shared_validator import shared_validator
+from engine.tasks.phaser.validation.shared_validator import shared_validator
 from grpo_training.cli.check_report import CheckReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.tasks.phaser.verdict import Validation
+    from engine.tasks.phaser.validation.verdict import Validation
     from grpo_training.phaser_games.settings import ValidateSettings
 
 

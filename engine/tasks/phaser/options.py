@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.tasks.phaser.hints import needs_reaction
 from engine.tasks.phaser.problems import GameFacts
-from engine.tasks.phaser.verdict import ValidationLimits, ValidationRequest
+from engine.tasks.phaser.validation.verdict import ValidationLimits, ValidationRequest
 
 
 class GameOptions(BaseModel):

@@ -18,8 +18,8 @@ from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_p
 from engine.tasks.phaser.reply import GameReply, read_reply
 from engine.tasks.phaser.rewards import v0, v1
 from engine.tasks.phaser.rewards.parts import GameReward
-from engine.tasks.phaser.shared_validator import shared_validator
-from engine.tasks.phaser.verdict import RuntimeOutcome, Validation, Validator
+from engine.tasks.phaser.validation.shared_validator import shared_validator
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation, Validator
 
 _COMPONENTS = ("plan", "code")
 _WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}

@@ -27,7 +27,10 @@ TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
 NOTHING_LEFT = "groups: none of their replies is usable"
 OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
 RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
-NO_LOGPROBS = "replies: without log-probs of the sampling policy, so their ratio is 1"
+NO_LOGPROBS = {
+    "start": "replies: without log-probs of the sampling policy; those of the initial model take their place",
+    "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
+}
 
 _BATCH_EPS = 1e-4  # as in TRL, in the divisor of scale_rewards=batch
 _MARKER = "kJq7vRw2"
@@ -199,7 +202,7 @@ def _sample(
     if len(prompt_ids) + len(ids) > config.max_seq_length:
         report.drop(TOO_LONG)
         return None
-    report.remark(NO_LOGPROBS, int(old is None))
+    report.remark(NO_LOGPROBS[config.missing_logprobs], int(old is None))
     return Sample(
         group_id=group.group_id,
         prompt_ids=prompt_ids,

@@ -25,7 +25,7 @@ from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.export import TrainingResult, export_model
 from grpo_training.finetune.metrics_log import open_metrics
-from grpo_training.finetune.model_loading import has_adapter, load_model, uses_bf16
+from grpo_training.finetune.model_loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
@@ -121,7 +121,7 @@ def train_online(
         if trainer.is_world_process_zero():
             adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir)
         trainer.accelerator.wait_for_everyone()
-    return TrainingResult(trainer.state.global_step, adapter, merged, {}, clock() - started)
+    return TrainingResult(trainer.state.global_step, adapter, merged, seconds=clock() - started)
 
 
 def tokenised_prompts(
@@ -165,6 +165,8 @@ def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> 
     unused = [name for name in ("rce_epochs", "curriculum_epochs") if getattr(config, name)]
     if unused:
         yield f"{' and '.join(unused)}: used by offline training only"
+    if config.lora_dropout and config.disable_dropout:
+        yield NO_DROPOUT
     if config.importance_cap is not None and not config.use_vllm:
         yield "importance_cap: without vLLM the sampling policy is the trained one, so nothing is corrected"
     if config.top_p < 1 or config.repetition_penalty != 1:

@@ -12,6 +12,7 @@ from engine.errors import ConfigurationError, InputError, LockHeldError, Missing
 from engine.storage.append_log import AppendLog
 from grpo_training.finetune import tokenizer, train
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
+from grpo_training.finetune.export import TrainingResult
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
 from grpo_training.train import main
@@ -38,13 +39,17 @@ def data(tmp_path):
 @pytest.fixture
 def trainers(monkeypatch):
     """Replaces both trainers; records their arguments and writes a metric."""
-    calls = []
+
+    class Calls(list):
+        outcome = ("checkpoint-1", "it is better")
+
+    calls = Calls()
 
     def trained(config, *given):
         calls.append((config, *given))
         folder = given[-1]
         (folder / "metrics.jsonl").write_text('{"step": 1}\n')
-        return types.SimpleNamespace(steps=1, adapter=folder / "lora", merged=folder / "merged", best={}, seconds=2.0)
+        return TrainingResult(1, folder / "lora", folder / "merged", *calls.outcome, seconds=2.0)
 
     for module, names in {
         "finetune.offline.loop": {"train_offline": trained},
@@ -179,6 +184,19 @@ def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_p
     assert facts["code"]["dirty"] in (True, False, None)
     shown = capsys.readouterr().out
     assert f"python -m grpo_training.serve --model {out}/merged" in shown
+
+
+def test_a_training_that_helped_nothing_says_so_and_exits_with_3(tmp_path, data, trainers, capsys):
+    trainers.outcome = ("start", "no checkpoint is better")
+    command = flags(tmp_path, data)
+    assert main(command) == 3
+    shown = capsys.readouterr().out
+    assert "exported      start: no checkpoint is better" in shown
+    assert "This training helped nothing" in shown
+    assert "grpo_training.serve" not in shown
+    (tmp_path / "out/export.json").write_text('{"exported": "start"}')
+    assert main(command) == 3
+    assert len(trainers) == 1
 
 
 def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trainers, capsys):

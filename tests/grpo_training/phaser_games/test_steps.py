@@ -79,7 +79,7 @@ def test_missing_files_and_steps(tmp_path):
 @pytest.fixture
 def without_node(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr("engine.tasks.phaser.shared_validator._open", {})
+    monkeypatch.setattr("engine.tasks.phaser.validation.shared_validator._open", {})
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def index(tmp_path):
 
 
 def test_without_node_every_command_stops_at_the_start(seeds, index, tmp_path, without_node, monkeypatch):
-    monkeypatch.setattr("engine.tasks.phaser.shared_validator.DEFAULT_PATH", index)
+    monkeypatch.setattr("engine.tasks.phaser.validation.shared_validator.DEFAULT_PATH", index)
     game = tmp_path / "game.js"
     game.write_text("new Phaser.Game({});")
     rollouts = tmp_path / "r.jsonl"

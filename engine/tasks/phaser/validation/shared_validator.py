@@ -7,9 +7,9 @@ import os
 import threading
 from pathlib import Path
 
-from engine.tasks.phaser.api_index import DEFAULT_PATH, ApiIndex
-from engine.tasks.phaser.validator import PhaserValidator
-from engine.tasks.phaser.verdict import Validator
+from engine.tasks.phaser.validation.api_index import DEFAULT_PATH, ApiIndex
+from engine.tasks.phaser.validation.validator import PhaserValidator
+from engine.tasks.phaser.validation.verdict import Validator
 
 _open: dict[Path, tuple[int, PhaserValidator]] = {}
 _guard = threading.Lock()

@@ -34,7 +34,9 @@ _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout"})
+_ADDED_LATER = frozenset(
+    {"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout", "system_role"}
+)
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -59,6 +61,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "max_problems",
                 "output_dir",
                 "prompts",
+                "system_role",
             ),
             *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
             *("backend", "resume", "fresh", "dry_run"),
@@ -186,6 +189,10 @@ class GRPOTrainingConfig(ResumableSettings):
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    system_role: Literal["keep", "merge"] = Field(
+        "keep",
+        description="merge: put the system text in front of the user message, for a chat template without system role",
+    )
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )
@@ -237,7 +244,8 @@ class GRPOTrainingConfig(ResumableSettings):
     # the reward (online)
     reward: str | None = Field(
         None,
-        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
+        description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row), or the name "
+        "of a task",
     )
     reward_weight: float = Field(
         1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"

@@ -14,6 +14,7 @@ from engine.llm.protocol import Capabilities
 from engine.llm.rate_lease import Permit, RateLease
 from engine.llm.rate_limits import Limits, RateLedger
 from engine.llm.retry import RequestContext, RetryDecision
+from engine.llm.servers import ServerHealth
 from engine.llm.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
@@ -50,12 +51,13 @@ class EndpointConnection:
         self.reports_finish = False
         self.reached = False
         self.first_sent_at = 0.0
+        self.health = ServerHealth()
         self.in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger
         self._clock, self._sleep = clock, sleep
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._not_before = 0.0
+        self.paused_until = 0.0
         self._ledger_read_at = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
@@ -81,7 +83,7 @@ class EndpointConnection:
         while True:
             await self._wait_for_pause()
             await self._acquire_slot()
-            if self._clock() >= self._not_before:  # a pause may have started while this call queued
+            if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
             self._release_slot()
         if self._lease is None:
@@ -101,9 +103,9 @@ class EndpointConnection:
     async def pause(self, seconds: float) -> None:
         """Send nothing to this endpoint for ``seconds``, in all processes that share the ledger."""
         until = self._clock() + seconds
-        if until <= self._not_before:
+        if until <= self.paused_until:
             return
-        self._not_before = until
+        self.paused_until = until
         if self._ledger is not None:
             await asyncio.to_thread(self._ledger.set_not_before, self._scope, until)
 
@@ -112,8 +114,8 @@ class EndpointConnection:
         if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
             self._ledger_read_at = now
             shared = await asyncio.to_thread(self._ledger.not_before, self._scope)
-            self._not_before = max(self._not_before, shared)
-        while (left := self._not_before - self._clock()) > 0:
+            self.paused_until = max(self.paused_until, shared)
+        while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
     async def _acquire_slot(self) -> None:

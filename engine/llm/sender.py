@@ -31,6 +31,7 @@ from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
     from engine.llm.rate_lease import Permit
+    from engine.llm.servers import Server, ServerPool
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,40 @@ class Sample:
 class PendingCall:
     """A request for samples with consecutive indices, and the totals of its attempts so far.
 
-    ``servers`` are the connections to all servers of the role; ``unreached`` counts the failed attempts before any of
-    them was reached.
+    ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
+    of them was reached.
     """
 
-    connection: EndpointConnection
-    endpoint: Endpoint
+    pool: ServerPool
+    server: Server
     request: ChatRequest
     samples: Sequence[Sample]
-    servers: Sequence[EndpointConnection] = ()
     attempts: int = 0
     failures: int = 0
     unreached: int = 0
     wasted_prompt_tokens: int = 0
     wasted_completion_tokens: int = 0
     latency_s: float = 0.0
+
+    @property
+    def connection(self) -> EndpointConnection:
+        """The connection to the server."""
+        return self.server.connection
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the server."""
+        return self.server.endpoint
+
+    def move(self) -> bool:
+        """Assign the request to the best server now; whether that is another one."""
+        server = self.pool.pick()
+        if server is self.server:
+            return False
+        self.connection.health.load -= len(self.samples)
+        self.server = server
+        self.connection.health.load += len(self.samples)
+        return True
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -135,15 +155,19 @@ class RequestSender:
         self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
         """The requests in flight, by the journal keys of their samples."""
 
-    async def send(self, call: PendingCall) -> dict[str, Reply]:
-        """Send a request until it is answered or given up.
+    async def send(self, pool: ServerPool, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+        """Send a request for samples with consecutive indices until it is answered or given up.
+
+        A request whose server is taken out goes to another server of the pool.
 
         Returns:
             replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
             none: the caller requests it separately.
         """
+        call = PendingCall(pool, pool.pick(), request, samples)
         started = self._clock()
         self.tally.pending += 1
+        call.connection.health.load += len(call.samples)
         try:
             while True:
                 result = await self._attempt(call)
@@ -153,6 +177,9 @@ class RequestSender:
                     return {}
                 if not result.retry:
                     return call.failed(result)
+                if call.pool.should_move(call.server) and call.failures < self._retry.attempts:
+                    call.move()
+                    continue
                 wait_s = self._retry.wait_s(result, call.failures, self._rng)
                 left = self._time_to_connect(call, result)
                 if left is not None:
@@ -162,8 +189,10 @@ class RequestSender:
                     return call.failed(result)
                 self._trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
                 await self._sleep(wait_s)
+                call.move()
         finally:
             self.tally.pending -= 1
+            call.connection.health.load -= len(call.samples)
 
     def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
         """Seconds left to reach a server of the role for the first time; None if one was reached or none is set.
@@ -176,7 +205,7 @@ class RequestSender:
         limit = self._retry.connect_s
         if limit is None or decision.code != "connection":
             return None
-        if call.connection.reached or any(server.reached for server in call.servers):
+        if call.pool.reached:
             return None
         waited = max(0.0, self._clock() - call.connection.first_sent_at)
         if waited < limit:
@@ -242,6 +271,11 @@ class RequestSender:
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             raise
+        if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
+            connection.release(permit, 0)
+            if hold is not None:
+                self._budget.settle(hold, 0, 0.0)
+            return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
         task = asyncio.create_task(self._finish(call, permit, hold, largest))
         keys = [sample.key for sample in call.samples]
         self._working.update(dict.fromkeys(keys, task))
@@ -283,6 +317,7 @@ class RequestSender:
         call.attempts += 1
         sent_at = self._clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
+        connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
             async with asyncio.timeout(endpoint.timeout_s):
@@ -298,6 +333,8 @@ class RequestSender:
             if decision is None:
                 raise
             result = decision
+        finally:
+            connection.health.ended(id(call))
         if isinstance(result, ChatResponse) and not any(result.choices[:count]):
             result = _unreadable(result)
         self._count_usage(call, result)
@@ -313,6 +350,7 @@ class RequestSender:
     def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
         """Update concurrency, capabilities and length statistics after a reply."""
         connection = call.connection
+        connection.health.answered(call.latency_s)
         connection.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
@@ -325,6 +363,10 @@ class RequestSender:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.mask.message(decision.message))
+        if note := call.pool.failed(call.server, decision):
+            self._trouble.server_out(endpoint, decision, note)
+        if decision.action is RetryAction.STOP and len(call.pool.servers) > 1 and not call.pool.all_refuse():
+            decision = replace(decision, action=RetryAction.RETRY)
         if decision.action is RetryAction.STOP:
             raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted

@@ -44,6 +44,13 @@ class TroubleReporter:
             self._unreachable.add(endpoint.shown_url)
         self.tell(f"{describe(endpoint, decision, answered)} (trying again)")
 
+    def server_out(self, endpoint: Endpoint, decision: RetryDecision, note: str) -> None:
+        """Report that one of several servers was taken out."""
+        self._told_at[endpoint.shown_url] = self._clock()
+        if decision.code == "connection":
+            self._unreachable.add(endpoint.shown_url)
+        self.tell(f"{describe(endpoint, decision, True)}; {note}")
+
     def answered(self, endpoint: Endpoint) -> None:
         """Report that an endpoint that could not be reached answers again."""
         if endpoint.shown_url in self._unreachable:

@@ -202,7 +202,7 @@ async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journa
         assert 20.0 <= virtual.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
         assert client.counters.concurrency_limit == 16  # 20 x 0.8
-        [server] = client._servers_of["g"]
+        [server] = client._pool("g").servers
         assert ledger.not_before(ledger.scope(server.endpoint)) == began + 20.0
         await server.connection.pause(100.0)
         before = virtual.now

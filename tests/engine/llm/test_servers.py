@@ -89,7 +89,7 @@ async def test_a_slow_server_gets_few_requests(journal):
 
 
 async def test_a_server_that_works_again_is_used_again(journal, monkeypatch):
-    monkeypatch.setattr(servers, "_FIRST_OUT_S", 0.2)
+    monkeypatch.setattr(servers, "_LONGEST_OUT_S", 0.2)
     first, second = refusing(503), HostileServer(0.02)
     async with (
         addresses(first.app, second.app) as urls,
@@ -100,7 +100,7 @@ async def test_a_server_that_works_again_is_used_again(journal, monkeypatch):
         first.refuse_from = None
         await asyncio.sleep(0.3)
         await ask_all(client, "r")
-    assert len(first.billed) > REQUESTS / 4
+    assert len(first.billed) > 5
 
 
 async def test_the_run_stops_only_when_all_servers_refuse(journal):

@@ -14,7 +14,7 @@ from engine.statistics.groups import group_stats
 from grpo_training.finetune.data.samples import DropReport, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from transformers import PreTrainedTokenizerBase
 
@@ -126,6 +126,8 @@ class ChatTokens:
         """The ids of a conversation with the generation prompt."""
         if messages not in self._prompts:
             text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
+            if any(one.role == "system" and _words(one.content) not in _words(text) for one in messages):
+                raise self._refuses_system("It leaves the text of the system message out.")
             self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         return self._prompts[messages]
 
@@ -169,12 +171,38 @@ class ChatTokens:
                 )
             )
         except TemplateError as error:
+            if any(role == "system" for role, _ in messages):
+                raise self._refuses_system(str(error)) from error
             roles = ", ".join(role for role, _ in messages)
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} rejects a conversation of {roles}",
                 why=str(error),
                 fix="Choose another prompt style (--prompts) or another model.",
             ) from error
+
+    def _refuses_system(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"The chat template of {self._tokenizer.name_or_path} takes no system message",
+            why=why,
+            fix="Pass --system-role merge: the system text is then put in front of the user message.",
+        )
+
+
+def _words(text: str) -> str:
+    """A text with single spaces, as a template may trim it."""
+    return " ".join(text.split())
+
+
+def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Sequence[Message]]) -> None:
+    """Render one prompt of each sequence of roles.
+
+    Raises:
+        ConfigurationError: the tokenizer has no chat template, or the template rejects such a prompt.
+    """
+    chat = ChatTokens(tokenizer)
+    of_roles = {tuple(one.role for one in messages): tuple(messages) for messages in conversations}
+    for messages in of_roles.values():
+        chat.prompt(messages)
 
 
 def _sample(

@@ -6,10 +6,10 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
+from grpo_training.finetune.processes import number_of_processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,5 +183,5 @@ def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
 
 
 def _rows_of_step(config: GRPOTrainingConfig) -> int:
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = number_of_processes()
     return config.per_device_train_batch_size * config.gradient_accumulation_steps * processes

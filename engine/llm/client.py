@@ -59,7 +59,7 @@ class LLMClient:
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds; setting the clock of the machine changes nothing.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
     """
@@ -75,7 +75,7 @@ class LLMClient:
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = 10.0,
         drain_s: float = DRAIN_S,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:

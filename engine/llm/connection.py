@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -31,8 +32,9 @@ class EndpointConnection:
         rule: parameters of the adaptive concurrency.
         journal: stores the endpoint's capabilities; may be None.
         ledger: shares limits and pauses with other processes; may be None.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
+        wall_clock: seconds since the epoch, to interpret dates in headers.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class EndpointConnection:
         ledger: RateLedger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
@@ -55,7 +58,7 @@ class EndpointConnection:
         self.in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._wall_clock = clock, sleep, wall_clock
         self._queue: deque[asyncio.Future[None]] = deque()
         self.paused_until = 0.0
         self._ledger_read_at = 0.0
@@ -107,14 +110,14 @@ class EndpointConnection:
             return
         self.paused_until = until
         if self._ledger is not None:
-            await asyncio.to_thread(self._ledger.set_not_before, self._scope, until)
+            await asyncio.to_thread(self._ledger.pause, self._scope, seconds)
 
     async def _wait_for_pause(self) -> None:
         now = self._clock()
         if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
             self._ledger_read_at = now
-            shared = await asyncio.to_thread(self._ledger.not_before, self._scope)
-            self.paused_until = max(self.paused_until, shared)
+            left = await asyncio.to_thread(self._ledger.pause_left_s, self._scope)
+            self.paused_until = max(self.paused_until, now + left)
         while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
@@ -191,7 +194,7 @@ class EndpointConnection:
             optional: names of the optional parameters that were sent.
             max_tokens: the limit that was sent, if any.
         """
-        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._clock()))
+        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._wall_clock()))
 
     async def close(self) -> None:
         """Return the lease, record the usage in the ledger and close the HTTP connections."""

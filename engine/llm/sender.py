@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.budget import Budget, Hold
-from engine.llm.cancellation import CancelScope
+from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
     CHAT,
@@ -56,6 +56,7 @@ class PendingCall:
     samples: Sequence[Sample]
     attempts: int = 0
     failures: int = 0
+    is_last: bool = False
     unreached: int = 0
     wasted_prompt_tokens: int = 0
     wasted_completion_tokens: int = 0
@@ -128,7 +129,7 @@ class RequestSender:
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
         trouble: told of requests that are sent again.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
     """
@@ -185,14 +186,34 @@ class RequestSender:
                 if left is not None:
                     wait_s = min(wait_s, self._retry.max_connect_wait_s, left)
                     call.unreached += 1
-                elif self._retry.exhausted(call.failures - call.unreached, self._clock() - started, wait_s):
+                elif (bounded := self._bounded_wait(call, result, wait_s, self._clock() - started)) is None:
                     return call.failed(result)
+                else:
+                    wait_s = bounded
                 self._trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
                 await self._sleep(wait_s)
                 call.move()
         finally:
             self.tally.pending -= 1
             call.connection.health.load -= len(call.samples)
+
+    def _bounded_wait(
+        self, call: PendingCall, decision: RetryDecision, wait_s: float, elapsed_s: float
+    ) -> float | None:
+        """Seconds to wait before the next attempt; None if there is none.
+
+        A server may ask to wait for longer than requests are retried. Then there is one more attempt at the end of
+        that time.
+        """
+        failures = call.failures - call.unreached
+        if not self._retry.exhausted(failures, elapsed_s, wait_s):
+            return wait_s
+        left = self._retry.total_s - elapsed_s
+        if decision.wait_s is None or call.is_last or failures >= self._retry.attempts or left <= 0:
+            return None
+        call.is_last = True
+        self._trouble.long_wait(call.endpoint, decision, left)
+        return left
 
     def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
         """Seconds left to reach a server of the role for the first time; None if one was reached or none is set.
@@ -320,7 +341,7 @@ class RequestSender:
         connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
-            async with asyncio.timeout(endpoint.timeout_s):
+            async with running_timeout(endpoint.timeout_s):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)
@@ -378,8 +399,8 @@ class RequestSender:
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
             connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
-            if decision.wait_s and decision.wait_s <= self._retry.total_s:
-                await connection.pause(decision.wait_s)
+            if decision.wait_s:
+                await connection.pause(min(decision.wait_s, self._retry.total_s))
         elif decision.action is RetryAction.RETRY:
             connection.controller.server_failed()
         return decision

@@ -23,7 +23,7 @@ _PACE_WEIGHT = 0.2
 
 @dataclass
 class ServerHealth:
-    """What is known about one server. Times are in seconds since the epoch.
+    """What is known about one server. Times are in seconds of a monotonic clock.
 
     Args:
         load: samples that are assigned to it.
@@ -79,7 +79,7 @@ class ServerPool:
 
     Args:
         servers: at least one.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
     """
 
     def __init__(self, servers: Sequence[Server], clock: Callable[[], float]) -> None:

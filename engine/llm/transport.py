@@ -30,7 +30,8 @@ class Transport:
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S)
+        # The caller limits the whole time of a request.
+        timeout = httpx2.Timeout(None, connect=_CONNECT_S)
         # Without a limit the transport allows 100 connections. The limit exceeds the concurrency, so that requests
         # never wait for a pooled connection, which would count towards their timeout.
         limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)

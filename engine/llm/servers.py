@@ -28,12 +28,14 @@ class ServerHealth:
     Args:
         load: samples that are assigned to it.
         failures: failures since its last reply.
+        outings: how often it was taken out since its last reply.
         refused: whether it refused a request for a reason that concerns every request, such as a wrong key.
         out_until: it gets no requests before this time.
     """
 
     load: int = 0
     failures: int = 0
+    outings: int = 0
     refused: bool = False
     out_until: float = 0.0
     _pace_s: float | None = None
@@ -49,7 +51,7 @@ class ServerHealth:
 
     def answered(self, seconds: float) -> None:
         """Record a reply that took ``seconds``."""
-        self.failures, self.refused, self.out_until = 0, False, 0.0
+        self.failures, self.outings, self.refused, self.out_until = 0, 0, False, 0.0
         before = seconds if self._pace_s is None else self._pace_s
         self._pace_s = (1 - _PACE_WEIGHT) * before + _PACE_WEIGHT * seconds
 
@@ -60,8 +62,9 @@ class ServerHealth:
         return waited or None if self._pace_s is None else max(self._pace_s, waited)
 
     def take_out(self, now: float) -> float:
-        """Give it no requests for a while, which grows with the failures; the number of seconds."""
-        seconds = min(_LONGEST_OUT_S, _FIRST_OUT_S * 2.0 ** min(self.failures - 1, 10))
+        """Give it no requests for a while, twice as long each time; the number of seconds."""
+        seconds = min(_LONGEST_OUT_S, _FIRST_OUT_S * 2.0 ** min(self.outings, 10))
+        self.outings += 1
         self.out_until = max(self.out_until, now + seconds)
         return seconds
 
@@ -126,10 +129,11 @@ class ServerPool:
         if len(self.servers) == 1 or decision.action not in _COUNTED:
             return ""
         health, now = server.connection.health, self._clock()
-        was_out = now < health.out_until
-        health.failures += 1
         health.refused = health.refused or decision.action is RetryAction.STOP
-        if was_out or not (health.refused or decision.code == "connection" or health.failures >= _FAILURES):
+        if now < health.out_until:  # sent before it was taken out, or because all servers are out
+            return ""
+        health.failures += 1
+        if not (health.refused or decision.code == "connection" or health.failures >= _FAILURES):
             return ""
         seconds = health.take_out(now)
         others = sum(self._is_usable(other, now) for other in self.servers)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import sqlite3
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
+from engine.storage.process_identity import ProcessIdentity
 from engine.storage.sqlite import open_shared_database
 
 WINDOW_S = 60.0
@@ -138,7 +138,7 @@ class RateLedger:
         self.path = path
         self.clock = clock or machine_clock
         self._guard = threading.Lock()
-        self._process = _Process.current()
+        self._process = ProcessIdentity.current()
         self._holder_prefix = uuid.uuid4().hex
         with self._errors():
             self._connection = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
@@ -221,7 +221,7 @@ class RateLedger:
         ).fetchall()
         for holder, machine, pid, started, beat, others, demand in rows:
             dead = not now - _STALE_S <= beat <= now + _STALE_S or (
-                machine == me.machine and not _Process(machine, pid, started).alive
+                machine == me.machine and not ProcessIdentity(machine, pid, started).alive
             )
             if holder == name or dead:
                 self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", scope, holder)
@@ -293,39 +293,3 @@ _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 def _free(wanted: int, limit: int | None, used: int) -> int:
     return wanted if limit is None else max(0, min(wanted, limit - used))
-
-
-class _Process(NamedTuple):
-    """A process, with enough detail to tell whether it is still running."""
-
-    machine: str
-    pid: int
-    started: str
-
-    @classmethod
-    def current(cls) -> _Process:
-        try:  # process ids are unique only within one PID namespace
-            namespace = os.readlink("/proc/self/ns/pid")
-        except OSError:
-            namespace = ""
-        return cls(f"{socket.gethostname()}/{namespace}", os.getpid(), _start_time(os.getpid()))
-
-    @property
-    def alive(self) -> bool:
-        """Whether this process runs on this machine. A reused process id has another start time."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return not self.started or _start_time(self.pid) in (self.started, "")
-
-
-def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's clock ticks; empty if that cannot be read."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""

@@ -314,12 +314,15 @@ class RequestSender:
         self, call: PendingCall, permit: Permit | None, hold: Hold | None, largest: tuple[int, int]
     ) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        used = (0, 0)
+        used = largest  # also of an attempt that is cancelled: the server has received it
         try:
             result = await self._exchange(call)
             used = (result.prompt_tokens, result.completion_tokens)
-            if isinstance(result, ChatResponse) and not any(used):
-                used = largest  # a reply without usage is not free: charge what was reserved
+            if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
+                used = largest  # work whose usage is not known is not free: charge what was reserved
+        except Exception:
+            used = (0, 0)
+            raise
         finally:
             call.connection.release(permit, sum(used))
             if hold is not None:
@@ -348,7 +351,7 @@ class RequestSender:
             if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
                 result = result.only_finished()
         except BadReplyError as error:
-            result = error.decision
+            result = replace(error.decision, may_be_billed=True)
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:

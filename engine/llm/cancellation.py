@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from engine.errors import FatalEndpointError
 
-_LATE_S = 1.0
+_LATE_S = 0.25
 _GRACE_S = 10.0
 
 

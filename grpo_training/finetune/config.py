@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from engine.task import load_task
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.finetune.online.reward_settings import checked_settings, declared_rewards
 from grpo_training.runs.settings import ResumableSettings
@@ -19,6 +20,15 @@ CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
+
+_OF_OTHER_STAGES = {
+    "training.sft": "a training has a configuration of its own; for supervised training set mode: sft in it",
+    **dict.fromkeys(
+        ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
+        "this training reads dataset_path and writes output_dir",
+    ),
+}
+"""Keys of files that configure several stages -> why they have no effect."""
 
 _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
@@ -133,9 +143,14 @@ class GRPOTrainingConfig(ResumableSettings):
         "lora.alpha": "lora_alpha",
         "lora.dropout": "lora_dropout",
         "lora.target_modules": "lora_target_modules",
+        "paths.grpo_dataset_dir": "dataset_path",
+        "paths.grpo_model_dir": "output_dir",
     }
     sections: ClassVar[frozenset[str]] = frozenset(
-        {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
+        {
+            *("model", "student", "lora", "grpo", "rce", "dual_source", "training", "training.grpo", "generation"),
+            *("data", "output", "paths", "logging"),
+        }
     )
     refused: ClassVar[dict[str, str]] = {
         "torch_dtype": "use bf16: true or bf16: false",
@@ -152,12 +167,13 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:
-        """The keys of the tasks' training rewards."""
+        """The keys of the tasks' training rewards, and those of files that configure other stages too."""
         rewards = declared_rewards().values()
         return DeclaredKeys(
             field="reward_settings",
             names={key: name for reward in rewards for key, name in reward.keys().items()},
-            without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()},
+            without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()}
+            | _OF_OTHER_STAGES,
         )
 
     # model and data
@@ -340,8 +356,12 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @field_validator("reward_settings", mode="before")
     @classmethod
-    def _settings_of_a_task(cls, value: Any) -> Any:
-        return None if value is None else checked_settings(value)
+    def _settings_of_a_task(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        if (task := info.data.get("task")) is not None:
+            load_task(task)  # its training reward is known from then on
+        return checked_settings(value)
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod

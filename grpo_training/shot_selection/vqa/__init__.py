@@ -1,0 +1,1 @@
+"""The accuracy of visual question answering."""

@@ -352,7 +352,10 @@ def test_where_results_go_and_how_they_are_shown_shapes_no_weights():
     assert config().fingerprint() != config(beta=0.06).fingerprint()
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+OF_TRAIN = [path for path in sorted(CONFIGS.glob("*.yaml")) if "grpo_training.train " in path.read_text()]
+
+
+@pytest.mark.parametrize("path", OF_TRAIN, ids=lambda path: path.name)
 def test_the_shipped_configurations_are_read(path):
     assert load_config(path).model_name_or_path
 

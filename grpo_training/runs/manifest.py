@@ -56,12 +56,18 @@ def load_manifest(path: Path) -> RunManifest | None:
     """
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
-        return RunManifest(path, str(loaded["run"]), dict(loaded["configuration"]), bool(loaded["finished"]))
+        configuration = dict(loaded["configuration"])
+        for name in ("settings", "facts"):
+            if not isinstance(configuration.get(name, {}), dict):
+                raise TypeError(f"{name} is not an object")
+        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
-            f"Cannot read {path}", why=str(error), fix="Pass --fresh to set the results aside and start over."
+            f"Cannot read {path}",
+            why=f"It is not a manifest: {type(error).__name__}: {error}"[:300],
+            fix="Pass --fresh to set the results aside and start over.",
         ) from None
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from engine.errors import ConfigurationError, MissingInputError
+from engine.masking import (
+    Mask,
+    looks_secret,
+    secrets_of_fields,
+    secrets_of_url,
+    shown_name,
+    shown_url,
+    without_secrets,
+)
 from engine.shipped_files import shipped_file
-
-_PIECE = 6
-"""Words that contain this many consecutive characters of a key are masked; shorter keys (``EMPTY``) are not secret."""
 
 DEFAULT_PATH = Path("data/api_keys/api_config.json")
 
@@ -65,9 +71,19 @@ class Endpoint(BaseModel):
     def _http_only(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("must start with http:// or https://")
+        if not value.isprintable() or " " in value or "\\" in value:
+            raise ValueError("has a space, a backslash or a control character")
         parts = urlsplit(value)
         if not parts.hostname or parts.port == 0:  # an invalid port raises ValueError when it is read
             raise ValueError("has no host name or an invalid port")
+        if "@" in parts.netloc:
+            raise ValueError("has a user name or a password; use api_key, which is sent as a header")
+        try:
+            parts.hostname.encode("idna")
+        except UnicodeError:
+            raise ValueError("has an invalid host name") from None
+        if parts.path.rstrip("/").endswith("/chat/completions"):
+            raise ValueError("ends with /chat/completions, which is added to it; leave that out")
         return value.rstrip("/")
 
     @field_validator("api_key")
@@ -84,11 +100,28 @@ class Endpoint(BaseModel):
             return None
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
-    def without_key(self, text: str) -> str:
-        """Mask every word that contains a part of the key; servers quote keys in error messages."""
+    @cached_property
+    def mask(self) -> Mask:
+        """Masks the key, and the secrets in ``base_url`` and ``extra_body``."""
         key = self.api_key.get_secret_value()
-        pieces = {key[start : start + _PIECE] for start in range(len(key) - _PIECE + 1)}
-        return re.sub(r"\S+", lambda word: "***" if any(piece in word[0] for piece in pieces) else word[0], text)
+        return Mask([key, *secrets_of_url(self.base_url), *secrets_of_fields(self.extra_body)])
+
+    @cached_property
+    def shown_url(self) -> str:
+        """``base_url`` as it may be printed and stored."""
+        return shown_url(self.base_url, self.api_key.get_secret_value())
+
+    @cached_property
+    def shown_extra_body(self) -> dict[str, Any]:
+        """``extra_body`` as it may be printed and stored."""
+        shown: dict[str, Any] = without_secrets(self.extra_body)
+        return shown
+
+    @cached_property
+    def chat_url(self) -> str:
+        """The address of the chat API: ``/chat/completions`` below the path of ``base_url``."""
+        parts = urlsplit(self.base_url)
+        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions", fragment=""))
 
 
 _FIELDS = tuple(name for name in Endpoint.model_fields if name != "role")
@@ -112,6 +145,11 @@ class ApiManager:
         self._environ = os.environ if environ is None else environ
         self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
         for role, entry in self._entries.items():
+            if looks_secret(role):
+                raise ConfigurationError(
+                    f"A key stands in the place of a role in {path}",
+                    fix='Write the name of a role there, such as "generator_1", and the key as its "api_key".',
+                )
             self._check_names(role, entry)
 
     @classmethod
@@ -195,7 +233,9 @@ class ApiManager:
             if not variable:
                 raise self._no_key(role, f"The entry in {self.path} has no api_key and no api_key_env.")
             if not isinstance(variable, str) or not self._environ.get(variable):
-                raise self._no_key(role, f"The environment variable {variable!r} named in {self.path} is not set.")
+                raise self._no_key(
+                    role, f"The environment variable {shown_name(variable)} named in {self.path} is not set."
+                )
             entry["api_key"] = self._environ[variable].strip()
         addresses = entry.get("base_url")
         several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
@@ -222,6 +262,6 @@ class ApiManager:
                 continue
             near = difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.0)
             raise ConfigurationError(
-                f"Unknown field {name!r} for {role} in {self.path}",
+                f"Unknown field {shown_name(name)} for {role} in {self.path}",
                 fix=f"Did you mean {near[0]!r}? Valid fields: {', '.join(sorted(_NAMES))}.",
             )

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+DRAIN_S = 60.0
+"""Seconds for which a run that is stopped waits for the requests in flight."""
+
 
 @dataclass
 class Counters(Tally):
@@ -63,6 +66,7 @@ class LLMClient:
         budget: limits on tokens and money; unlimited by default.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
+        drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
         clock: seconds since the epoch.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -78,6 +82,7 @@ class LLMClient:
         budget: Budget | None = None,
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = 10.0,
+        drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
@@ -85,6 +90,7 @@ class LLMClient:
         self._manager, self._journal, self._ledger = manager, journal, ledger
         self._rule = concurrency or ConcurrencyRule()
         self._clock, self._sleep = clock, sleep
+        self._drain_s = drain_s if journal is not None else 0.0
         self._salt = os.urandom(16)
         self._connections: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointConnection] = {}
         self._servers_of: dict[str, list[_Server]] = {}
@@ -114,10 +120,17 @@ class LLMClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections, return leases and record the usage. The journal and the ledger stay open."""
+        """Let requests in flight end, close the connections, return leases and record the usage.
+
+        Requests are in flight here after an error, an exhausted budget or Ctrl-C ended their callers. The server works
+        on them, so their replies are kept. The journal and the ledger stay open.
+        """
         self._cancel_scope.close()
-        for connection in self._connections.values():
-            await connection.close()
+        try:
+            await self._sender.drain(self._drain_s)
+        finally:
+            for connection in self._connections.values():
+                await connection.close()
 
     def report_trouble_to(self, tell: Callable[[str], None]) -> None:
         """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
@@ -159,6 +172,11 @@ class LLMClient:
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
                 replies |= self._stored_replies(missing)
+                for task in self._sender.working(key for key in missing if key not in self._in_flight):
+                    await asyncio.wait({task})  # its caller was cancelled; the reply is stored when it ends
+                    result = None if task.cancelled() or task.exception() else task.result()
+                    if isinstance(result, dict):
+                        replies |= {key: reply for key, reply in result.items() if key in missing}
                 wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
                 pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
                 if own := [sample for sample in wanted if sample.key not in pending]:

@@ -63,7 +63,7 @@ class EndpointConnection:
         self._unrecorded = (0, 0.0)
         limits = Limits.of(endpoint)
         self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
-        facts = journal.capabilities(endpoint.base_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
+        facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
@@ -151,7 +151,7 @@ class EndpointConnection:
     def _set_capabilities(self, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
         if self._journal is not None:
-            self._journal.remember_capabilities(self.endpoint.base_url, self.endpoint.model, capabilities.facts())
+            self._journal.remember_capabilities(self.endpoint.shown_url, self.endpoint.model, capabilities.facts())
 
     def record_lengths(self, completion_tokens: int, samples: int) -> None:
         """Update the statistics behind the token estimates."""
@@ -175,8 +175,11 @@ class EndpointConnection:
         self._unrecorded = (self._unrecorded[0] + tokens, self._unrecorded[1] + usd)
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Send one request and return the raw body of the reply. :meth:`classify` explains what it raises."""
-        return await self._transport.post(body, headers)
+        """Send one request and return the body of the reply, without keys that the server repeats.
+
+        :meth:`classify` explains what it raises.
+        """
+        return self.endpoint.mask.reply(await self._transport.post(body, headers))
 
     def classify(self, error: Exception, optional: frozenset[str], max_tokens: int | None) -> RetryDecision | None:
         """Classify an exception of :meth:`post`; None for one that is no failure of the request.

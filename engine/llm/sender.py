@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.budget import Budget
+from engine.llm.budget import Budget, Hold
 from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
@@ -30,6 +30,7 @@ from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
+    from engine.llm.rate_lease import Permit
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ class RequestSender:
         self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
         self._probe_patience_s, self._trouble = probe_patience_s, trouble
         self._clock, self._sleep, self._rng = clock, sleep, rng
+        self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
+        """The requests in flight, by the journal keys of their samples."""
 
     async def send(self, call: PendingCall) -> dict[str, Reply]:
         """Send a request until it is answered or given up.
@@ -144,8 +147,8 @@ class RequestSender:
         try:
             while True:
                 result = await self._attempt(call)
-                if isinstance(result, ChatResponse):
-                    return await self._store(call, result)
+                if not isinstance(result, RetryDecision):
+                    return result
                 if result.parameter == "n":
                     return {}
                 if not result.retry:
@@ -181,7 +184,26 @@ class RequestSender:
         error = unreachable_error(call.endpoint, decision, waited, self._config_path)
         raise self._cancel_scope.cancel(error)
 
-    async def _attempt(self, call: PendingCall) -> ChatResponse | RetryDecision:
+    def working(self, keys: Iterable[str]) -> list[asyncio.Task[dict[str, Reply] | RetryDecision]]:
+        """The requests in flight for these samples whose callers were cancelled."""
+        return list(dict.fromkeys(self._working[key] for key in keys if key in self._working))
+
+    async def drain(self, seconds: float) -> None:
+        """Let the requests in flight end and store their replies; cancel those that take longer than ``seconds``."""
+        left = set(self._working.values())
+        try:
+            if left and seconds > 0:
+                self._trouble.tell(
+                    f"waiting for {len(left)} requests in flight, at most {seconds:.0f} s, to keep their replies "
+                    "(Ctrl-C again: do not wait)"
+                )
+                await asyncio.wait(left, timeout=seconds)
+        finally:
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
         if call.proven:
             return await self._send_once(call)
@@ -197,8 +219,12 @@ class RequestSender:
             call.connection.probing.release()
         return await self._send_once(call)
 
-    async def _send_once(self, call: PendingCall) -> ChatResponse | RetryDecision:
-        """Reserve budget, wait for a slot and send once. Budget and slot are released before this returns."""
+    async def _send_once(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
+        """Reserve budget, wait for a slot and send once. Budget and slot are released before this returns.
+
+        A caller that is cancelled after the request was sent does not cancel the request: the server works on it, so
+        its reply is stored.
+        """
         if call.n_unsupported:  # discovered by another call while this one waited
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         connection, endpoint, request = call.connection, call.endpoint, call.request
@@ -210,20 +236,40 @@ class RequestSender:
         if self._budget.limited:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
             hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
-        used = (0, 0)
         try:
             permit = await connection.acquire(expected)
-            try:
-                result = await self._exchange(call)
-                used = (result.prompt_tokens, result.completion_tokens)
-                if isinstance(result, ChatResponse) and not any(used):
-                    used = largest  # a reply without usage is not free: charge what was reserved
-                return result
-            finally:
-                connection.release(permit, sum(used))
-        finally:
+        except BaseException:
             if hold is not None:
-                self._budget.settle(hold, sum(used), endpoint.cost_usd(*used))
+                self._budget.settle(hold, 0, 0.0)
+            raise
+        task = asyncio.create_task(self._finish(call, permit, hold, largest))
+        keys = [sample.key for sample in call.samples]
+        self._working.update(dict.fromkeys(keys, task))
+        task.add_done_callback(lambda done: self._finished(keys, done))
+        return await asyncio.shield(task)
+
+    def _finished(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
+        for key in keys:
+            if self._working.get(key) is task:
+                del self._working[key]
+        if not task.cancelled():
+            task.exception()  # marked as retrieved: the caller may have been cancelled
+
+    async def _finish(
+        self, call: PendingCall, permit: Permit | None, hold: Hold | None, largest: tuple[int, int]
+    ) -> dict[str, Reply] | RetryDecision:
+        """Send the request, return what it has reserved, and store its replies."""
+        used = (0, 0)
+        try:
+            result = await self._exchange(call)
+            used = (result.prompt_tokens, result.completion_tokens)
+            if isinstance(result, ChatResponse) and not any(used):
+                used = largest  # a reply without usage is not free: charge what was reserved
+        finally:
+            call.connection.release(permit, sum(used))
+            if hold is not None:
+                self._budget.settle(hold, sum(used), call.endpoint.cost_usd(*used))
+        return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
         """Post the request, read the reply and update counters and concurrency. The slot is held meanwhile."""
@@ -278,7 +324,7 @@ class RequestSender:
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
-        decision = replace(decision, message=endpoint.without_key(decision.message))
+        decision = replace(decision, message=endpoint.mask.message(decision.message))
         if decision.action is RetryAction.STOP:
             raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted

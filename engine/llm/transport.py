@@ -42,7 +42,7 @@ class Transport:
             http_client=openai.DefaultAioHttpClient(limits=limits, timeout=timeout),
         )
         # Absolute: the SDK would parse and join a relative address for every request.
-        self._url = f"{endpoint.base_url}/chat/completions"
+        self._url = endpoint.chat_url
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         """Send one request and return the raw body of the reply. Raises the SDK's exceptions.

@@ -37,19 +37,19 @@ class TroubleReporter:
             answered: whether the endpoint has answered any request.
         """
         now = self._clock()
-        if failures < 2 or abs(now - self._told_at.get(endpoint.base_url, -_REPEAT_S)) < _REPEAT_S:
+        if failures < 2 or abs(now - self._told_at.get(endpoint.shown_url, -_REPEAT_S)) < _REPEAT_S:
             return
-        self._told_at[endpoint.base_url] = now
+        self._told_at[endpoint.shown_url] = now
         if decision.code == "connection":
-            self._unreachable.add(endpoint.base_url)
+            self._unreachable.add(endpoint.shown_url)
         self.tell(f"{describe(endpoint, decision, answered)} (trying again)")
 
     def answered(self, endpoint: Endpoint) -> None:
         """Report that an endpoint that could not be reached answers again."""
-        if endpoint.base_url in self._unreachable:
-            self._unreachable.discard(endpoint.base_url)
-            self._told_at.pop(endpoint.base_url, None)
-            self.tell(f"{endpoint.base_url} answers again")
+        if endpoint.shown_url in self._unreachable:
+            self._unreachable.discard(endpoint.shown_url)
+            self._told_at.pop(endpoint.shown_url, None)
+            self.tell(f"{endpoint.shown_url} answers again")
 
 
 def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str:
@@ -60,7 +60,7 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         decision: why it failed.
         answered: whether the endpoint has answered any request; if not, its address may be wrong.
     """
-    url, message = endpoint.base_url, _one_line(decision.message)
+    url, message = endpoint.shown_url, _one_line(decision.message)
     if decision.code == "connection":
         hint = "; is the server running?" if message == "connection refused" else ""
         return f"cannot reach {url}: {message}{hint}"
@@ -81,7 +81,7 @@ def lacks_path(base_url: str) -> bool:
 def unreachable_error(endpoint: Endpoint, decision: RetryDecision, seconds: float, path: Path) -> FatalEndpointError:
     """The error of a run whose endpoint could not be reached once in ``seconds``."""
     return FatalEndpointError(
-        f"{endpoint.role}: cannot reach {endpoint.base_url}",
+        f"{endpoint.role}: cannot reach {endpoint.shown_url}",
         why=f"{_one_line(decision.message)}; no attempt got through in {seconds:.0f} s.",
         fix=f"Start the server, or correct base_url of {endpoint.role} in {path}. "
         "Then run the same command again. --connect-minutes sets how long a run waits for a server.",
@@ -91,13 +91,13 @@ def unreachable_error(endpoint: Endpoint, decision: RetryDecision, seconds: floa
 def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> FatalEndpointError:
     """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
-    why = f"{endpoint.base_url}, model {endpoint.model}: {decision.message}"[:1000]
+    why = f"{endpoint.shown_url}, model {endpoint.model}: {decision.message}"[:1000]
     no_such_path = decision.code in ("unknown_model", "http_405") and not names_no_model(decision.message)
     if no_such_path and lacks_path(endpoint.base_url):
         return FatalEndpointError(
-            f"{role}: there is no chat API at {endpoint.base_url}",
-            why=f"The server does not know POST {endpoint.base_url}/chat/completions, and base_url has no /v1.",
-            fix=f'Set base_url of {entry} to "{endpoint.base_url}/v1".',
+            f"{role}: there is no chat API at {endpoint.shown_url}",
+            why=f"The server does not know POST {endpoint.shown_url}/chat/completions, and base_url has no /v1.",
+            fix=f'Set base_url of {entry} to "{endpoint.shown_url}/v1".',
         )
     what, fix = {
         "bad_key": (
@@ -106,7 +106,7 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> Fata
         ),
         "unknown_model": (
             f"{role}: the endpoint has no model {endpoint.model!r}",
-            f"Check model and base_url of {entry}; GET {endpoint.base_url}/models lists the names.",
+            f"Check model and base_url of {entry}; GET {endpoint.shown_url}/models lists the names.",
         ),
         "no_credit": (f"{role}: the account has no credit left", f"Add credit, or change {entry}."),
         "max_tokens_too_large": (

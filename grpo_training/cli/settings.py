@@ -76,7 +76,9 @@ class Settings(BaseModel):
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
     sections: ClassVar[frozenset[str]] = frozenset()
-    """YAML keys whose values are mappings of further keys; these are read as if they were at the top level."""
+    """YAML keys whose values are mappings of further keys; these are read as if they were at the top level.
+
+    ``section.key`` is a section in a section."""
     refused: ClassVar[Mapping[str, str]] = {}
     """YAML keys (also sections) that are not supported -> why, or what to set instead."""
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
@@ -243,7 +245,7 @@ def _set_once(values: dict[str, _Given], name: str, given: _Given) -> None:
 
 def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tuple[str, Any]:
     """The field that a key sets, and its value."""
-    meanings = model.translated.get(key)
+    meanings = model.translated.get(key, model.translated.get(key.rpartition(".")[2]))
     if meanings is None:
         return _field_name(path, model, key), value
     if value not in meanings:
@@ -276,7 +278,11 @@ def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Itera
                 yield key, value
         elif isinstance(value, dict):
             for inner, one in value.items():
-                yield f"{key}.{str(inner).replace('-', '_')}", one
+                name = f"{key}.{str(inner).replace('-', '_')}"
+                if name in model.sections and isinstance(one, dict):
+                    yield from ((f"{name}.{str(last).replace('-', '_')}", each) for last, each in one.items())
+                else:
+                    yield name, one
         elif value is not None:
             raise InputError(f"{path}: {key} is a section", fix="Put `key: value` lines below it.")
 
@@ -295,7 +301,7 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
     """The field that a key of a file sets."""
     section, _, plain = key.rpartition(".")
     declared = model.declared_keys()
-    if section and declared.is_section(section):
+    if section not in model.sections and declared.is_section(section):
         plain = key  # in such a section, no other keys
     for spelling in (key, plain):
         if spelling in model.aliases:

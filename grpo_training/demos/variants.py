@@ -10,7 +10,14 @@ from grpo_training.evaluation.tables import points, points_interval
 
 PLAIN = "GRPO alone"
 TRACES_FILE = "teacher_traces.jsonl"
-SHARED = {"beta": 0.0, "self-sft-weight": 0.0, "zero-variance": "drop", "rce-epochs": 0, "validation-share": 0.1}
+SHARED = {
+    "export": "last",
+    "beta": 0.0,
+    "self-sft-weight": 0.0,
+    "zero-variance": "drop",
+    "rce-epochs": 0,
+    "validation-share": 0.1,
+}
 
 PARTS: dict[str, dict[str, Any]] = {
     PLAIN: {},

@@ -70,9 +70,9 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
         return failure_of(error)
     if endpoint.api_key.get_secret_value() == _PLACEHOLDER:
         return failed(
-            f"{role}: the key is still the placeholder of the example", f"Write the key of {endpoint.base_url}."
+            f"{role}: the key is still the placeholder of the example", f"Write the key of {endpoint.shown_url}."
         )
-    addresses = ", ".join(each.base_url for each in (endpoint, *others))
+    addresses = ", ".join(each.shown_url for each in (endpoint, *others))
     return passed(f"{role}: {endpoint.model} at {addresses}, key present")
 
 
@@ -112,7 +112,7 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
     endpoint = manager.endpoint(role)
     if reply.completion is None:
         fault = f"{reply.fault.kind} {reply.fault.message}".strip() if reply.fault else "no reason given"
-        return failed(f"{role}: no answer from {endpoint.base_url}: {fault}", "Start that server, or change base_url.")
+        return failed(f"{role}: no answer from {endpoint.shown_url}: {fault}", "Start that server, or change base_url.")
     usage = reply.completion.usage
     tokens = usage.prompt_tokens + usage.completion_tokens
     return passed(f"{role}: {endpoint.model} answered in {reply.completion.latency_s:.1f} s ({tokens} tokens)")

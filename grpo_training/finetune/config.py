@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from engine.task import load_task
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.finetune.online.reward_settings import checked_settings, declared_rewards
 from grpo_training.runs.settings import ResumableSettings
@@ -20,11 +21,22 @@ CISPO_EPSILON_HIGH = 5.0
 
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
+_OF_OTHER_STAGES = {
+    "training.sft": "a training has a configuration of its own; for supervised training set mode: sft in it",
+    **dict.fromkeys(
+        ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
+        "this training reads dataset_path and writes output_dir",
+    ),
+}
+"""Keys of files that configure several stages -> why they have no effect."""
+
 _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings"})
+_ADDED_LATER = frozenset(
+    {"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout", "system_role"}
+)
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -49,6 +61,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "max_problems",
                 "output_dir",
                 "prompts",
+                "system_role",
             ),
             *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
             *("backend", "resume", "fresh", "dry_run"),
@@ -78,11 +91,20 @@ class GRPOTrainingConfig(ResumableSettings):
             *("chord_decay_steps", "chord_phi"),
         ),
         "adapter and memory": (
-            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "gradient_checkpointing"),
-            *("bf16", "logprob_chunk_size"),
+            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "disable_dropout", "lora_target_modules"),
+            *("gradient_checkpointing", "bf16", "logprob_chunk_size"),
         ),
         "logging and checkpoints": (
-            *("logging_steps", "save_steps", "save_total_limit", "report_to", "project", "run_name"),
+            *(
+                "logging_steps",
+                "save_steps",
+                "save_total_limit",
+                "max_kl",
+                "export",
+                "report_to",
+                "project",
+                "run_name",
+            ),
         ),
     }
     aliases: ClassVar[dict[str, str]] = {
@@ -116,9 +138,14 @@ class GRPOTrainingConfig(ResumableSettings):
         "lora.alpha": "lora_alpha",
         "lora.dropout": "lora_dropout",
         "lora.target_modules": "lora_target_modules",
+        "paths.grpo_dataset_dir": "dataset_path",
+        "paths.grpo_model_dir": "output_dir",
     }
     sections: ClassVar[frozenset[str]] = frozenset(
-        {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
+        {
+            *("model", "student", "lora", "grpo", "rce", "dual_source", "training", "training.grpo", "generation"),
+            *("data", "output", "paths", "logging"),
+        }
     )
     refused: ClassVar[dict[str, str]] = {
         "torch_dtype": "use bf16: true or bf16: false",
@@ -136,12 +163,13 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:
-        """The keys of the tasks' training rewards."""
+        """The keys of the tasks' training rewards, and those of files that configure other stages too."""
         rewards = declared_rewards().values()
         return DeclaredKeys(
             field="reward_settings",
             names={key: name for reward in rewards for key, name in reward.keys().items()},
-            without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()},
+            without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()}
+            | _OF_OTHER_STAGES,
         )
 
     # model and data
@@ -161,6 +189,10 @@ class GRPOTrainingConfig(ResumableSettings):
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    system_role: Literal["keep", "merge"] = Field(
+        "keep",
+        description="merge: put the system text in front of the user message, for a chat template without system role",
+    )
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )
@@ -212,7 +244,8 @@ class GRPOTrainingConfig(ResumableSettings):
     # the reward (online)
     reward: str | None = Field(
         None,
-        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
+        description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row), or the name "
+        "of a task",
     )
     reward_weight: float = Field(
         1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"
@@ -234,7 +267,7 @@ class GRPOTrainingConfig(ResumableSettings):
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "ratio_1", description="where no old log-probs are stored: ratio 1, or log-probs of the initial model (start)"
+        "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"
     )
     importance_cap: float | None = Field(
         None, gt=0, description="cap of the truncated importance weights; default: off"
@@ -280,7 +313,10 @@ class GRPOTrainingConfig(ResumableSettings):
     use_peft: bool = Field(True, description="train a LoRA adapter instead of all weights")
     lora_r: Positive = Field(32, description="rank of the adapter")
     lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
-    lora_dropout: Share = Field(0.0, description="dropout of the adapter")
+    lora_dropout: Share = Field(0.0, description="dropout of the adapter; needs disable_dropout off")
+    disable_dropout: bool = Field(
+        True, description="train without dropout; with it the policy differs from the reference before any step"
+    )
     lora_target_modules: tuple[str, ...] = Field(
         ("all-linear",),
         min_length=1,
@@ -294,6 +330,14 @@ class GRPOTrainingConfig(ResumableSettings):
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
+    max_kl: float = Field(
+        0.5, gt=0, description="a checkpoint whose KL to the initial model is above this is not exported (offline)"
+    )
+    export: Literal["best", "last"] = Field(
+        "best",
+        description="best: the last checkpoint that is better on held-out groups than the initial model, else that "
+        "model; last: the last checkpoint in any case",
+    )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
         "none", description="experiment tracker"
     )
@@ -303,8 +347,12 @@ class GRPOTrainingConfig(ResumableSettings):
 
     @field_validator("reward_settings", mode="before")
     @classmethod
-    def _settings_of_a_task(cls, value: Any) -> Any:
-        return None if value is None else checked_settings(value)
+    def _settings_of_a_task(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        if (task := info.data.get("task")) is not None:
+            load_task(task)  # its training reward is known from then on
+        return checked_settings(value)
 
     @field_validator("lora_target_modules", mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo_training.finetune.folders import write_folder
@@ -24,14 +24,16 @@ class TrainingResult:
         steps: optimizer steps, those before an interruption included.
         adapter: the folder of the LoRA; None where the whole model was trained.
         merged: the folder of a whole model that can be served.
-        best: the best checkpoint by each measure, and the exported one.
+        exported: the name of the exported checkpoint, or ``start``; empty after online training.
+        why: why it was exported.
         seconds: duration of this process's part.
     """
 
     steps: int
     adapter: Path | None
     merged: Path
-    best: dict[str, Any] = field(default_factory=dict)
+    exported: str = ""
+    why: str = ""
     seconds: float = 0.0
 
 

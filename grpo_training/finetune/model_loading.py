@@ -12,7 +12,14 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from grpo_training.finetune.tokenizer import check_model, first_line, from_hub, load_tokenizer, supports_bf16
+from grpo_training.finetune.tokenizer import (
+    check_model,
+    first_line,
+    from_hub,
+    load_tokenizer,
+    merge_system_role,
+    supports_bf16,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 
     from grpo_training.finetune.config import GRPOTrainingConfig
 
+NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
 
 
@@ -87,6 +95,16 @@ def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
         target_modules=_target_modules(config),
         bias="none",
     )
+
+
+def disable_dropout(model: torch.nn.Module) -> None:
+    """Set every dropout to 0: layers, those of the adapter included, and rates that a forward pass reads."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        for name, value in vars(module).items():
+            if name.endswith("dropout") and isinstance(value, float):
+                setattr(module, name, 0.0)
 
 
 def adapter_off(model: PreTrainedModel) -> Any:
@@ -161,6 +179,8 @@ def _target_modules(config: GRPOTrainingConfig) -> str | list[str]:
 
 def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
     disable_progress_bar()  # else each save would print one into the progress of the training
+    if config.disable_dropout:
+        disable_dropout(model)
     model.config.use_cache = False
     if config.gradient_checkpointing:
         if has_adapter(model):
@@ -197,4 +217,8 @@ def _load_with_unsloth(config: GRPOTrainingConfig) -> Any:
             )
     except (ImportError, NotImplementedError, RuntimeError) as error:
         raise ConfigurationError("The backend unsloth cannot be used here", why=first_line(error), fix=fix) from error
+    if config.disable_dropout:
+        disable_dropout(model)
+    if config.system_role == "merge":
+        merge_system_role(tokenizer)
     return model.train(), tokenizer

@@ -15,6 +15,7 @@ from engine.reward_evaluator import fusion_baseline, task_total
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_fusions, read
 from engine.task import DEFAULT_TASK, load_task, task_named
+from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
@@ -49,7 +50,7 @@ def run_critic(settings: CriticSettings) -> int:
     """
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
     with open_endpoints(settings) as manager:
-        return asyncio.run(run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed)))
+        return run_async(run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed)))
 
 
 class CriticLearner(Learner[list[Fusion]]):

@@ -13,6 +13,7 @@ from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
 from engine.task import check_verifiers, load_task, task_named
+from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
@@ -42,7 +43,7 @@ def run_generator(number: int, settings: GeneratorSettings) -> int:
     role = GENERATORS[number - 1]
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
     with open_endpoints(settings) as manager:
-        return asyncio.run(
+        return run_async(
             run_learner(role, store, settings, manager, lambda resumed: GeneratorLearner(role, store, resumed))
         )
 

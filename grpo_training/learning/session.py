@@ -119,5 +119,5 @@ def fingerprint_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[
             endpoint = manager.endpoint(asked)
             facts[name] = endpoint.model
             if endpoint.extra_body:
-                facts[f"extra_body of {asked}"] = endpoint.extra_body
+                facts[f"extra_body of {asked}"] = endpoint.shown_extra_body
     return facts

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from engine.records import timestamp
 from engine.tasks.phaser.mock.rollouts import make_rollouts
-from engine.tasks.phaser.node_setup import build_api_index
 from engine.tasks.phaser.problems import read_prompt
 from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
 from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
+from engine.tasks.phaser.validation.node_setup import build_api_index
 from grpo_training.phaser_games.files import read_rows, sha256, write_rows, write_text
 from grpo_training.phaser_games.settings import (
     IndexSettings,

@@ -55,12 +55,12 @@ async def ask_for_solution(manager: ApiManager, role: str, style: str, max_token
     except ScaffoldError as error:
         return [failure_of(error, role)]
     except TimeoutError:
-        return [failed(f"{role}: no answer within {TIMEOUT_S:.0f} s", _server_fix(endpoint.base_url))]
+        return [failed(f"{role}: no answer within {TIMEOUT_S:.0f} s", _server_fix(endpoint.shown_url))]
     if answer.reply.completion is None:
         fault = answer.reply.fault
         reason = f"{fault.kind} {fault.message}".strip() if fault else "no reason given"
-        text = f"{role}: no answer from {endpoint.base_url}: {reason}"
-        return [failed(text, _server_fix(endpoint.base_url))]
+        text = f"{role}: no answer from {endpoint.shown_url}: {reason}"
+        return [failed(text, _server_fix(endpoint.shown_url))]
     completion = answer.reply.completion
     answered = passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")
     return [answered, *await asyncio.to_thread(_check_reply, answer, task, problem, max_tokens)]

@@ -19,6 +19,7 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task, task_named
 from grpo_training.cli.check_report import CheckReport
+from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_client
 from grpo_training.runs.files import RunFiles
 from grpo_training.serving.shared_server import shared_server
@@ -39,7 +40,7 @@ def run(settings: TeacherSettings) -> int:
     with _teacher_endpoint(settings) as manager:
         if settings.test_connection:
             return _test_connection(manager, settings)
-        return asyncio.run(generate(settings, manager))
+        return run_async(generate(settings, manager))
 
 
 @contextmanager
@@ -132,7 +133,7 @@ def _only_task(problems: Sequence[Problem]) -> Task:
 def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:
     """What changes a trace and is not a setting."""
     endpoint = manager.endpoint(ROLE)
-    return {"model": endpoint.model, "extra_body": endpoint.extra_body, "prompt_hash": prompt_hash}
+    return {"model": endpoint.model, "extra_body": endpoint.shown_extra_body, "prompt_hash": prompt_hash}
 
 
 def configuration_hash(configuration: Mapping[str, Any]) -> str:

@@ -24,7 +24,6 @@ from engine.tasks.traffic.simulation.generation import (
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.validation import dataset_files, errors_of
-from grpo_training.traffic_control.evaluation.run import evaluate
 from grpo_training.traffic_control.settings import (
     Chosen,
     DemoSettings,
@@ -62,6 +61,8 @@ def run_step(settings: StepSettings) -> int:
 
             return run_demo(settings)
         case EvaluateSettings():
+            from grpo_training.traffic_control.evaluation.run import evaluate  # statistics, endpoints: only this step
+
             return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
     raise AssertionError(type(settings))
 

@@ -29,7 +29,19 @@ ROWS = [
 FLAGS = [
     *("--model-path", "model", "--dataset-path", "rows.jsonl", "--output-dir", "run", "--no-bf16"),
     *("--experiences-dir", "experiences", "--learning-rate", "5e-3", "--batch-size", 4),
-    *("--gradient-accumulation-steps", 2, "--num-epochs", 6, "--lora-r", 4, "--lora-dropout", 0.1, "--save-steps", 4),
+    *(
+        "--gradient-accumulation-steps",
+        2,
+        "--num-epochs",
+        6,
+        "--lora-r",
+        4,
+        "--no-disable-dropout",
+        "--lora-dropout",
+        0.1,
+        "--save-steps",
+        4,
+    ),
     *("--rce-epochs", 1, "--curriculum-epochs", 2, "--beta", 0.1, "--adaptive-kl", "--self-sft-weight", 0.2),
     *("--validation-share", 0.2, "--max-completion-length", 8, "--max-seq-length", 64),
 ]
@@ -97,6 +109,7 @@ def outcome(run):
         "adapter.json": json.dumps(weights(run / "lora/adapter_model.safetensors"), indent=0) + "\n",
         "state.json": json.dumps(json.loads((last / "state.json").read_text()), indent=1) + "\n",
         "best.json": json.dumps(json.loads((run / "best.json").read_text()), indent=1) + "\n",
+        "export.json": json.dumps(json.loads((run / "export.json").read_text()), indent=1) + "\n",
         "config.json": json.dumps({**config, "run": "*"}, indent=1) + "\n",
         "versions.json": json.dumps(versions, indent=1) + "\n",
     }

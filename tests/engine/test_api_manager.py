@@ -28,6 +28,20 @@ def test_an_endpoint_has_the_fields_of_its_entry(tmp_path):
     assert endpoint.cost_usd(1000, 500) == pytest.approx(0.006)
 
 
+@table(
+    ("base_url", "address"),
+    [
+        ("http://localhost:8129/v1/", "http://localhost:8129/v1/chat/completions"),
+        ("https://a.b", "https://a.b/chat/completions"),
+        ("https://a.b/openai/v1?api-version=2", "https://a.b/openai/v1/chat/completions?api-version=2"),
+        ("https://a.b/v1/#x", "https://a.b/v1/chat/completions"),
+    ],
+)
+def test_the_chat_api_is_below_the_path_of_the_base_url(tmp_path, base_url, address):
+    path = write(tmp_path, {"critic": {**ENTRY, "base_url": base_url}})
+    assert ApiManager.load(path).endpoint("critic").chat_url == address
+
+
 def test_without_both_prices_the_cost_is_unknown(tmp_path):
     path = write(tmp_path, {"critic": {**ENTRY, "price_in": 2}})
     assert ApiManager.load(path).endpoint("critic").cost_usd(1000, 500) is None
@@ -85,6 +99,15 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"base_url": "localhost:8129"}, "base_url"),
         ({"base_url": "http://localhost:port/v1"}, "base_url"),
         ({"base_url": "http:///v1"}, "base_url"),
+        ({"base_url": "http://localhost:99999/v1"}, "base_url"),
+        ({"base_url": "http://me:pass@localhost/v1"}, "use api_key"),
+        ({"base_url": "http://local host/v1"}, "base_url"),
+        ({"base_url": "http://localhost/v1\n/x"}, "base_url"),
+        ({"base_url": "http://localhost\\v1"}, "base_url"),
+        ({"base_url": f"http://{'a' * 70}.b/v1"}, "host name"),
+        ({"base_url": "http://[::1/v1"}, "base_url"),
+        ({"base_url": "http://\ud800/v1"}, "base_url"),
+        ({"base_url": "https://a.b/v1/chat/completions/"}, "leave that out"),
         ({"base_url": []}, "base_url"),
         ({"base_url": ["http://x/v1", "localhost:8129"]}, "base_url"),
         ({"base_url": ["http://x/v1", ["http://y/v1"]]}, "base_url"),
@@ -127,9 +150,9 @@ def test_the_key_is_never_shown(tmp_path):
 def test_words_that_contain_a_part_of_the_key_are_masked(tmp_path):
     endpoint = ApiManager.load(write(tmp_path, {"critic": ENTRY})).endpoint("critic")
     text = f"Incorrect API key provided: {SECRET[:10]}****. Bearer {SECRET}\nSee the manual"
-    assert endpoint.without_key(text) == "Incorrect API key provided: *** Bearer ***\nSee the manual"
+    assert endpoint.mask.message(text) == "Incorrect API key provided: *** Bearer ***\nSee the manual"
     local = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": "EMPTY"}})).endpoint("critic")
-    assert local.without_key("EMPTY reply") == "EMPTY reply"
+    assert local.mask.message("EMPTY reply") == "EMPTY reply"
 
 
 def test_the_example_names_every_role_and_loads(monkeypatch):

@@ -1,7 +1,7 @@
 """Validations made by hand, and a validator that gives prepared ones."""
 
 from engine.records import Outcome
-from engine.tasks.phaser.verdict import (
+from engine.tasks.phaser.validation.verdict import (
     STAGES,
     ApiUsage,
     ApiUse,

@@ -18,8 +18,9 @@ from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_p
 from engine.tasks.phaser.reply import GameReply, read_reply
 from engine.tasks.phaser.rewards import v0, v1
 from engine.tasks.phaser.rewards.parts import GameReward
-from engine.tasks.phaser.shared_validator import shared_validator
-from engine.tasks.phaser.verdict import RuntimeOutcome, Validation, Validator
+from engine.tasks.phaser.validation.screenshot import write_screenshot
+from engine.tasks.phaser.validation.shared_validator import shared_validator
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation, Validator
 
 _COMPONENTS = ("plan", "code")
 _WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}
@@ -157,7 +158,7 @@ class PhaserTask(Task[GameReply]):
         Raises:
             ConfigurationError: Node.js, a package or the index of the API is not as it must be; with the fix.
         """
-        options = self._options.model_dump(mode="json", exclude={"api_index", "validator_cli"})
+        options = self._options.model_dump(mode="json", exclude={"api_index", "validator_cli", "screenshots"})
         return {**super().verifier(), "versions": dict(self._open_validator().versions), "options": options}
 
     def evaluate(self, candidate: Candidate[GameReply], problem: Problem) -> GameMeasurement:
@@ -171,6 +172,8 @@ class PhaserTask(Task[GameReply]):
         if validation.outcome is Outcome.INFRA_FAULT:
             why = validation.fault.message if validation.fault is not None else ""
             return GameMeasurement({}, None, outcome=Outcome.INFRA_FAULT, fault=validation.fault, detail={"why": why})
+        if validation.screenshot is not None and self._options.screenshots is not None:
+            write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", validation.screenshot)
         reward = _REWARDS[self._options.reward_version](validation, reply, facts)
         return GameMeasurement(
             components={"plan": reward.plan_paid, "code": reward.code_paid},
@@ -192,7 +195,7 @@ class PhaserTask(Task[GameReply]):
             "plan": None if reply.plan is None else reply.plan.as_row(),
             "code": reply.code,
             "derived": {
-                "code_hash": hashlib.sha256(reply.code.encode(errors="replace")).hexdigest(),
+                "code_hash": _code_hash(reply.code),
                 "extraction": vars(reply.extraction),
             },
         }
@@ -220,7 +223,7 @@ class PhaserTask(Task[GameReply]):
         return any(tuple(words[at : at + length]) in runs for at in range(len(words) - length + 1))
 
     def _open_validator(self) -> Validator:
-        return self._validator or shared_validator(self._options.api_index)
+        return self._validator or shared_validator(self._options.api_index, self._options.runtime)
 
 
 def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:
@@ -258,6 +261,10 @@ def _detail(validation: Validation, reward: GameReward, facts: GameFacts) -> dic
         "must_use_misses": list(validation.api_usage.must_use_misses),
         "hints": v1.hint_results(validation, facts),
     }
+
+
+def _code_hash(code: str) -> str:
+    return hashlib.sha256(code.encode(errors="replace")).hexdigest()
 
 
 def _normalised(code: str) -> str:

@@ -142,6 +142,7 @@ def row_of_answer(answer: str) -> TrafficRow:
 
 
 _NO_SIMULATION = "rewards are computed from the stored outcomes of both decisions, so no simulation runs in training"
+_ONE_READER = "replies are read in one way everywhere; see docs/how-to/traffic-signals.md"
 
 
 class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply]):
@@ -153,6 +154,9 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
             "format_reward.strict": "strict",
             "format_reward.partial": "partial",
             "format_reward.invalid": "invalid",
+            "reward.format.strict": "strict",
+            "reward.format.partial": "partial",
+            "reward.format.invalid": "invalid",
             "reward.format_weight": "format_weight",
             "reward.tsc_weight": "tsc_weight",
             "reward.chain.format_weight": "format_weight",
@@ -168,7 +172,7 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
     )
     without_effect: Mapping[str, str] = MappingProxyType(
         {
-            "format_reward.extract_regex": "replies are read in one way everywhere; see docs/how-to/traffic-signals.md",
+            **dict.fromkeys(("format_reward.extract_regex", "reward.format.extract_regex"), _ONE_READER),
             "reward.max_pressure.enabled": "the agreement with Max-Pressure is always logged",
             "max_workers": _NO_SIMULATION,
             "sumo.max_workers": _NO_SIMULATION,

@@ -70,7 +70,7 @@ class Sample:
         reward: the total reward.
         advantage: relative to its group, before clipping.
         old_logps: of each of ``completion_ids``, in nats, under the sampling policy; NaN at a position that the
-            server did not sample. None: unknown, so the ratio is 1.
+            server did not sample. None: unknown; see ``missing_logprobs``.
         ids_source: ``server``: the sampled ids; ``retokenized``: tokenised from the text.
         truncated: the reply was truncated at its length limit.
         is_correct: the verdict of the verifier, if any.

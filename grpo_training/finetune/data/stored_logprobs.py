@@ -23,8 +23,7 @@ def without_unusable_logprobs(
 ) -> list[TrainingGroup]:
     """The groups, without log-probs where the sampling model or its temperature is another one.
 
-    Without log-probs the ratio to the old policy is 1. Groups of another model or temperature are counted in
-    ``report``.
+    ``missing_logprobs`` says what takes their place. Groups of another model or temperature are counted in ``report``.
     """
     trained = TrainedModel(settings)
     kept = []
@@ -76,7 +75,7 @@ def _other_model(sampled_by: str, settings: GRPOTrainingConfig) -> str:
     advice = f" (pass --served-as {sampled_by} if it is the same model)" if sampled_by else ""
     return (
         f"groups: sampled by {sampled_by or 'an unknown model'}, not by {settings.model_name_or_path}: "
-        f"trained off-policy, with ratio 1{advice}"
+        f"trained off-policy, without their log-probs{advice}"
     )
 
 

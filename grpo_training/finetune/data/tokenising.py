@@ -14,7 +14,7 @@ from engine.statistics.groups import group_stats
 from grpo_training.finetune.data.samples import DropReport, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from transformers import PreTrainedTokenizerBase
 
@@ -27,7 +27,10 @@ TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
 NOTHING_LEFT = "groups: none of their replies is usable"
 OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
 RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
-NO_LOGPROBS = "replies: without log-probs of the sampling policy, so their ratio is 1"
+NO_LOGPROBS = {
+    "start": "replies: without log-probs of the sampling policy; those of the initial model take their place",
+    "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
+}
 
 _BATCH_EPS = 1e-4  # as in TRL, in the divisor of scale_rewards=batch
 _MARKER = "kJq7vRw2"
@@ -123,6 +126,8 @@ class ChatTokens:
         """The ids of a conversation with the generation prompt."""
         if messages not in self._prompts:
             text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
+            if any(one.role == "system" and _words(one.content) not in _words(text) for one in messages):
+                raise self._refuses_system("It leaves the text of the system message out.")
             self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         return self._prompts[messages]
 
@@ -166,12 +171,38 @@ class ChatTokens:
                 )
             )
         except TemplateError as error:
+            if any(role == "system" for role, _ in messages):
+                raise self._refuses_system(str(error)) from error
             roles = ", ".join(role for role, _ in messages)
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} rejects a conversation of {roles}",
                 why=str(error),
                 fix="Choose another prompt style (--prompts) or another model.",
             ) from error
+
+    def _refuses_system(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"The chat template of {self._tokenizer.name_or_path} takes no system message",
+            why=why,
+            fix="Pass --system-role merge: the system text is then put in front of the user message.",
+        )
+
+
+def _words(text: str) -> str:
+    """A text with single spaces, as a template may trim it."""
+    return " ".join(text.split())
+
+
+def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Sequence[Message]]) -> None:
+    """Render one prompt of each sequence of roles.
+
+    Raises:
+        ConfigurationError: the tokenizer has no chat template, or the template rejects such a prompt.
+    """
+    chat = ChatTokens(tokenizer)
+    of_roles = {tuple(one.role for one in messages): tuple(messages) for messages in conversations}
+    for messages in of_roles.values():
+        chat.prompt(messages)
 
 
 def _sample(
@@ -199,7 +230,7 @@ def _sample(
     if len(prompt_ids) + len(ids) > config.max_seq_length:
         report.drop(TOO_LONG)
         return None
-    report.remark(NO_LOGPROBS, int(old is None))
+    report.remark(NO_LOGPROBS[config.missing_logprobs], int(old is None))
     return Sample(
         group_id=group.group_id,
         prompt_ids=prompt_ids,

@@ -1,4 +1,4 @@
-"""Checkpoints of an offline training, and which of them is the best.
+"""Checkpoints of an offline training.
 
 ``RUN/checkpoint-12/`` holds the state after step 12: the trained weights (a PEFT adapter that can be served), the
 optimizer, the adaptive KL, the reference log-probs, and the progress in ``state.json``. It holds no random state:
@@ -19,7 +19,7 @@ from grpo_training.finetune.folders import remove_folder, write_folder
 from grpo_training.finetune.model_loading import load_weights, save_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from transformers import PreTrainedModel
@@ -168,54 +168,12 @@ def check_same_run(checkpoint: Checkpoint, settings: Mapping[str, Any], data: st
         )
 
 
-def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, Checkpoint]:
-    """The best checkpoint by each measure; empty without held-out groups.
-
-    ``reward``: the highest estimated reward on the held-out groups. ``kl``: the highest among those within
-    ``kl_limit`` of the starting policy, or the one nearest to it if none is. The earlier one of equals.
-    """
-    measured = [checkpoint for checkpoint in found if checkpoint.state.validation is not None]
-    if not measured:
-        return {}
-
-    def reward(checkpoint: Checkpoint) -> float:
-        return _validation(checkpoint).reward
-
-    near = [checkpoint for checkpoint in measured if _validation(checkpoint).kl <= kl_limit]
-    nearest = min(measured, key=lambda checkpoint: _validation(checkpoint).kl)
-    return {"reward": max(measured, key=reward), "kl": max(near, key=reward) if near else nearest}
-
-
-def checkpoint_to_export(found: Sequence[Checkpoint], kl_limit: float) -> Checkpoint:
-    """The last checkpoint, unless an earlier one is better on held-out groups by more than chance.
-
-    Better by more than chance: the mean of the paired differences between the two estimates, group by group, exceeds
-    its standard error. With few held-out groups the estimate is noisy, and the last checkpoint is the safer choice.
-    """
-    last = found[-1]
-    best = best_checkpoints(found, kl_limit).get("reward", last)
-    if last.state.validation is None or best is last:
-        return last
-    gains = [high - low for high, low in zip(_validation(best).rewards, _validation(last).rewards, strict=True)]
-    if len(gains) < 2:
-        return last
-    error = statistics.stdev(gains) / len(gains) ** 0.5
-    return best if statistics.fmean(gains) > error else last
-
-
-def remove_old_checkpoints(run_dir: Path, keep: int | None, kl_limit: float) -> None:
-    """Remove all checkpoints but the last ``keep`` (None: all) and the best ones."""
+def remove_old_checkpoints(run_dir: Path, keep: int | None, measured_best: Collection[Path]) -> None:
+    """Remove all checkpoints but the last ``keep`` (None: all) and those in ``measured_best``."""
     if keep is None:
         return
     found = checkpoints(run_dir)
-    kept = {checkpoint.folder for checkpoint in found[-max(1, keep) :]}
-    kept |= {checkpoint.folder for checkpoint in best_checkpoints(found, kl_limit).values()}
+    kept = {checkpoint.folder for checkpoint in found[-max(1, keep) :]} | set(measured_best)
     for checkpoint in found:
         if checkpoint.folder not in kept:
             remove_folder(checkpoint.folder)
-
-
-def _validation(checkpoint: Checkpoint) -> Validation:
-    if checkpoint.state.validation is None:
-        raise ValueError(f"{checkpoint.folder} was not measured")
-    return checkpoint.state.validation

@@ -4,7 +4,8 @@ Differences from the papers:
 
 * An epoch of RCE or GRPO takes every group once. The warm-up and GRPO have an optimizer and a learning-rate schedule
   each (warm-up over ``warmup_ratio``, then ``lr_scheduler_type``); early and late epochs share one.
-* The stored log-probs are the old policy, as the server reported them. Where they are missing the ratio is 1.
+* The stored log-probs are the old policy, as the server reported them. Where they are missing, those
+  of the initial model take their place, or the ratio is 1 (``missing_logprobs``).
 * In epochs that take the best k responses of a group, advantages stay relative to the whole group.
 * A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
   model. It counts in the divisor of the loss, so the gradient is the same.
@@ -22,6 +23,7 @@ import statistics
 import time
 from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,12 +32,12 @@ from accelerate.utils import gather_object
 from grpo_training.finetune.export import ADAPTER, MERGED, TrainingResult
 from grpo_training.finetune.folders import repair_folders
 from grpo_training.finetune.metrics_log import open_metrics
-from grpo_training.finetune.model_loading import trained_weights
+from grpo_training.finetune.model_loading import NO_DROPOUT, trained_weights
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
 from grpo_training.finetune.offline.step_rows import policy_step, rce_step, sft_step
 from grpo_training.finetune.offline.training import export, new_optimizer, prepare, restore, save
-from grpo_training.finetune.offline.validation import validate
+from grpo_training.finetune.offline.validation import validate, validate_start
 from grpo_training.finetune.stopped import not_finite
 from grpo_training.runs.stop_request import StopRequest
 
@@ -98,6 +100,8 @@ def train_offline(
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
+            if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
+                stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if accelerator.is_main_process:
@@ -113,10 +117,13 @@ def train_offline(
             if is_due:
                 accelerator.wait_for_everyone()
             stop.obey()
-        best = export(training) if accelerator.is_main_process else {}
+        selected = None
+        if accelerator.is_main_process:
+            selected = export(training, validate_start(training) if validation else None)
         accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
-    return TrainingResult(total, adapter, run_dir / MERGED, best, clock() - started)
+    result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
+    return result if selected is None else replace(result, exported=selected.name, why=selected.why)
 
 
 def optimizer_steps(
@@ -224,6 +231,8 @@ def _notes(training: Training, done: int) -> Iterator[str]:
             if training.config.missing_logprobs == "ratio_1"
             else "no stored log-probs: the model at the start of the training is used as the old policy"
         )
+    if training.config.lora_dropout and training.config.disable_dropout:
+        yield NO_DROPOUT
     if not training.validation:
         yield "no groups are held out: the last weights are exported"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,15 +23,14 @@ from grpo_training.finetune.objective.reference_policy import ReferencePolicy
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.offline.checkpoints import (
     State,
-    best_checkpoints,
     check_same_run,
-    checkpoint_to_export,
     checkpoints,
     load_checkpoint,
     remove_old_checkpoints,
     save_checkpoint,
 )
 from grpo_training.finetune.offline.plan import plan_steps
+from grpo_training.finetune.offline.selection import EXPORT, Selection, as_json, best_checkpoints, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.batches import Batch
     from grpo_training.finetune.data.samples import Sample
-    from grpo_training.finetune.offline.checkpoints import Checkpoint, Validation
+    from grpo_training.finetune.offline.checkpoints import Validation
     from grpo_training.finetune.offline.plan import PlannedStep
 
     Group = Sequence[Sample]
@@ -84,6 +84,11 @@ class Training:
     def beta(self) -> float:
         """The current weight of the KL."""
         return self.kl.beta if self.config.adaptive_kl else self.config.beta
+
+    @property
+    def kl_limit(self) -> float:
+        """The KL above which a checkpoint is not exported. Supervised training moves away from the start on purpose."""
+        return math.inf if self.config.mode == "sft" else self.config.max_kl
 
     def collate(self, rows: Sequence[Sample]) -> Batch:
         """Rows as tensors on the device of this process."""
@@ -144,7 +149,7 @@ def prepare(
     model = model.to(accelerator.device)
     check_logits(model.eval())
     uses_reference = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None or bool(validation)
-    uses_reference |= config.missing_logprobs == "start"
+    uses_reference |= config.mode != "sft" and config.missing_logprobs == "start"
     frozen = None
     if uses_reference and not has_adapter(model):
         frozen = copy.deepcopy(model).requires_grad_(False)
@@ -209,7 +214,7 @@ def restore(training: Training) -> int:
 
 def save(training: Training, number: int, held_out: Validation | None) -> None:
     """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``."""
-    step, limit = training.plan[number - 1], training.config.kl_target_high
+    step = training.plan[number - 1]
     state = State(
         step=number,
         stage=step.stage,
@@ -225,33 +230,33 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
         "reference": training.reference.known,
     }
     save_checkpoint(training.run_dir, training.model, state, tensors)
-    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, limit)
-    best = best_checkpoints(checkpoints(training.run_dir), limit)
+    best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
+    kept = {checkpoint.folder for checkpoint in best.values()}
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
     if best:
-        replace_file(training.run_dir / BEST, json.dumps(_as_json(best), indent=2).encode() + b"\n")
+        named = {measure: as_json(checkpoint) for measure, checkpoint in best.items()}
+        replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
 
 
-def export(training: Training) -> dict[str, Any]:
-    """Write the trained model. Returns the best checkpoint by each measure and the name of the exported one."""
-    found = checkpoints(training.run_dir)
-    chosen = checkpoint_to_export(found, training.config.kl_target_high)
-    if chosen is not found[-1]:
-        load_weights(training.model, chosen.folder)
+def export(training: Training, start: Validation | None) -> Selection:
+    """Write the selected model, and what was selected and why to ``export.json``.
+
+    Args:
+        training: after its last step.
+        start: the figures of the initial model on the held-out groups, if there are any.
+    """
+    config, found = training.config, checkpoints(training.run_dir)
+    measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
+    selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
+    if config.export == "last":
+        selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
+    if selected.checkpoint is None:
+        training.model = load_model(config)[0]
+    elif selected.checkpoint is not found[-1]:
+        load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir)
-    return _as_json(best_checkpoints(found, training.config.kl_target_high)) | {"exported": chosen.folder.name}
-
-
-def _as_json(best: dict[str, Checkpoint]) -> dict[str, Any]:
-    return {
-        measure: {
-            "checkpoint": checkpoint.folder.name,
-            "step": checkpoint.state.step,
-            "reward": checkpoint.state.validation.reward,
-            "kl": checkpoint.state.validation.kl,
-        }
-        for measure, checkpoint in best.items()
-        if checkpoint.state.validation is not None
-    }
+    replace_file(training.run_dir / EXPORT, json.dumps(selected.as_json(), indent=2).encode() + b"\n")
+    return selected
 
 
 def _settings(training: Training) -> dict[str, Any]:

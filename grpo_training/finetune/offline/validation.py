@@ -1,5 +1,5 @@
 """Figures on held-out responses: an estimate of the reward, or their log-probs. Nothing is sampled."""
-# ruff: noqa: N806 - names end in their shape
+# ruff: noqa: N803, N806 - names end in their shape
 
 from __future__ import annotations
 
@@ -13,8 +13,27 @@ from grpo_training.finetune.objective.losses import kl_per_token
 from grpo_training.finetune.offline.checkpoints import Validation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from grpo_training.finetune.data.batches import Batch
     from grpo_training.finetune.data.samples import Sample
     from grpo_training.finetune.offline.training import Training
+
+
+def validate_start(training: Training) -> Validation:
+    """The figures of :func:`validate` for the initial model."""
+    if training.config.mode != "sft":
+        means = tuple(statistics.fmean(row.reward for row in group) for group in training.validation)
+        return Validation(means, 0.0, statistics.fmean(len(group) for group in training.validation))
+    log_probs: dict[Sample, float] = {}
+    rows = [row for group in training.validation for row in group]
+    with torch.no_grad():
+        for part in cut(rows, training.config.per_device_train_batch_size):
+            batch = training.collate(part)
+            log_probs |= _mean_log_probs(part, training.reference.logps(part, batch, training.logps), batch)
+    return Validation(tuple(log_probs[row] for row in rows), 0.0, 1.0)
 
 
 def validate(training: Training) -> Validation:
@@ -37,8 +56,7 @@ def validate(training: Training) -> Validation:
         for part in cut(rows, training.config.per_device_train_batch_size):
             batch = training.collate(part)
             logps_BC = training.logps(training.model, batch)
-            own_B = (logps_BC * batch.mask_BC).sum(1) / batch.mask_BC.sum(1)
-            log_probs |= dict(zip(part, own_B.tolist(), strict=True))
+            log_probs |= _mean_log_probs(part, logps_BC, batch)
             start_BC = training.reference.logps(part, batch, training.logps)
             moved_B = ((logps_BC - start_BC) * batch.mask_BC).sum(1)
             log_ratios |= dict(zip(part, moved_B.tolist(), strict=True))
@@ -53,3 +71,8 @@ def validate(training: Training) -> Validation:
         rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
         effective.append(float(1 / weights.square().sum()))
     return Validation(tuple(rewards), divergence / max(tokens, 1.0), statistics.fmean(effective))
+
+
+def _mean_log_probs(rows: Sequence[Sample], logps_BC: Tensor, batch: Batch) -> dict[Sample, float]:
+    means_B = (logps_BC * batch.mask_BC).sum(1) / batch.mask_BC.sum(1)
+    return dict(zip(rows, means_B.tolist(), strict=True))

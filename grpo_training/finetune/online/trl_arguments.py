@@ -6,10 +6,10 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
+from grpo_training.finetune.processes import number_of_processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ _SAME_NAME = (
     *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
     *("use_vllm", "vllm_server_base_url"),
     *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
-    *("mask_truncated_completions", "beta", "use_bias_correction_kl", "gradient_checkpointing"),
+    *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
     *("logging_steps", "save_total_limit"),
 )
 """Settings that TRL has under the same name."""
@@ -73,7 +73,6 @@ _PRECISION_AND_MEMORY: Arguments = {
     "fp16": False,
     "tf32": None,
     "cast_lm_head_to_fp32": False,
-    "disable_dropout": False,
     "gradient_checkpointing_kwargs": {"use_reentrant": False},
     "use_liger_kernel": False,
     "torch_compile": False,
@@ -184,5 +183,5 @@ def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
 
 
 def _rows_of_step(config: GRPOTrainingConfig) -> int:
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = number_of_processes()
     return config.per_device_train_batch_size * config.gradient_accumulation_steps * processes

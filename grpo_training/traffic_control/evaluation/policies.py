@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError
+from engine.masking import shown_url
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES
 from grpo_training.evaluation.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role
 
@@ -89,14 +90,15 @@ def _shown(folder: Path) -> str:
 def _of_model(name: str, model: EvaluatedModel) -> EvaluatedPolicy:
     if isinstance(model, LocalModel):
         return EvaluatedPolicy(name, model.id, model)
-    address = model.manager.endpoint(model.role).base_url
+    address = model.manager.endpoint(model.role).shown_url
     return EvaluatedPolicy(name, f"{model.id} at {address}", model)
 
 
 def _endpoint(base_url: str, settings: EvaluateSettings) -> RoleModel:
     if settings.model is None:
         raise InputError(
-            f"Which model of {base_url} is meant?", fix="Pass its name: --model NAME (a server lists them at /models)."
+            f"Which model of {shown_url(base_url)} is meant?",
+            fix="Pass its name: --model NAME (a server lists them at /models).",
         )
     key = {"api_key_env": settings.api_key_env} if settings.api_key_env else {"api_key": "EMPTY"}
     entry = {"base_url": base_url, "model": settings.model, **key}

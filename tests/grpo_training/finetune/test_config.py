@@ -4,6 +4,7 @@ import re
 import pytest
 import yaml
 
+from engine import task as task_module
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
@@ -104,6 +105,92 @@ def test_reward_keys_in_sections_mean_the_same(tmp_path):
     central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
     values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
     assert central == values | {"min_green_offset": 0, "max_green_override": False, "pressure_threshold": 0}
+
+
+CENTRAL_FILE = f"""
+training:
+  sft: {{model_name: some/model, num_epochs: 2, eval_percent: 0.05, learning_rate: 2.0e-4}}
+  grpo:
+    model_path: model/sft_model
+    learning_rate: 1.0e-5
+    batch_size: 2
+    num_generations: 4
+    temperature: 1.2
+    kl_coeff: 0.05
+    max_new_tokens: 50
+    max_steps: 100
+    optim: adamw_8bit
+{CENTRAL_REWARD_KEYS}  format: {{strict: 1.0, partial: -0.5, invalid: -10.0, extract_regex: "x"}}
+paths:
+  data_dir: data
+  grpo_dataset_dir: data/grpo_datasets
+  sft_dataset_dir: data/sft_datasets
+  sft_model_dir: model/sft_model
+  grpo_model_dir: model/grpo_model
+  grpo_config: config/grpo_config.yaml
+logging: {{use_wandb: true, wandb_project: a-project, wandb_run_name: null}}
+"""
+
+
+def test_a_central_file_of_all_stages_is_read_as_that_of_the_online_training(tmp_path, capsys):
+    read = from_text(tmp_path, CENTRAL_FILE)
+    assert (read.mode, read.model_name_or_path, read.learning_rate) == ("online", "model/sft_model", 1e-5)
+    assert (read.per_device_train_batch_size, read.temperature, read.beta, read.max_steps) == (2, 1.2, 0.05, 100)
+    assert (str(read.dataset_path), str(read.output_dir)) == ("data/grpo_datasets", "model/grpo_model")
+    assert (read.report_to, read.project, read.run_name) == ("wandb", "a-project", None)
+    given = read.reward_settings
+    assert (given["tsc_weight"], given["reward_scale"], given["invalid"]) == (10.0, 3.0, -10.0)
+    said = capsys.readouterr().err
+    for key in ("training.sft", "paths.data_dir", "paths.sft_model_dir", "reward.format.extract_regex", "simulation"):
+        assert f"run.yaml: {key} has no effect: " in said
+
+
+def test_unknown_keys_of_a_section_in_a_section_are_named(tmp_path):
+    with pytest.raises(InputError, match="Unknown key 'training.grpo.learning_rat'.*\nDid you mean 'learning_rate'"):
+        from_text(tmp_path, CENTRAL_FILE.replace("learning_rate: 1.0e-5", "learning_rat: 1.0e-5"))
+    with pytest.raises(InputError, match="Unknown key 'paths.grpo_dataset'"):
+        from_text(tmp_path, CENTRAL_FILE.replace("grpo_dataset_dir", "grpo_dataset"))
+
+
+OWN_TASK = """
+from pydantic import BaseModel, ConfigDict
+from engine.tasks.math.task import MathTask
+from engine.training_reward import Pay, TrainingReward
+
+
+class Bonus(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    bonus_of_this_task: float = 1.0
+
+
+class BonusReward(TrainingReward):
+    settings = Bonus
+
+    def pay(self, candidate, problem, settings):
+        return Pay(settings.bonus_of_this_task)
+
+
+class OwnTask(MathTask):
+    name = "with_a_bonus"
+    training_reward = BonusReward()
+
+
+TASK = OwnTask()
+"""
+
+
+def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(task_module, "_registered", {})
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    given = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
+    read = parse(*given, "--reward-settings", '{"bonus_of_this_task": 2}')
+    assert (read.reward_settings, read.mode) == ({"bonus_of_this_task": 2}, "online")
+    with pytest.raises(InputError, match="bonus_of_this_task: .* valid number"):
+        parse(*given, "--reward-settings", '{"bonus_of_this_task": "much"}')
+    with pytest.raises(InputError, match="did you mean 'bonus_of_this_task'"):
+        parse(*given, "--reward-settings", '{"bonus_of_this_tsk": 2}')
+    with pytest.raises(MissingInputError, match="other.py"):
+        parse("--model-path", "a", "--dataset", "x", "--task", "other.py:T", "--reward-settings", '{"tsc_weight": 1}')
 
 
 @pytest.mark.parametrize(

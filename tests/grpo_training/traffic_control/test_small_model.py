@@ -22,6 +22,7 @@ from tests.conftest import ROOT  # noqa: E402
 from tests.engine.tasks.traffic.support import row  # noqa: E402
 
 CONFIGS = ROOT / "grpo_training/configs"
+SHORT = ["--max-seq-length", "128", "--logging-steps", "50"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -103,22 +104,28 @@ def test_close_numbers_have_closer_embeddings_than_distant_ones(start):
     assert near > far + 0.1
 
 
-def test_supervised_training_gives_the_form_and_grpo_the_better_decision(data, start):
-    """Both stages with the shipped configurations, shortened; nothing is sampled."""
-    rows = [TrafficRow.model_validate(one) for one in json.loads((data / "rows/one/grpo_dataset.json").read_text())]
-    common = ["--max-seq-length", "128", "--logging-steps", "50"]
+@pytest.fixture(scope="module")
+def formed(data, start):
+    """The small model after the supervised stage."""
     style = ["--dataset", str(data / "rows"), "--prompts", "compact"]
     assert traffic(["sft-data", *style, "--output-dir", str(data), "--sample-size", "48"]) == 0
-    assert traffic(["rollouts", *style, "--output-dir", str(data / "rollouts")]) == 0
     sft = ["--config", str(CONFIGS / "traffic_small_sft.yaml"), "--model-path", str(start), "--max-steps", "160"]
     sft += ["--dataset-path", str(data / "sft_dataset.jsonl"), "--output-dir", str(data / "sft"), "--batch-size", "16"]
-    assert train([*sft, *common]) == 0
-    before = chances(data / "sft/merged", rows)
+    assert train([*sft, *SHORT]) == 0
+    return data / "sft/merged"
+
+
+def test_supervised_training_gives_the_form_and_grpo_the_better_decision(data, formed):
+    """Both stages with the shipped configurations, shortened; nothing is sampled."""
+    rows = [TrafficRow.model_validate(one) for one in json.loads((data / "rows/one/grpo_dataset.json").read_text())]
+    style = ["--dataset", str(data / "rows"), "--prompts", "compact"]
+    assert traffic(["rollouts", *style, "--output-dir", str(data / "rollouts")]) == 0
+    before = chances(formed, rows)
     assert before.sum(1).min() > 0.9  # almost every reply is strict
-    grpo = ["--config", str(CONFIGS / "traffic_small.yaml"), "--model-path", str(data / "sft/merged")]
+    grpo = ["--config", str(CONFIGS / "traffic_small.yaml"), "--model-path", str(formed)]
     grpo += ["--dataset-path", str(data / "rollouts"), "--output-dir", str(data / "grpo"), "--batch-size", "32"]
     grpo += ["--validation-share", "0", "--rce-learning-rate", "3e-3", "--rce-epochs", "60", "--num-train-epochs", "10"]
-    assert train([*grpo, *common]) == 0
+    assert train([*grpo, *SHORT]) == 0
     after = chances(data / "grpo/merged", rows)
     better = torch.tensor([0 if better_branch(one) else 1 for one in rows])[:, None]
     was, now = before.gather(1, better), after.gather(1, better)
@@ -126,3 +133,25 @@ def test_supervised_training_gives_the_form_and_grpo_the_better_decision(data, s
     assert now.mean() > 0.9
     assert after.argmax(1).eq(better[:, 0]).all()
     assert after.sum(1).min() > 0.9  # the form is kept
+
+
+def test_an_adapter_that_was_trained_online_is_a_policy(data, formed):
+    """Two steps of sampled replies with the shipped configuration; then its adapter decides the stored rows."""
+    pytest.importorskip("trl")
+    online = ["--config", str(CONFIGS / "traffic.yaml"), "--model-path", str(formed), "--prompts", "compact"]
+    online += ["--dataset-path", str(data / "rows"), "--output-dir", str(data / "online"), "--max-steps", "2"]
+    online += ["--lora-rank", "4", "--max-new-tokens", "8", "--logging-steps", "1", "--warmup-steps", "0"]
+    assert train([*online, "--max-seq-length", "128", "--no-gradient-checkpointing"]) == 0
+    lines = [json.loads(line) for line in (data / "online/metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "rewards/tsc/mean" in line]
+    assert len(steps) == 2
+    for step in steps:
+        assert step["format/strict"] > 0.5
+        assert step["reward"] == pytest.approx(step["rewards/format/mean"] + step["rewards/tsc/mean"], abs=1e-4)
+        assert 0 <= step["regret"] <= 4  # the branches of each row differ by 4 vehicles
+    output = data / "evaluation.json"
+    words = ["--dataset", str(data / "rows"), "--prompts", "compact", "--max-tokens", "8", "--output", str(output)]
+    assert traffic(["evaluate", "--policy", f"max-pressure,{data / 'online/lora'}", *words]) == 0
+    figures = json.loads(output.read_text())["stored_decisions"]["total"]["online"]["means"]
+    assert figures["unreadable"]["value"] < 0.2
+    assert 0 < figures["regret"]["value"] < 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.statistics.groups import combine_rewards
-from engine.tasks.phaser.verdict import Validation
+from engine.tasks.phaser.validation.verdict import Validation
 
 
 @dataclass(frozen=True)

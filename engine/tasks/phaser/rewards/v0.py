@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
 from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
-from engine.tasks.phaser.verdict import RuntimeOutcome, Validation
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation
 
 VERSION = "v0"
 PLAN_WEIGHT, CODE_WEIGHT = 0.15, 0.85

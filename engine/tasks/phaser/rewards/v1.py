@@ -16,7 +16,7 @@ from engine.tasks.phaser.hints import holds, is_condition
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
 from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
-from engine.tasks.phaser.verdict import STAGES, RuntimeOutcome, Validation
+from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, Validation
 
 VERSION = "v1"
 PLAN_WEIGHT = 0.1

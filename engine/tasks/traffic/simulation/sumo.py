@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from engine.tasks.traffic.signals import (
     rounded,
 )
 from engine.tasks.traffic.simulation.forks import SimulationError
+from engine.tasks.traffic.simulation.outputs import without_outputs
 
 _FOREVER = 1_000_000.0  # seconds that SUMO itself would leave a phase on
 _OWN_PROGRAM = "scaffold_grpo"
@@ -89,7 +91,7 @@ class Simulation:
 
     Args:
         options: network, seed, limits.
-        more: further arguments of SUMO.
+        more: further arguments of SUMO. Files that the configuration asks for are not written.
 
     The lights follow their own programmes until :meth:`take_over`.
 
@@ -99,16 +101,18 @@ class Simulation:
 
     def __init__(self, options: SimulationOptions, more: Sequence[str] = ()) -> None:
         self.options = options
-        command = [
-            *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
-            *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
-            *(("--route-files", options.routes) if options.routes else ()),
-            *more,
-        ]
-        try:
-            libsumo.start(command)
-        except libsumo.TraCIException as error:
-            raise SimulationError(f"SUMO cannot load {options.sumocfg}: {error}") from error
+        with tempfile.TemporaryDirectory() as made:
+            command = [
+                *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
+                *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
+                *(("--route-files", options.routes) if options.routes else ()),
+                *more,
+                *without_outputs(Path(options.sumocfg), Path(made), more),
+            ]
+            try:
+                libsumo.start(command)
+            except libsumo.TraCIException as error:
+                raise SimulationError(f"SUMO cannot load {options.sumocfg}: {error}") from error
         self._begin = self.now
         self._unsupported: list[str] = []
         self.programs = {program.junction: program for program in self._read_programs()}
@@ -269,7 +273,7 @@ class Simulation:
         return sum(_halting(lane) for program in self.programs.values() for lane in program.incoming_lanes)
 
     def close(self) -> None:
-        """End SUMO; files that its configuration asks for are complete after it."""
+        """End SUMO; a file that it was told to write is complete after it."""
         libsumo.close()
 
     def __enter__(self) -> Self:

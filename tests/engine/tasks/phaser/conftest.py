@@ -5,9 +5,9 @@ import fcntl
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.tasks.phaser.api_index import ApiIndex
-from engine.tasks.phaser.node_setup import build_api_index, find_node
-from engine.tasks.phaser.validator import PhaserValidator
+from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.node_setup import build_api_index, find_node
+from engine.tasks.phaser.validation.validator import PhaserValidator
 
 
 @pytest.fixture(scope="session")

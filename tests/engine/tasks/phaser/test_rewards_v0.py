@@ -5,7 +5,7 @@ import pytest
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
 from engine.tasks.phaser.rewards.v0 import reward_v0
-from engine.tasks.phaser.verdict import RuntimeOutcome
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from tests.support.phaser import ALL_SIGNALS, validation
 
 EASY, MEDIUM = GameFacts(difficulty="easy"), GameFacts(difficulty="medium")

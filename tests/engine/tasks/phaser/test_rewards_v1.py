@@ -6,7 +6,7 @@ from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
 from engine.tasks.phaser.rewards.v0 import reward_v0
 from engine.tasks.phaser.rewards.v1 import RUN_CAPS, hint_results, reward_v1
-from engine.tasks.phaser.verdict import RuntimeOutcome
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from tests.support.phaser import ALL_SIGNALS, seen, validation
 
 SYMBOLS = ("Phaser.GameObjects.Rectangle", "Phaser.Tweens.Tween")

@@ -13,7 +13,7 @@ from engine.task import task_named
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.task import PhaserTask
-from engine.tasks.phaser.verdict import RuntimeOutcome
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from tests.support.phaser import ScriptedValidator, seen, unavailable, validation
 
 SYMBOL = "Phaser.GameObjects.Text"

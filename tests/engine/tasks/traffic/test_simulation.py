@@ -31,6 +31,10 @@ def rows_of(path):
     return read_rows(path)
 
 
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_dataset_is_valid_and_of_several_junctions(dataset):
     from engine.tasks.traffic.validation import errors_of
 
@@ -93,8 +97,11 @@ def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, datas
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / grid.name).exists()
+    assert partial.stat().st_size > 0  # it was killed in the middle
     generate_scenario(grid, tmp_path, SHORT)
-    assert (tmp_path / grid.name / "grpo_dataset.json").read_bytes() == dataset.read_bytes()
+    assert contents(tmp_path / grid.name) == contents(dataset.parent)
+    assert len(contents(dataset.parent)) > len(rows_of(dataset))  # with the state of each row
+    assert [path.name for path in tmp_path.iterdir()] == [grid.name]
 
 
 def test_a_dataset_with_other_settings_is_refused_and_left_alone(grid, dataset):

@@ -10,7 +10,8 @@ from engine.records import Message
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import tokenising
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.finetune.data.tokenising import ChatTokens, advantages, tokenise_groups
+from grpo_training.finetune.data.tokenising import ChatTokens, advantages, check_prompts, tokenise_groups
+from grpo_training.finetune.tokenizer import merge_system_role
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
@@ -69,7 +70,7 @@ def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenize
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
     assert sample.completion_ids == (ONE, TWO, END)
     assert (sample.ids_source, sample.old_logps, sample.length) == ("retokenized", None, 7)
-    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS] == 1
+    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
 
 
 def test_the_end_is_the_templates_end_of_turn_and_not_the_end_of_text(tokenizer):
@@ -142,7 +143,7 @@ def test_replies_with_ids_of_another_tokenizer_are_retokenised_without_log_probs
 def test_log_probs_of_another_length_are_not_used(tokenizer):
     sample, report = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO, END), logprobs=(-0.1,)))
     assert (sample.ids_source, sample.old_logps) == ("server", None)
-    assert report.remarks[tokenising.NO_LOGPROBS] == 1
+    assert report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
 
 
 def test_reasoning_that_the_server_took_apart_is_still_the_same_reply(tokenizer):
@@ -179,8 +180,25 @@ def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
     with pytest.raises(ConfigurationError, match="no chat template"):
         tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
     refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
-    with pytest.raises(ConfigurationError, match=r"rejects a conversation of system\nno system prompt"):
+    with pytest.raises(ConfigurationError, match=r"takes no system message\nno system prompt\n.*--system-role merge"):
         tokenise_groups([refused], tokenizer, settings())
+
+
+DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}"
+
+
+@pytest.mark.parametrize(("start", "why"), [("", "no system prompt"), (DROPS, "leaves the text of the system")])
+def test_a_template_without_system_role_is_refused_or_merged(start, why):
+    plain = make_tokenizer()
+    chat = (Message(role="system", content="one"), Message(role="user", content="two"))
+    tokenizer = make_tokenizer(start + plain.chat_template)
+    with pytest.raises(ConfigurationError, match=why):
+        check_prompts(tokenizer, [chat])
+    merge_system_role(tokenizer)
+    merge_system_role(tokenizer)  # as for a model that was trained so
+    merged = (Message(role="user", content="one\n\ntwo"),)
+    assert ChatTokens(tokenizer).prompt(chat) == ChatTokens(plain).prompt(merged)
+    assert ChatTokens(tokenizer).prompt(chat[1:]) == ChatTokens(plain).prompt(chat[1:])
 
 
 def test_advantages_by_hand():

@@ -15,9 +15,7 @@ from grpo_training.finetune.offline.checkpoints import (  # noqa: E402
     Checkpoint,
     State,
     Validation,
-    best_checkpoints,
     check_same_run,
-    checkpoint_to_export,
     checkpoints,
     load_checkpoint,
     remove_old_checkpoints,
@@ -39,10 +37,6 @@ def model(folder):
 def state(step, rewards=None, kl=0.0):
     held_out = None if rewards is None else Validation(tuple(rewards), kl, 2.0)
     return State(step, "late", 1.5, 10 * step, {"learning_rate": 0.1}, "abc", held_out)
-
-
-def found(*measured):
-    return [Checkpoint(None, state(step, rewards, kl)) for step, (rewards, kl) in enumerate(measured, start=1)]
 
 
 def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
@@ -101,32 +95,13 @@ def test_another_configuration_is_refused_with_its_differences(tmp_path):
         check_same_run(checkpoint, {"learning_rate": 0.1, "beta": 0.5}, "other")
 
 
-def test_the_best_by_reward_and_the_best_within_the_kl_limit():
-    measured = found(([0.5], 0.01), ([0.7], 0.05), ([0.9], 0.4), ([0.9], 0.5))
-    best = best_checkpoints(measured, kl_limit=0.1)
-    assert best["reward"].state.step == 3  # of equals the earlier one
-    assert best["kl"].state.step == 2
-    far = best_checkpoints(measured[2:], kl_limit=0.1)
-    assert far["kl"].state.step == 3  # none is within the limit: the nearest
-    assert best_checkpoints([Checkpoint(None, state(1))], 0.1) == {}
-
-
-def test_an_earlier_checkpoint_is_exported_only_where_it_is_better_by_more_than_chance():
-    # differences 0.4, 0.4, 0.4, 0.4: no spread; and 0.9, -0.5, 0.5, -0.5: mean 0.1, standard error 0.36
-    clear = found(([0.9, 0.8, 0.7, 0.9], 0.0), ([0.5, 0.4, 0.3, 0.5], 0.0))
-    assert checkpoint_to_export(clear, 0.1).state.step == 1
-    chance = found(([1.0, 0.0, 0.9, 0.0], 0.0), ([0.1, 0.5, 0.4, 0.5], 0.0))
-    assert best_checkpoints(chance, 0.1)["reward"].state.step == 1
-    assert checkpoint_to_export(chance, 0.1).state.step == 2
-    assert checkpoint_to_export([Checkpoint(None, state(1)), Checkpoint(None, state(2))], 0.1).state.step == 2
-
-
 def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):
-    for step, (reward, kl) in enumerate([(0.1, 0.0), (0.9, 9.0), (0.8, 0.0), (0.2, 0.0), (0.3, 0.0)], start=1):
-        save_checkpoint(tmp_path, model, state(step, [reward], kl), {})
-    remove_old_checkpoints(tmp_path, keep=1, kl_limit=0.1)
+    for step in range(1, 6):
+        save_checkpoint(tmp_path, model, state(step), {})
+    best = {tmp_path / "checkpoint-2", tmp_path / "checkpoint-3"}
+    remove_old_checkpoints(tmp_path, keep=1, measured_best=best)
     assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 3, 5]
-    remove_old_checkpoints(tmp_path, keep=None, kl_limit=0.1)
+    remove_old_checkpoints(tmp_path, keep=None, measured_best=())
     assert len(checkpoints(tmp_path)) == 3
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import json
 import os
@@ -273,13 +274,32 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
     (reference, run), *others = found
     for weights, again in others:
         for name, weight in weights.items():
-            assert torch.allclose(weight, reference[name], atol=1e-6), name
+            # Adam divides by the size of the gradient, so rounding errors of gradients near 0 grow.
+            assert torch.allclose(weight, reference[name], atol=5e-5), name
         for name in ("loss", "loss/grpo", "loss/teacher_sft", "loss/self_sft", "kl", "grad_norm"):
             assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
 
 
-def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
-    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process."""
+ONE_AFTER_THE_OTHER = """
+import json, sys
+from engine.errors import ScaffoldError
+from grpo_training.train import main
+
+def code(argv):
+    try:
+        return main(argv)
+    except ScaffoldError as error:
+        return error.exit_code
+
+print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])))
+"""
+
+
+def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path):
+    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process.
+
+    The same command again, which is finished, and one of another configuration, which is refused, end in both.
+    """
     data = tmp_path / "rows.jsonl"
     rows = [
         {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
@@ -298,9 +318,11 @@ def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
         free.bind(("localhost", 0))
         launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
     launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    again = [*command("two", 2), "--learning-rate", "1e-3"]  # another configuration of that directory
+    arguments = [json.dumps([command("two", 2), command("two", 2), again])]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "grpo_training.train", *command("two", 2)],
+            [sys.executable, "-c", ONE_AFTER_THE_OTHER, *arguments],
             env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -312,6 +334,7 @@ def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
     for process in processes:
         output, _ = process.communicate(timeout=100)
         assert process.returncode == 0, output.decode()
+        assert output.decode().splitlines()[-1] == "ended with 0, 0, 1", output.decode()
     one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))
     assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
     for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):
@@ -500,7 +523,8 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
     assert one.keys() == other.keys()
     for name in one:
         assert torch.equal(one[name], other[name]), name
-    assert resumed.best == uninterrupted.best
+    assert (resumed.exported, resumed.why) == (uninterrupted.exported, uninterrupted.why)
+    assert (tmp_path / "torn/export.json").read_bytes() == (whole_dir / "export.json").read_bytes()
     timing = ("tokens_per_s", "step_time")
     strip = lambda folder: [{k: v for k, v in line.items() if k not in timing} for line in lines(folder)]  # noqa: E731
     assert strip(tmp_path / "torn") == strip(whole_dir)
@@ -598,9 +622,68 @@ def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp
     assert measured[0]["validation/reward_start"] == 0.5
     assert 0.5 < measured[0]["validation/reward"] < measured[-1]["validation/reward"]
     assert measured[-1]["validation/kl"] > measured[0]["validation/kl"] > 0
-    assert result.best["reward"]["step"] == 9
-    assert result.best["exported"] == "checkpoint-9"
+    assert result.exported == "checkpoint-9"
     assert json.loads((tmp_path / "best.json").read_text())["reward"]["checkpoint"] == "checkpoint-9"
+    written = json.loads((tmp_path / "export.json").read_text())
+    assert (written["exported"], written["why"]) == (result.exported, result.why)
+    assert written["candidates"][0]["checkpoint"] == "start"
+
+
+def ruined(model, run_dir, **changes):
+    """A high learning rate and no bound on the ratio."""
+    config = settings(model, num_train_epochs=1, learning_rate=0.1, missing_logprobs="ratio_1", **changes)
+    return train(config, good_and_bad(), run_dir, validation=good_and_bad(8)[6:])
+
+
+@pytest.mark.parametrize(("use_peft", "limit"), [(False, 0.5), (True, 0.001)])
+def test_a_ruined_model_is_not_exported(model, tmp_path, use_peft, limit):
+    """A LoRA of the tiny model cannot go far, so its limit is lower."""
+    result = ruined(model, tmp_path, use_peft=use_peft, max_kl=limit)
+    assert lines(tmp_path)[-1]["validation/kl"] > limit
+    assert result.exported == "start"
+    assert f"above max_kl ({limit:g})" in result.why
+    rows = good_and_bad(1)[0]
+    assert logps(load(result.merged), rows) == pytest.approx(logps(load(model), rows), abs=1e-6)
+    assert json.loads((tmp_path / "export.json").read_text())["exported"] == "start"
+
+
+def test_the_last_checkpoint_is_exported_on_request(model, tmp_path):
+    result = ruined(model, tmp_path, export="last", use_peft=False)
+    assert result.exported == "checkpoint-3"
+    rows = good_and_bad(1)[0]
+    assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
+
+
+def test_a_training_that_makes_held_out_replies_worse_exports_the_start(model, tmp_path):
+    reversed_rewards = [
+        [dataclasses.replace(row, reward=1 - row.reward, advantage=-row.advantage) for row in group]
+        for group in good_and_bad(8)[6:]
+    ]
+    result = train(settings(model), good_and_bad(), tmp_path, validation=reversed_rewards)
+    assert result.exported == "start"
+    assert "no checkpoint has a held-out reward above that of the start (0.5)" in result.why
+
+
+def test_supervised_training_may_move_far_from_the_start(model, tmp_path):
+    chats = one_by_one()
+    config = supervised(model, num_train_epochs=4, max_kl=1e-9)
+    result = train(config, chats, tmp_path, validation=chats[:3])
+    assert result.exported.startswith("checkpoint-")
+    assert result.why.startswith("held-out log-prob -")
+
+
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tmp_path, use_peft):
+    """The policy is scored like the reference: dropout in the adapter and in the attention is off."""
+    folder = write_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.3}))
+    common = {"lora_dropout": 0.3, "learning_rate": 1e-12, "beta": 0.1, "adaptive_kl": True, "use_peft": use_peft}
+    train(settings(folder, **common), good_and_bad(), tmp_path / "run")
+    assert max(line["kl"] for line in lines(tmp_path / "run")) < 1e-9
+    assert lines(tmp_path / "run")[-1]["beta"] < 0.1
+    train(settings(folder, **common, disable_dropout=False), good_and_bad(), tmp_path / "dropout")
+    assert max(line["kl"] for line in lines(tmp_path / "dropout")) > 1e-5
 
 
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.tasks.phaser.api_index import PHASER_VERSION, ApiIndex
+from engine.tasks.phaser.validation.api_index import PHASER_VERSION, ApiIndex
 
 _ROWS = [
     {"symbol_id": "Phaser.Sprite", "name": "Sprite", "kind": "class", "owner": "Phaser", "inherits": ["Phaser.Base"]},

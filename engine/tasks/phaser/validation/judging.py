@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.tasks.phaser.api_index import ApiIndex
-from engine.tasks.phaser.verdict import (
+from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.verdict import (
     STAGES,
     ApiUsage,
     ApiUse,

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.records import Outcome
-from engine.tasks.phaser.verdict import STAGES, RuntimeOutcome, ValidationRequest
+from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationRequest
 
 pytestmark = pytest.mark.node
 

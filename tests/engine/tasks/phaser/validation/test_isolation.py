@@ -7,7 +7,7 @@ import pytest
 from engine.records import Outcome
 from engine.sandbox.command_process import CommandProcess
 from engine.sandbox.zygote_process import Zygote, strongest_level
-from engine.tasks.phaser.verdict import RuntimeOutcome, ValidationRequest
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, ValidationRequest
 
 pytestmark = pytest.mark.node
 

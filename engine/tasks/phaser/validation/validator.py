@@ -17,14 +17,14 @@ from engine.records import Fault, Outcome
 from engine.sandbox.command_process import CommandStoppedError
 from engine.sandbox.levels import Level
 from engine.sandbox.zygote_process import SandboxError, strongest_level
-from engine.tasks.phaser.api_index import ApiIndex
-from engine.tasks.phaser.browser import find_chromium
-from engine.tasks.phaser.judging import (
+from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.browser import find_chromium
+from engine.tasks.phaser.validation.judging import (
     must_use,
     runtime_gate,
 )
-from engine.tasks.phaser.node_setup import NODE_FOLDER, NodeSetup, find_node
-from engine.tasks.phaser.verdict import (
+from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup, find_node
+from engine.tasks.phaser.validation.verdict import (
     STAGES,
     Gate,
     RuntimeOutcome,
@@ -32,7 +32,7 @@ from engine.tasks.phaser.verdict import (
     Validation,
     ValidationRequest,
 )
-from engine.tasks.phaser.worker import UnavailableError, Worker
+from engine.tasks.phaser.validation.worker import UnavailableError, Worker
 
 VERSION = "1"
 """Version of the rules by which verdicts are formed; part of the key of a cached verdict."""

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.tasks.phaser import browser, node_setup
-from engine.tasks.phaser.api_index import PHASER_VERSION, ApiIndex
-from engine.tasks.phaser.validator import PhaserValidator
+from engine.tasks.phaser.validation import browser, node_setup
+from engine.tasks.phaser.validation.api_index import PHASER_VERSION, ApiIndex
+from engine.tasks.phaser.validation.validator import PhaserValidator
 
 
 def _fake_node(folder, version):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.records import Outcome
-from engine.tasks.phaser.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
+from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
 
 pytestmark = pytest.mark.node
 

@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.tasks.phaser.browser import find_chromium
-from engine.tasks.phaser.validator import PhaserValidator
-from engine.tasks.phaser.verdict import RuntimeOutcome, ValidationRequest
-from tests.engine.tasks.phaser.test_programs import PROGRAMS
+from engine.tasks.phaser.validation.browser import find_chromium
+from engine.tasks.phaser.validation.validator import PhaserValidator
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, ValidationRequest
+from tests.engine.tasks.phaser.validation.test_programs import PROGRAMS
 
 pytestmark = pytest.mark.node
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from engine.errors import ConfigurationError
 from engine.sandbox.command_process import CommandProcess
 from engine.sandbox.zygote_process import ProgramExit, SandboxError
-from engine.tasks.phaser.node_setup import NODE_FOLDER, NodeSetup
+from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 
 _PLACES = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _READABLE = ("/usr", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives", "/opt")

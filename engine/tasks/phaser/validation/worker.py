@@ -11,11 +11,11 @@ from typing import Any
 from engine.sandbox.command_process import CommandProcess, CommandStoppedError
 from engine.sandbox.levels import Level
 from engine.sandbox.zygote_process import SandboxError, Zygote
-from engine.tasks.phaser.api_index import ApiIndex
-from engine.tasks.phaser.browser import start_browser
-from engine.tasks.phaser.judging import StaticResult, runtime_report, static_result, unparsed
-from engine.tasks.phaser.node_setup import NODE_FOLDER, NodeSetup
-from engine.tasks.phaser.verdict import (
+from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.browser import start_browser
+from engine.tasks.phaser.validation.judging import StaticResult, runtime_report, static_result, unparsed
+from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
+from engine.tasks.phaser.validation.verdict import (
     DEFAULT_INPUTS,
     InputEvent,
     RuntimeOutcome,

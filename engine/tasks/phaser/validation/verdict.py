@@ -355,7 +355,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 
 class Validator(Protocol):
-    """What validates programs: :class:`engine.tasks.phaser.validator.PhaserValidator`, or a stand-in in tests.
+    """What validates programs: :class:`engine.tasks.phaser.validation.validator.PhaserValidator`, or a test's stand-in.
 
     ``PhaserValidator.open(index, workers=2, runtime="headless")`` starts one, or raises
     ``ConfigurationError`` with the fix if Node, its packages or the index are not as they must be.

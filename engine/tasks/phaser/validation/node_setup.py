@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import ConfigurationError, ScaffoldError
-from engine.tasks.phaser.api_index import PHASER_VERSION
+from engine.tasks.phaser.validation.api_index import PHASER_VERSION
 
-NODE_FOLDER = Path(__file__).resolve().parent / "node"
+NODE_FOLDER = Path(__file__).resolve().parents[1] / "node"
 """The folder of the JavaScript part, with its ``node_modules``."""
 
 _MIN_NODE = 20

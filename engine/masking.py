@@ -1,0 +1,160 @@
+"""Keeps keys out of everything that is printed or stored: addresses, request fields, messages and replies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
+
+MASK = "***"
+
+_WORD_PIECE = 6
+"""A word of a message is masked if it contains this many consecutive characters of a secret. Shorter keys, such as
+``EMPTY``, are not secret."""
+_REPLY_PIECE = 12
+"""The same for replies. Longer, as a model's text may contain the first characters of a kind of key."""
+
+_SECRET_NAME = re.compile(
+    r"(?:^|[-_. ])(?:key|apikey|token|secret|password|passwd|pwd|auth|authorization|credentials?|signature|sig|code)$",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PREFIXED = re.compile(
+    r"(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|r8|fw|ghp|glpat|pplx|key|AIza|AKIA|eyJ)(?=[-_.]|[A-Z0-9])(?=.*[a-z0-9]).{12,}"
+)
+_ESCAPE = re.compile(rb"(\\\\)|\\u00([2-7][0-9a-fA-F])|\\(/)")
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a text has the form of a key: a known prefix, or a long part of letters and digits."""
+    if _PREFIXED.match(text):
+        return True
+    for part in re.split(r"[^A-Za-z0-9]+", text):
+        is_mixed = re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part)
+        if len(part) >= 24 or (len(part) >= 12 and is_mixed):
+            return True
+    return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
+
+
+def shown_name(name: object) -> str:
+    """A name from a configuration as messages show it: quoted, unless a key was written in its place."""
+    text = str(name)
+    return f"{MASK} (not shown, as it looks like a key)" if looks_secret(text) else repr(text[:100])
+
+
+def shown_url(url: str, key: str = "") -> str:
+    """An address as messages show it: without user, values of the query, and parts that look secret.
+
+    Args:
+        url: the address.
+        key: a key that may be a part of the path although it does not look secret.
+    """
+    try:
+        parts = urlsplit(url)
+        query = "&".join(f"{quote(name)}={MASK}" for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    except ValueError:
+        return MASK
+    _, at, host = parts.netloc.rpartition("@")
+    is_long = len(key) >= _WORD_PIECE
+    path = "/".join(
+        MASK if looks_secret(unquote(part)) or (is_long and key in unquote(part)) else part
+        for part in parts.path.split("/")
+    )
+    return urlunsplit((parts.scheme, f"{MASK}@{host}" if at else host, path, query or (parts.query and MASK), ""))
+
+
+def secrets_of_url(url: str) -> Iterator[str]:
+    """The parts of an address that must not be shown."""
+    parts = urlsplit(url)
+    if parts.password:
+        yield from {parts.password, unquote(parts.password)}
+    for name, value in parse_qsl(parts.query):
+        if _is_secret_name(name) or looks_secret(value):
+            yield value
+    yield from (unquote(part) for part in parts.path.split("/") if looks_secret(unquote(part)))
+    if looks_secret(parts.fragment):
+        yield parts.fragment
+
+
+def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
+    """The texts of a JSON value that are secret by their name or their form, and names that look secret."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if looks_secret(str(key)):
+                yield str(key)
+            yield from secrets_of_fields(item, str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from secrets_of_fields(item, name)
+    elif isinstance(value, str) and (_is_secret_name(name) or looks_secret(value)):
+        yield value
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """A copy of a JSON value in which secret texts are masked."""
+    if isinstance(value, dict):
+        return {MASK if looks_secret(str(key)) else key: without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(item, name) for item in value]
+    return MASK if isinstance(value, str) and any(True for _ in secrets_of_fields(value, name)) else value
+
+
+class Mask:
+    """Replaces secrets in messages and replies.
+
+    Args:
+        secrets: the texts to mask.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = [secret for secret in dict.fromkeys(secrets) if len(secret) >= _WORD_PIECE]
+        self._pieces = {
+            secret[start : start + _WORD_PIECE] for secret in known for start in range(len(secret) - _WORD_PIECE + 1)
+        }
+        # A short word without a digit, such as "ollama", may be part of an answer.
+        self._in_replies = [s.encode() for s in known if len(s) >= 8 or any(one.isdigit() for one in s)]
+
+    def message(self, text: str) -> str:
+        """Mask every word that contains a part of a secret; servers quote keys in error messages."""
+        return re.sub(r"\S+", lambda word: MASK if any(piece in word[0] for piece in self._pieces) else word[0], text)
+
+    def reply(self, content: bytes) -> bytes:
+        """Mask the secrets in the body of a reply, and parts of at least 12 to 18 characters; it stays valid JSON."""
+        if self._in_replies and (b"\\u00" in content or b"\\/" in content):
+            content = _ESCAPE.sub(_unescaped, content)
+        for secret in self._in_replies:
+            content = _without(content, secret)
+        return content
+
+
+def _without(content: bytes, secret: bytes) -> bytes:
+    size = min(_REPLY_PIECE, len(secret))
+    # Every run of 18 characters contains a whole piece; so does one of 12 at the start or the end of the secret.
+    offsets = sorted({*range(0, len(secret) - size + 1, size // 2), len(secret) - size})
+    for offset in offsets:
+        piece = secret[offset : offset + size]
+        found = content.find(piece)
+        while found >= 0:
+            start, end, first, last = found, found + size, offset, offset + size
+            while first > 0 and start > 0 and content[start - 1] == secret[first - 1]:
+                start, first = start - 1, first - 1
+            while last < len(secret) and end < len(content) and content[end] == secret[last]:
+                end, last = end + 1, last + 1
+            if start > 0 and content[start - 1 : start] == b"\\":  # an escape such as \n, not the secret
+                start += 1
+            content = content[:start] + MASK.encode() + content[end:]
+            found = content.find(piece, start)
+    return content
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    """The character of an escape, unless it must stay escaped in JSON."""
+    if match[2] is None:
+        return match[3] or match[0]
+    character = bytes([int(match[2], 16)])
+    return match[0] if character in (b'"', b"\\", b"\x7f") else character
+
+
+def _is_secret_name(name: str) -> bool:
+    return _SECRET_NAME.search(_CAMEL.sub("_", name)) is not None

@@ -43,7 +43,7 @@ def make_beams(settings: BeamsSettings) -> int:
     problems = load_problems(settings.dataset)
     if settings.pool < settings.shots or len(problems) <= settings.pool:
         raise InputError(
-            f"{settings.dataset} has {len(problems)} problems, for a pool of {settings.pool} and {settings.shots} shots",
+            f"{settings.dataset} has {len(problems)} problems, --pool is {settings.pool}, --shots {settings.shots}",
             fix="Pass a smaller --pool, which is at least --shots and below the number of problems.",
         )
     settings.output_dir.mkdir(parents=True, exist_ok=True)
@@ -107,8 +107,8 @@ async def beam_search(
 ) -> list[Beam]:
     """The best shot sequences of a query, the best first.
 
-    The score of a beam is the gain of its last shot, ``P(answer | shots) - P(answer | shots before)``. A new shot is put
-    before the others, so that the one that was chosen first stands next to the query.
+    The score of a beam is the gain of its last shot, ``P(answer | shots) - P(answer | shots before)``. A new shot is
+    put before the others, so that the one that was chosen first stands next to the query.
     """
     answer = answer_text(problems[query])
     alone = await scorer.probability(prompt_of(problems, (), query), answer)

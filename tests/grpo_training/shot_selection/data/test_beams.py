@@ -109,9 +109,9 @@ def test_an_interrupted_search_goes_on_and_pays_for_no_query_twice(dataset):
     whole, first, second = [], [], []
     with serve_in_thread(echo_server(whole)) as url:
         assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
-    with serve_in_thread(echo_server(first, fail_after=len(whole) // 2)) as url:
-        with pytest.raises(FatalEndpointError, match="cannot score answers"):
-            start(dataset, url)
+    broken = echo_server(first, fail_after=len(whole) // 2)
+    with serve_in_thread(broken) as url, pytest.raises(FatalEndpointError, match="cannot score answers"):
+        start(dataset, url)
     stored = len((dataset / "out/beams.partial.jsonl").read_text().splitlines())
     assert 0 < stored < 3
     with serve_in_thread(echo_server(second)) as url:
@@ -123,9 +123,12 @@ def test_an_interrupted_search_goes_on_and_pays_for_no_query_twice(dataset):
 
 
 def test_an_endpoint_without_log_probs_of_the_prompt_is_refused(dataset):
-    with serve_in_thread(echo_server([], without="text_offset")) as url:
-        with pytest.raises(FatalEndpointError, match="returns no log-probs of a given text"):
-            start(dataset, url)
+    silent = echo_server([], without="text_offset")
+    with (
+        serve_in_thread(silent) as url,
+        pytest.raises(FatalEndpointError, match="returns no log-probs of a given text"),
+    ):
+        start(dataset, url)
 
 
 def test_only_the_tokens_of_the_answer_count():
@@ -156,7 +159,7 @@ def test_negative_gains_keep_their_sign():
 
 def test_pools_by_sampler():
     rng = np.random.default_rng(0)
-    texts, images = rng.normal(size=(50, 6)), rng.normal(size=(50, 6))
+    texts = rng.normal(size=(50, 6))
 
     def nearest(rows, query):
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -30,6 +30,12 @@ class GameOptions(BaseModel):
     frames: int = Field(default=60, ge=1, le=3600, description="frames of 1/60 s that a program runs")
     timeout_ms: int = Field(default=8000, ge=100, description="milliseconds of processor time per program")
     reward_version: Literal["v0", "v1"] = Field(default="v1", description="formulas of the reward; v0 has known holes")
+    copy_penalty: float = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="share of the reward that near copies in a group lose, at most; v0 has none",
+    )
     api_index: Path | None = Field(
         default=None,
         description="index of Phaser's API: phaser_api.jsonl; by default data/phaser/api_index/phaser_api.jsonl",

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Dataset, Measurement, ScoredFields, Task, TaskMerge
+from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import GameReply, read_reply
@@ -203,7 +204,11 @@ class PhaserTask(Task[GameReply]):
             return ScoredFields(row, failed_gates=("no_code",) if not reply.code.strip() else ())
         validation = measurement.validation
         failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
-        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed)
+        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed, copy_hash(reply.code))
+
+    def copy_factor(self, copies: int) -> float:
+        """1 for a program without near copies, falling to ``1 - copy_penalty`` with their number."""
+        return 1.0 if self._options.reward_version == "v0" else 1 - self._options.copy_penalty * (1 - 1 / copies)
 
     # The analyst
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
+from engine.masking import without_secrets
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:
@@ -126,8 +127,13 @@ def _differences(stored: RunManifest, wanted: Mapping[str, Any], defaults: Mappi
         (stored.configuration.get("facts", {}), wanted["facts"]),
     ]
     return [
-        f"{key}: stored {old.get(key)!r}, given {new.get(key)!r}"
+        f"{key}: stored {_shown(key, old)!r}, given {_shown(key, new)!r}"
         for old, new in pairs
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
+        if _shown(key, old) != _shown(key, new)
     ]
+
+
+def _shown(key: str, values: Mapping[str, Any]) -> Any:
+    """A value without keys, which earlier versions stored in the fields of a request."""
+    return without_secrets(values.get(key)) if key.startswith("extra_body") else values.get(key)

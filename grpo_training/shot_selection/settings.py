@@ -83,7 +83,7 @@ class BeamsSettings(ResumableSettings, StepSettings):
     }
 
     dataset: str = Field(
-        description="name of a dataset, or a JSONL file; the id of an item is its number there, from 0"
+        description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
     )
     sample_num: Positive = Field(800, description="queries, by chance")
     pool: Positive = Field(64, description="shots that can be chosen for a query")
@@ -105,6 +105,25 @@ class BeamsSettings(ResumableSettings, StepSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the beams."""
         return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
+
+
+class EmbedSettings(StepSettings):
+    """Settings of ``selector embed``."""
+
+    summary: ClassVar[str] = "embed the texts or the images of a dataset, once"
+
+    dataset: str = Field(description="name of a dataset, or a JSONL file")
+    images: str | None = Field(
+        None, description="column of the rows with the path of an image: embed the images instead"
+    )
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
+    embedding_model: str = Field(
+        "hashing",
+        description="hashing, hashing:DIMENSIONS, clip:MODEL, or a model of sentence-transformers: hub name or folder",
+    )
+    output_dir: Path = Field(
+        OUTPUTS / "embeddings", description="folder of the .npy files, one for each model and data"
+    )
 
 
 class SftSettings(TrainingSettings):
@@ -282,6 +301,7 @@ class DemoSettings(StepSettings):
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
+    "embed": EmbedSettings,
     "beams": BeamsSettings,
     "sft": SftSettings,
     "train": TrainSettings,

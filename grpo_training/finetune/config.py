@@ -340,7 +340,9 @@ class GRPOTrainingConfig(ResumableSettings):
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
     max_kl: float = Field(
-        0.5, gt=0, description="a checkpoint whose KL to the initial model is above this is not exported (offline)"
+        0.5,
+        gt=0,
+        description="a model whose KL to the initial one is above this counts as ruined",
     )
     export: Literal["best", "last"] = Field(
         "best",

@@ -31,6 +31,7 @@ _ENDPOINTS = (
     "connect_minutes",
     "budget_usd",
     "budget_tokens",
+    "budget_file",
 )
 
 

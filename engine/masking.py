@@ -78,26 +78,29 @@ def secrets_of_url(url: str) -> Iterator[str]:
 
 
 def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
-    """The texts of a JSON value that are secret by their name or their form, and names that look secret."""
+    """The texts and names of a JSON value that are secret by their name or by the prefix of a kind of key.
+
+    A text that only has the form of a key is not among them: it may be part of a schema, which replies repeat.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
-            if looks_secret(str(key)):
+            if _PREFIXED.match(str(key)):
                 yield str(key)
             yield from secrets_of_fields(item, str(key))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from secrets_of_fields(item, name)
-    elif isinstance(value, str) and (_is_secret_name(name) or looks_secret(value)):
+    elif isinstance(value, str) and (_is_secret_name(name) or _PREFIXED.match(value)):
         yield value
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """A copy of a JSON value in which secret texts are masked."""
+    """A copy of a JSON value in which texts that are secret, or have the form of a key, are masked."""
     if isinstance(value, dict):
         return {MASK if looks_secret(str(key)) else key: without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [without_secrets(item, name) for item in value]
-    return MASK if isinstance(value, str) and any(True for _ in secrets_of_fields(value, name)) else value
+    return MASK if isinstance(value, str) and (_is_secret_name(name) or looks_secret(value)) else value
 
 
 class Mask:
@@ -112,8 +115,8 @@ class Mask:
         self._pieces = {
             secret[start : start + _WORD_PIECE] for secret in known for start in range(len(secret) - _WORD_PIECE + 1)
         }
-        # A short word without a digit, such as "ollama", may be part of an answer.
-        self._in_replies = [s.encode() for s in known if len(s) >= 8 or any(one.isdigit() for one in s)]
+        # A short word or number, such as "ollama" or "123456", may be part of an answer.
+        self._in_replies = [s.encode() for s in known if len(s) >= (16 if s.isdecimal() else 8)]
 
     def message(self, text: str) -> str:
         """Mask every word that contains a part of a secret; servers quote keys in error messages."""

@@ -85,12 +85,14 @@ class ScoredFields:
         validation: the verdict in the task's own words, in place of the usual one.
         reward: further keys of ``reward``.
         failed_gates: what the candidate failed, in short codes that the report counts.
+        copy_hash: equal for replies that are near copies of each other; empty if the reply is compared with none.
     """
 
     row: Mapping[str, Any] = field(default_factory=dict)
     validation: Mapping[str, Any] | None = None
     reward: Mapping[str, Any] = field(default_factory=dict)
     failed_gates: Sequence[str] = ()
+    copy_hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -372,6 +374,10 @@ class Task(ABC, Generic[ContentT]):
     def scored_fields(self, candidate: Candidate[ContentT], measurement: Measurement) -> ScoredFields:
         """What a scored row says of a candidate beside its rewards."""
         return ScoredFields()
+
+    def copy_factor(self, copies: int) -> float:
+        """The factor of the total reward of a reply of which its group has ``copies`` near copies, itself included."""
+        return 1.0
 
     # Data preparation, traces and checks of an installation
 

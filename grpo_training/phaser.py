@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError
+from grpo_training import score_rollouts
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
-from grpo_training.phaser_games.settings import STEPS, step_named, usage, with_flag
+from grpo_training.phaser_games.settings import SCORE, STEPS, step_name, usage, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +23,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print("\n".join(usage(_PROG)))
         return 0
-    step = step_named(words[0])
+    name = step_name(words[0])
+    if name == SCORE:
+        return score_rollouts.main(words[1:])
+    step = STEPS.get(name)
     if step is None:
-        raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join(STEPS)}.")
-    parsed = parse_settings(step, with_flag(step, words[1:]), prog=f"{_PROG} {words[0]}", description=step.summary)
+        raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join([*STEPS, SCORE])}.")
+    parsed = parse_settings(step, with_flag(step, words[1:]), prog=f"{_PROG} {name}", description=step.summary)
     from grpo_training.phaser_games.steps import run_step
 
     return run_step(parsed)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+# Tests run side by side, one per core: more threads of torch only wait for each other. Read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared" / "data"))
 # Started in the background by a shell, we would ignore Ctrl-C, and so would every process that a test starts.

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import difflib
 import io
 import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+
+ResultT = TypeVar("ResultT")
 
 INTERRUPTED = 130
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_command(main: Callable[[], int]) -> NoReturn:
@@ -37,6 +42,7 @@ def run_command(main: Callable[[], int]) -> NoReturn:
         print_error(error)
         code = error.exit_code
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C would interrupt the interpreter's own last steps
         print("\nInterrupted. Stored results are kept; run the same command again to continue.", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:  # the reader of the output (head, less) has exited
@@ -59,9 +65,46 @@ def run_command(main: Callable[[], int]) -> NoReturn:
     sys.exit(code)
 
 
+def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """As ``asyncio.run``, but SIGTERM and SIGHUP cancel ``main`` as Ctrl-C does, so that it can end in order.
+
+    The second signal ends it at once.
+    """
+    received: list[int] = []
+
+    async def stoppable() -> ResultT:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            received.append(number)
+            loop.remove_signal_handler(number)
+            signal.signal(number, _terminate)
+            if task is not None:
+                task.cancel()
+
+        for number in before:
+            loop.add_signal_handler(number, stop, number)
+        try:
+            return await main
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, _terminate if number in received else handler)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {n: h for n in _STOP_SIGNALS if is_main and (h := signal.getsignal(n)) is not signal.SIG_IGN}
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+
+
 def _terminate(number: int, frame: object) -> NoReturn:
     """Exit with the signal's code; context managers close files and servers on the way."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # shells send it twice; the second one would interrupt the cleanup
+    for repeated in _STOP_SIGNALS:  # shells send them twice; the second one would interrupt the cleanup
+        signal.signal(repeated, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 

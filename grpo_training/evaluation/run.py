@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
@@ -19,6 +18,7 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
 from engine.task import check_verifiers, load_task, task_named
+from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
@@ -129,7 +129,7 @@ class _Evaluation:
         for samplings in samplings_by_server(self.settings, model, self.serving):
             with served(self.settings, model, next(iter(samplings.values())), self.serving) as endpoint:
                 began = time.monotonic()
-                asyncio.run(self._draw(name, endpoint, samplings, result))
+                run_async(self._draw(name, endpoint, samplings, result))
                 result.seconds += time.monotonic() - began
         return result
 

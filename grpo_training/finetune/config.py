@@ -34,7 +34,12 @@ _NOT_IN_FINGERPRINT = frozenset(
     {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
 )
 """Fields that do not change the trained weights."""
-_ADDED_LATER = frozenset({"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout"})
+_ADDED_LATER = frozenset(
+    {
+        *("task", "reward", "reward_weight", "reward_settings", "system_role"),
+        *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
+    }
+)
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
 
@@ -59,6 +64,7 @@ class GRPOTrainingConfig(ResumableSettings):
                 "max_problems",
                 "output_dir",
                 "prompts",
+                "system_role",
             ),
             *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
             *("backend", "resume", "fresh", "dry_run"),
@@ -73,13 +79,15 @@ class GRPOTrainingConfig(ResumableSettings):
             *("repetition_penalty", "use_vllm", "vllm_server_base_url"),
         ),
         "policy loss": (
-            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards", "advantage_clip"),
+            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards"),
+            *("advantage_std", "advantage_clip"),
             *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
             *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
             *("kl_adjustment_factor", "beta_min", "beta_max"),
         ),
         "warm-up and curriculum": (
-            *("rce_epochs", "rce_temperature_start", "rce_temperature_end", "rce_learning_rate"),
+            *("rce_epochs", "rce_temperature_start", "rce_temperature_end"),
+            *("rce_learning_rate", "rce_lr_ratio"),
             *("curriculum_epochs", "early_top_k", "late_top_k"),
         ),
         "imitation": (
@@ -147,7 +155,6 @@ class GRPOTrainingConfig(ResumableSettings):
     refused: ClassVar[dict[str, str]] = {
         "torch_dtype": "use bf16: true or bf16: false",
         "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
-        "rce_lr_ratio": "use rce_learning_rate; its default is a tenth of learning_rate",
         "teacher": _TEACHER,
         "use_teacher_thinking": _TEACHER,
         "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
@@ -186,6 +193,10 @@ class GRPOTrainingConfig(ResumableSettings):
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    system_role: Literal["keep", "merge"] = Field(
+        "keep",
+        description="merge: put the system text in front of the user message, for a chat template without system role",
+    )
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )
@@ -237,7 +248,8 @@ class GRPOTrainingConfig(ResumableSettings):
     # the reward (online)
     reward: str | None = Field(
         None,
-        description="reward function in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row)",
+        description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row), or the name "
+        "of a task",
     )
     reward_weight: float = Field(
         1.0, gt=0, le=1, description="share of that reward; the task's reward has the rest. 1: it replaces the task's"
@@ -256,6 +268,10 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     delta: float | None = Field(None, gt=1, description="upper bound of the ratio where the advantage is negative")
     scale_rewards: Literal["group", "batch", "none"] = Field("group", description="std that normalises advantages")
+    advantage_std: Literal["sample", "population"] = Field(
+        "sample",
+        description="that std of scale_rewards group: sample, plus 1e-4, as in TRL; population (offline)",
+    )
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
@@ -279,8 +295,9 @@ class GRPOTrainingConfig(ResumableSettings):
     rce_temperature_start: float = Field(2.0, gt=0, description="temperature of the RCE weights at the start")
     rce_temperature_end: float = Field(0.5, gt=0, description="temperature of the RCE weights at the end")
     rce_learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of RCE; default: a tenth of learning_rate"
+        None, gt=0, description="learning rate of RCE; default: rce_lr_ratio x learning_rate"
     )
+    rce_lr_ratio: float = Field(0.1, gt=0, description="share of learning_rate for RCE, if rce_learning_rate is unset")
     curriculum_epochs: Count = Field(0, description="first GRPO epochs, on the best replies of each group only")
     early_top_k: Positive = Field(3, description="replies per group in those epochs")
     late_top_k: Positive | None = Field(None, description="replies per group in the later epochs; default: all")
@@ -323,7 +340,9 @@ class GRPOTrainingConfig(ResumableSettings):
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
     max_kl: float = Field(
-        0.5, gt=0, description="a checkpoint whose KL to the initial model is above this is not exported (offline)"
+        0.5,
+        gt=0,
+        description="a model whose KL to the initial one is above this counts as ruined",
     )
     export: Literal["best", "last"] = Field(
         "best",
@@ -360,7 +379,7 @@ class GRPOTrainingConfig(ResumableSettings):
         derived = {
             "lora_alpha": 2 * self.lora_r,
             "epsilon_high": CISPO_EPSILON_HIGH if self.loss_type == "cispo" else self.epsilon,
-            "rce_learning_rate": self.learning_rate / 10,
+            "rce_learning_rate": self.learning_rate / (1 / self.rce_lr_ratio),
         }
         for name, value in derived.items():
             if getattr(self, name) is None:

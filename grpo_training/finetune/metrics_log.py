@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.storage.append_log import replace_file
 from grpo_training.finetune.progress import TrainingProgress
@@ -20,12 +20,29 @@ if TYPE_CHECKING:
 
     from accelerate.tracking import GeneralTracker
 
-    from grpo_training.finetune.config import GRPOTrainingConfig
+
+class TrackedSettings(Protocol):
+    """The settings of a training, as far as its records need them."""
+
+    @property
+    def report_to(self) -> str:
+        """The tracker, or ``none``."""
+
+    @property
+    def project(self) -> str:
+        """Name of the project in the tracker."""
+
+    @property
+    def run_name(self) -> str | None:
+        """Name of the run in the tracker; None: the name of its directory."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings as JSON values."""
 
 
 @contextmanager
 def open_metrics(
-    config: GRPOTrainingConfig,
+    config: TrackedSettings,
     run_dir: Path,
     total: int,
     done: int,
@@ -36,7 +53,7 @@ def open_metrics(
     """Open the tracker, ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
 
     Args:
-        config: the training configuration.
+        config: the settings of the training.
         run_dir: is created if the tracker starts.
         total: optimizer steps of the whole run.
         done: steps that are done already.
@@ -52,6 +69,7 @@ def open_metrics(
         project=config.project,
         run_name=config.run_name or run_dir.name,
         config=config.to_dict(),
+        resumes=done > 0,
     )
     run_dir.mkdir(parents=True, exist_ok=True)
     with (

@@ -12,7 +12,14 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from grpo_training.finetune.tokenizer import check_model, first_line, from_hub, load_tokenizer, supports_bf16
+from grpo_training.finetune.tokenizer import (
+    check_model,
+    first_line,
+    from_hub,
+    load_tokenizer,
+    merge_system_role,
+    supports_bf16,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,4 +219,6 @@ def _load_with_unsloth(config: GRPOTrainingConfig) -> Any:
         raise ConfigurationError("The backend unsloth cannot be used here", why=first_line(error), fix=fix) from error
     if config.disable_dropout:
         disable_dropout(model)
+    if config.system_role == "merge":
+        merge_system_role(tokenizer)
     return model.train(), tokenizer

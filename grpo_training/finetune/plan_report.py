@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from grpo_training.finetune.offline.plan import plan_steps
+from grpo_training.finetune.processes import is_first_process, number_of_processes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ Plan = list[tuple[str, str]]
 def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     """The plan of an offline training."""
     rows = [sample for group in data.groups for sample in group]
-    steps = plan_steps([len(group) for group in data.groups], config, int(os.environ.get("WORLD_SIZE", "1")))
+    steps = plan_steps([len(group) for group in data.groups], config, number_of_processes())
     stages = Counter(step.stage for step in steps)
     lengths = sorted(sample.length for sample in rows)
     sources = Counter(sample.ids_source for sample in rows)
@@ -48,7 +48,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
 def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     """The plan of a supervised training."""
     rows = [sample for group in data.groups for sample in group]
-    steps = plan_steps([len(group) for group in data.groups], config, int(os.environ.get("WORLD_SIZE", "1")))
+    steps = plan_steps([len(group) for group in data.groups], config, number_of_processes())
     lengths = sorted(sample.length for sample in rows)
     labels = sum(len(sample.completion_ids) for sample in rows)
     return [
@@ -64,7 +64,9 @@ def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
 
 def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan:
     """The plan of an online training."""
-    kinds = ", ".join(f"{name} {count}" for name, count in Counter(problem.task for problem in problems).items())
+    kinds = ", ".join(
+        f"{name} {count}" for name, count in Counter(problem.task or "prompts" for problem in problems).items()
+    )
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
         ("problems", f"{len(problems)} of {config.dataset or config.dataset_path} ({kinds})"),
@@ -78,7 +80,7 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan
 
 def print_plan(plan: Plan, report: str = "") -> None:
     """Print a plan and a report on the data, in the first process of a distributed run only."""
-    if os.environ.get("RANK", "0") != "0":
+    if not is_first_process():
         return
     for name, value in plan:
         print(f"{name:16} {value}")

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
     from grpo_training.finetune.config import GRPOTrainingConfig
 
+_MERGE_SYSTEM = (
+    "{%- if messages[1:] and messages[0]['role'] == 'system' and messages[1]['role'] == 'user' -%}"
+    "{%- set merged = messages[0]['content'] ~ '\\n\\n' ~ messages[1]['content'] -%}"
+    "{%- set messages = [{'role': 'user', 'content': merged}] + messages[2:] -%}"
+    "{%- endif -%}"
+)
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
@@ -71,7 +77,18 @@ def load_tokenizer(config: GRPOTrainingConfig) -> PreTrainedTokenizerBase:
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token  # padding is masked by length, never by value
+    if config.system_role == "merge":
+        merge_system_role(tokenizer)
     return tokenizer
+
+
+def merge_system_role(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make the chat template put the text of a system message in front of the user message after it.
+
+    The template is saved with the trained model, so a server of that model renders prompts as the training did.
+    """
+    if isinstance(tokenizer.chat_template, str) and not tokenizer.chat_template.startswith(_MERGE_SYSTEM):
+        tokenizer.chat_template = _MERGE_SYSTEM + tokenizer.chat_template
 
 
 def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.task import check_verifiers, load_task
+from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.offline.selection import START, exported_checkpoint
+from grpo_training.finetune.export_record import read_helped
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
+from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
 from grpo_training.viewer.training_page import write_page
@@ -32,9 +35,10 @@ if TYPE_CHECKING:
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.export import TrainingResult
+    from grpo_training.finetune.online.prompt_dataset import Prompts
 
 EXIT_NOTHING_LEARNED = 3
-"""Exit code of a training whose best model is the one that it began with."""
+"""Exit code of a training that helped nothing, as far as it was measured."""
 
 _PACKAGES = {
     "offline": ("torch", "transformers", "peft", "accelerate"),
@@ -102,16 +106,15 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:
-    from grpo_training.finetune.tokenizer import check_model
+    from grpo_training.finetune.data.tokenising import check_prompts
+    from grpo_training.finetune.online.rewards import messages_of
+    from grpo_training.finetune.tokenizer import load_tokenizer
 
-    if config.reward is not None:
-        load_reward(config.reward)  # its errors come first
-    task = None if config.task is None else load_task(config.task)
-    problems = load_problems(_problems_place(config), max_problems=config.max_problems, task=task)
+    problems, prompts = _online_problems(config)
     check_verifiers(problems)
     if config.reward_settings is not None:
         payers(problems, config.reward_settings)
-    check_model(config)
+    check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
     print_plan(online_plan(config, problems))
     if config.dry_run:
         return 0
@@ -121,8 +124,32 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         config,
         {"model": _model_digest(config), "problems": _problems_digest(problems)}
         | ({} if config.reward is None else {"reward": reward_digest(config.reward)}),
-        lambda folder: train_online(config, problems, folder),
+        lambda folder: train_online(config, problems, folder, prompts=prompts),
     )
+
+
+def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
+    """The problems of an online training, and the prompts of those that are used as they stand."""
+    reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
+    task = None if config.task is None else load_task(config.task)
+    place = _problems_place(config)
+    is_path = config.dataset is None or Path(place).expanduser().exists()
+    if task is None and is_path:
+        scored_by = None if reward is None or isinstance(reward, RewardTask) else reward
+        found = load_prompts(place, scored_by=scored_by, max_problems=config.max_problems)
+        if found is not None and reward is None:
+            raise InputError(
+                f"The rows of {place} are prompts without an answer, so no task can score the replies",
+                fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
+            )
+        if found is not None and config.reward_weight < 1:
+            raise InputError(
+                "reward_weight needs the reward of a task beside it, and prompts as they stand have none",
+                fix="Leave reward_weight out.",
+            )
+        if found is not None:
+            return found
+    return load_problems(place, max_problems=config.max_problems, task=task), {}
 
 
 def _problems_place(config: GRPOTrainingConfig) -> str:
@@ -137,35 +164,60 @@ def _problems_place(config: GRPOTrainingConfig) -> str:
 def _train_in_run_directory(
     config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
 ) -> int:
-    """Train in the run directory. The first process of a distributed run holds its lock; the others only train."""
-    if os.environ.get("RANK", "0") != "0":
-        train(config.output_dir)
-        return 0
-    folder = config.output_dir
-    with RunDirectory(folder).open(config, facts) as manifest:
-        if manifest.is_finished:
-            print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-            return _exit_code(exported_checkpoint(folder))
-        result = train(folder)
-        page = write_page(folder)
-        manifest.finish()
+    """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
+    join_processes()
+    if not is_first_process():
+        code = told_by_the_first(None)
+        if code is None:
+            train(config.output_dir)
+            code = told_by_the_first(None)
+        return code or 0
+    has_begun = False
+    try:
+        with RunDirectory(config.output_dir).open(config, facts) as manifest:
+            if manifest.is_finished:
+                return _exit_code_of_finished(config.output_dir)
+            told_by_the_first(None)
+            has_begun = True
+            result = train(config.output_dir)
+            page = write_page(config.output_dir)
+            manifest.finish()
+    except ScaffoldError as error:
+        if not has_begun:
+            told_by_the_first(error.exit_code)
+        raise
+    _print_result(result, page)
+    code = _exit_code(result.helped)
+    told_by_the_first(code)
+    return code
+
+
+def _exit_code_of_finished(folder: Path) -> int:
+    print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
+    code = _exit_code(read_helped(folder))
+    told_by_the_first(code)
+    return code
+
+
+def _print_result(result: TrainingResult, page: Path | None) -> None:
     print(f"trained {result.steps} steps in {result.seconds:.0f} s")
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:
             print(f"  {name:13} {path}")
     if result.exported:
         print(f"  {'exported':13} {result.exported}: {result.why}")
-    if result.exported == START:
+    if not result.helped:
         print(
-            "This training helped nothing: the exported model is the initial one. --export last exports the last one."
+            "This training helped nothing, as far as it was measured. Do not use its model without an evaluation."
+            if result.exported != "start"
+            else "This training helped nothing: the exported model is the initial one (--export last: the last one)."
         )
     else:
         print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
-    return _exit_code(result.exported)
 
 
-def _exit_code(exported: str) -> int:
-    return EXIT_NOTHING_LEARNED if exported == START else 0
+def _exit_code(helped: bool) -> int:
+    return 0 if helped else EXIT_NOTHING_LEARNED
 
 
 def _model_digest(config: GRPOTrainingConfig) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
 from engine.task import DEFAULT_TASK, load_task
+from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.endpoints import open_client, open_endpoints
@@ -37,7 +37,7 @@ def run_extractor(settings: ExtractorSettings) -> int:
         ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     with open_endpoints(settings) as manager:
-        return asyncio.run(_extract(settings, manager))
+        return run_async(_extract(settings, manager))
 
 
 async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:

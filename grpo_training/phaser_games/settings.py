@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import ClassVar, Literal
+from pathlib import Path, PurePath
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
@@ -84,10 +84,20 @@ class ValidateSettings(StepSettings):
     must_use: str = Field("", description="symbols that it must use, separated by commas")
     hints: str = Field("", description="conditions on the run, separated by commas: objects.Text >= 1, moved")
     frames: int = Field(60, ge=1, le=3600, description="frames of 1/60 s that it runs")
+    runtime: Literal["headless", "chromium"] | None = Field(
+        None, description="where it runs; by default headless, and chromium with --screenshot"
+    )
+    screenshot: Path | None = Field(None, description="PNG file for a picture of the last frame; needs chromium")
     skip_runtime: bool = Field(False, description="do not run it")
     skip_eslint: bool = Field(False, description="leave ESLint out")
     api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
     as_json: bool = Field(False, description="print the whole validation as JSON")
+
+    @model_validator(mode="after")
+    def _can_take_a_picture(self) -> Self:
+        if self.screenshot is not None and (self.runtime == "headless" or self.skip_runtime):
+            raise ValueError("--screenshot needs a run in a browser; leave --runtime headless and --skip-runtime out")
+        return self
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
@@ -99,13 +109,17 @@ STEPS: Mapping[str, type[StepSettings]] = {
 }
 """The steps of ``python -m grpo_training.phaser``."""
 
-ALIASES: Mapping[str, str] = {"build_grpo_sets": "build-sets", "generate_mock_rollouts": "mock-rollouts"}
+SCORE = "score-rollouts"
+"""The step that is the command ``score_rollouts``, for games."""
+
+ALIASES: Mapping[str, str] = {"build-grpo-sets": "build-sets", "generate-mock-rollouts": "mock-rollouts"}
 """Other names of steps, as in commands of the seed format."""
 
 
-def step_named(name: str) -> type[StepSettings] | None:
-    """The step with a name; None if there is none."""
-    return STEPS.get(ALIASES.get(name, name).replace("_", "-"))
+def step_name(word: str) -> str:
+    """The name of the step that a word means. A path of a script, ``stage2/scripts/build_grpo_sets.py``, is one too."""
+    name = PurePath(word).name.removesuffix(".py").replace("_", "-")
+    return ALIASES.get(name, name)
 
 
 def with_flag(step: type[StepSettings], words: Sequence[str]) -> list[str]:
@@ -118,4 +132,6 @@ def with_flag(step: type[StepSettings], words: Sequence[str]) -> list[str]:
 def usage(prog: str) -> Sequence[str]:
     """The lines that ``--help`` prints."""
     head = f"usage: {prog} STEP [options]\n\nSteps (each has its own --help):"
-    return [head, *(f"  {name:13} {settings.summary}" for name, settings in STEPS.items())]
+    summaries = {name: settings.summary for name, settings in STEPS.items()}
+    summaries[SCORE] = "verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts"
+    return [head, *(f"  {name:14} {summary}" for name, summary in summaries.items())]

@@ -13,6 +13,7 @@ from engine.tasks.phaser.hints import is_condition
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.rewards.v1 import hint_results
+from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from grpo_training.cli.check_report import CheckReport
 
@@ -34,16 +35,23 @@ def validate(settings: ValidateSettings) -> int:
         raise MissingInputError(f"File not found: {settings.code}")
     code = settings.code.read_text(encoding="utf-8", errors="replace")
     facts = GameFacts(must_use_apis=_parts(settings.must_use), eval_hints=_parts(settings.hints))
+    runtime = settings.runtime or ("headless" if settings.screenshot is None else "chromium")
     options = GameOptions(skip_runtime=settings.skip_runtime, skip_eslint=settings.skip_eslint, frames=settings.frames)
-    found = shared_validator(settings.api_index).validate(options.request(code, facts))
+    request = options.request(code, facts).model_copy(update={"screenshot": settings.screenshot is not None})
+    found = shared_validator(settings.api_index, runtime).validate(request)
     if found.outcome is Outcome.INFRA_FAULT:
         raise ConfigurationError("The program could not be validated", why=found.fault.message if found.fault else "")
+    if settings.screenshot is not None and found.screenshot is not None:
+        write_screenshot(settings.screenshot, found.screenshot)
     if settings.as_json:
         print(json.dumps(found.rows(), indent=2, ensure_ascii=False))
         return int(any(result.level is CheckLevel.FAIL for result in _results(found, facts)))
     report = CheckReport(sys.stdout)
     for result in _results(found, facts):
         report.add(result)
+    if settings.screenshot is not None:
+        made = found.screenshot is not None
+        report.add(passed(f"screenshot -> {settings.screenshot}") if made else skipped("screenshot: there was no run"))
     return 1 if report.failures else 0
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from engine.records import Problem
     from grpo_training.scoring.advantages import GroupAdvantages
+    from grpo_training.scoring.near_copies import Payment
     from grpo_training.scoring.rollout_rows import RolloutRow, Survey
     from grpo_training.scoring.settings import ScoreSettings
     from grpo_training.scoring.verdict_log import WorkEntry
@@ -38,14 +39,14 @@ class ScoreReport:
         self._faults: Counter[str] = Counter()
         self._seconds = array("d")
         self._replies: set[int] = set()
-        self._rows = self._cached = self._repeated = 0
+        self._rows = self._cached = self._repeated = self._copies = 0
 
     @property
     def infra_faults(self) -> int:
         """Rows that could not be verified."""
         return self._outcomes[str(Outcome.INFRA_FAULT)]
 
-    def add(self, row: RolloutRow, entry: WorkEntry) -> None:
+    def add(self, row: RolloutRow, entry: WorkEntry, paid: Payment) -> None:
         """Count one row."""
         verdict = entry.verdict
         self._rows += 1
@@ -59,16 +60,17 @@ class ScoreReport:
         place = hash((row.group, row.completion.text))
         self._repeated += place in self._replies
         self._replies.add(place)
-        if verdict.total is None:
+        self._copies += paid.copies > 1
+        if paid.total is None:
             return
-        for name, value in {"total": verdict.total, **verdict.components}.items():
+        for name, value in {"total": paid.total, **verdict.components}.items():
             if value is not None:
                 self._values.setdefault(name, array("d")).append(value)
         meta = self._problems[row.prompt_id].meta
         for name in self._fields:
             values = meta.get(name)
             for value in values if isinstance(values, list) else [] if values is None else [values]:
-                self._by[name].setdefault(str(value), _Mean()).add(verdict.total)
+                self._by[name].setdefault(str(value), _Mean()).add(paid.total)
 
     def content(
         self,
@@ -104,6 +106,7 @@ class ScoreReport:
                 "unknown_prompts": dict(found.unknown_prompts.most_common(_MOST_UNKNOWN)),
                 "repeated_group_ids": found.repeated_places,
                 "repeated_replies_in_group": self._repeated,
+                "near_copies_in_group": self._copies,
             },
             "outcomes": dict(self._outcomes),
             "faults": dict(self._faults.most_common()),

@@ -16,6 +16,7 @@ from engine.errors import IncompleteRunError, InputError
 from engine.storage.append_log import replace_file
 from engine.task import load_task, task_named
 from grpo_training.runs.files import RunFiles
+from grpo_training.scoring.near_copies import payments
 from grpo_training.scoring.report import ScoreReport
 from grpo_training.scoring.rollout_rows import RolloutRow, check_usable, file_digest, good_rows, survey
 from grpo_training.scoring.scored_rows import advantages_of, write_scored
@@ -219,10 +220,15 @@ def _write(
     facts: dict[str, Any],
 ) -> ScoreReport:
     """Write the scored rows and the report."""
-    rewards = [log.entry(number).verdict.total for number in range(found.rows)]
-    groups = advantages_of(found, rewards, settings)
+    totals, hashes = [], []
+    for number in range(found.rows):
+        verdict = log.entry(number).verdict
+        totals.append(verdict.total)
+        hashes.append(verdict.copy_hash)
+    paid = payments(totals, hashes, found.group_of, task.copy_factor)
+    groups = advantages_of(found, [each.total for each in paid], settings)
     report = ScoreReport(problems, [name.strip() for name in settings.by.split(",") if name.strip()])
-    write_scored(settings, task, problems, found, groups, log, report.add)
+    write_scored(settings, task, problems, found, groups, paid, log, report.add)
     content = report.content(settings, found, groups, facts, file_digest(settings.out))
     replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
     return report

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from engine.records import Problem
     from engine.task import Task
+    from grpo_training.scoring.near_copies import Payment
     from grpo_training.scoring.rollout_rows import Survey
     from grpo_training.scoring.settings import ScoreSettings
     from grpo_training.scoring.verdict_log import WorkEntry, WorkLog
@@ -44,8 +45,9 @@ def write_scored(
     problems: Mapping[str, Problem],
     found: Survey,
     groups: Sequence[GroupAdvantages],
+    paid: Sequence[Payment],
     log: WorkLog,
-    seen: Callable[[RolloutRow, WorkEntry], object],
+    seen: Callable[[RolloutRow, WorkEntry, Payment], object],
 ) -> None:
     """Write the out file. It appears under its name when it is complete.
 
@@ -55,8 +57,9 @@ def write_scored(
         problems: by prompt id.
         found: the survey of the rollouts.
         groups: the advantages.
+        paid: the rewards of the rows.
         log: the verdicts.
-        seen: called for each row with its verdict.
+        seen: called for each row with its verdict and its reward.
     """
     temporary = settings.out.with_name(settings.out.name + ".tmp")
     prompt_of = _prompts(task, settings.prompt_style)
@@ -67,8 +70,9 @@ def write_scored(
             values = groups[group].values
             advantage = None if values is None else values[places[group]]
             places[group] += 1
-            stream.write(as_json_line(scored_row(row, entry, advantage, task.name, prompt_of(problems[row.prompt_id]))))
-            seen(row, entry)
+            prompt = prompt_of(problems[row.prompt_id])
+            stream.write(as_json_line(scored_row(row, entry, paid[number], advantage, task.name, prompt)))
+            seen(row, entry, paid[number])
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(settings.out)
@@ -76,13 +80,19 @@ def write_scored(
 
 
 def scored_row(
-    row: RolloutRow, entry: WorkEntry, advantage: float | None, task: str, prompt: list[dict[str, str]] | None
+    row: RolloutRow,
+    entry: WorkEntry,
+    paid: Payment,
+    advantage: float | None,
+    task: str,
+    prompt: list[dict[str, str]] | None,
 ) -> dict[str, Any]:
     """One row of the out file.
 
     Args:
         row: the row of the rollouts. Its keys are kept.
         entry: its verdict.
+        paid: its reward.
         advantage: None if its group has none.
         task: name of the task.
         prompt: the messages of its prompt, for a row without any; None to add none.
@@ -96,7 +106,10 @@ def scored_row(
         "task": task,
         "is_correct": verdict.is_correct,
         "validation": verdict.validation,
-        "reward": {"total": verdict.total, "components": verdict.components, **verdict.reward},
+        "reward": {
+            **{"components": verdict.components, **verdict.reward},
+            **{"total": paid.total, "copies_in_group": paid.copies},
+        },
         "advantage": advantage,
         "derived": {
             "outcome": str(verdict.outcome),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.records import Candidate, Completion
     from engine.task import Measurement, Task
 
-FORMAT = 1
+FORMAT = 2
 """Version of the stored verdict; part of every key."""
 
 _ATTEMPTS = 2
@@ -37,6 +37,7 @@ class Verdict(Record):
         reward: further keys of ``reward``.
         row: further keys of the row.
         failed_gates: what failed, in short codes.
+        copy_hash: equal for near copies; empty if the reply is compared with none.
         fault: why the reply could not be read or verified.
     """
 
@@ -48,6 +49,7 @@ class Verdict(Record):
     reward: dict[str, Any] = Field(default_factory=dict)
     row: dict[str, Any] = Field(default_factory=dict)
     failed_gates: list[str] = Field(default_factory=list)
+    copy_hash: str = ""
     fault: Fault | None = None
 
     @property
@@ -122,6 +124,7 @@ def _verdict(task: Task, candidate: Candidate, measurement: Measurement) -> Verd
         reward=_plain(dict(fields.reward)),
         row=_plain(dict(fields.row)),
         failed_gates=list(fields.failed_gates),
+        copy_hash=fields.copy_hash,
         fault=fault,
     )
 

@@ -19,6 +19,7 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task, task_named
 from grpo_training.cli.check_report import CheckReport
+from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_client
 from grpo_training.runs.files import RunFiles
 from grpo_training.serving.shared_server import shared_server
@@ -39,7 +40,7 @@ def run(settings: TeacherSettings) -> int:
     with _teacher_endpoint(settings) as manager:
         if settings.test_connection:
             return _test_connection(manager, settings)
-        return asyncio.run(generate(settings, manager))
+        return run_async(generate(settings, manager))
 
 
 @contextmanager

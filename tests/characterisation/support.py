@@ -8,12 +8,9 @@ import difflib
 import hashlib
 import http.client
 import json
-import os
 import random
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT
+from tests.support.forked_command import ForkedCommand
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 INPUTS = Path(__file__).resolve().parent / "inputs"
@@ -186,17 +183,11 @@ class Workspace:
         """Write a file of JSON lines."""
         self.write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
-    def start(self, command: str, *flags: Any, shared: bool = True, **variables: str) -> subprocess.Popen:
-        """Start ``python -m grpo_training.COMMAND``; ``shared``: with the flags that say where files lie."""
+    def start(self, command: str, *flags: Any, shared: bool = True, **variables: str) -> ForkedCommand:
+        """Start the command; ``shared``: with the flags that say where files lie."""
         places = ["--api-config", "keys/api_config.json", "--cache-dir", "cache", "--experiences-dir", "experiences"]
-        return subprocess.Popen(
-            [sys.executable, "-m", f"grpo_training.{command}", *(places if shared else ()), *map(str, flags)],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+        return ForkedCommand(
+            f"grpo_training.{command}", [*(places if shared else ()), *flags], self.folder, **variables
         )
 
     def run(self, *commands: list, expected: int = 0, shared: bool = True, **variables: str) -> list[str]:

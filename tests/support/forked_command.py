@@ -28,17 +28,20 @@ class ForkedCommand:
     Args:
         program: the name of a module, or the path of a script.
         arguments: the command line after it.
+        folder: the folder that it works in.
         variables: environment variables to set.
     """
 
-    def __init__(self, program, arguments, **variables):
+    def __init__(self, program, arguments, folder=ROOT, **variables):
         output, self._sent = _SERVER.Pipe(duplex=False)
+        environment = {**os.environ, **variables}
         self._process = _SERVER.Process(
-            target=_run, args=(str(program), [*map(str, arguments)], {**os.environ, **variables}, self._sent)
+            target=_run, args=(str(program), [*map(str, arguments)], str(folder), environment, self._sent)
         )
         with contextlib.chdir(ROOT):  # the server is started here, and imports from the current folder
             self._process.start()
         self._sent.close()
+        atexit.register(self._process.kill)  # after a failed test it may still run, and exit would wait for it
         self.stdout = os.fdopen(os.dup(output.fileno()), encoding="utf-8", errors="replace")
         output.close()
         self.pid = self._process.pid
@@ -62,17 +65,21 @@ class ForkedCommand:
     def kill(self):
         self._process.kill()
 
+    def terminate(self):
+        self._process.terminate()
+
     def send_signal(self, number):
         os.kill(self.pid, number)
 
 
-def _run(program, arguments, environment, output):
+def _run(program, arguments, folder, environment, output):
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
     sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))
     os.environ.clear()
     os.environ.update(environment)
+    os.chdir(folder)
     sys.argv = [program, *arguments]
     try:
         if program.endswith(".py"):

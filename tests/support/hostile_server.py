@@ -1,7 +1,7 @@
-"""A chat server that treats each request as its last message says, and counts what it worked on.
+"""A chat server that treats each request as its messages say, and counts what it worked on.
 
-The message is ``<kind> <anything>``. A kind is one fault; the first attempt meets it, later attempts are answered,
-except for kinds that never end. ``billed`` counts, per message, how often the server did the work: it is what a
+The conversation is ``<kind> <anything>``. A kind is one fault; the first attempt meets it, later attempts are answered,
+except for kinds that never end. ``billed`` counts, per conversation, how often the server did the work: it is what a
 provider would charge, whether or not a reply arrived.
 """
 
@@ -33,8 +33,10 @@ class Attempt:
         """The proper reply. The server has worked on it: it is billed."""
         self.server.billed[self.message] += 1
         first = int(self.request.headers.get("X-Sample-Index", "0"))
-        texts = [f"{self.message}/{first + place}" for place in range(self.body.get("n", 1))]
-        return reply(texts, self.body["model"])
+        texts = [self.server.answers(self.message, first + place) for place in range(self.body.get("n", 1))]
+        made = reply(texts, self.body["model"])
+        self.server.billed_tokens += made["usage"]["prompt_tokens"] + made["usage"]["completion_tokens"]
+        return made
 
     @property
     def key(self) -> str:
@@ -79,25 +81,39 @@ class HostileServer:
     Args:
         latency_s: seconds before each reply.
         kind: the fault of all requests, whatever their messages say.
+        answers: the text for a message and a sample index.
+
+    From the request number ``refuse_from`` on, all requests are refused at once with the status ``refusal``.
     """
 
-    def __init__(self, latency_s: float = 0.0, kind: str | None = None) -> None:
+    def __init__(
+        self,
+        latency_s: float = 0.0,
+        kind: str | None = None,
+        answers: Callable[[str, int], str] = lambda message, index: f"{message}/{index}",
+    ) -> None:
+        self.latency_s, self.answers = latency_s, answers
+        self.refuse_from: int | None = None
+        self.refusal = 401
         self.billed: Counter[str] = Counter()
+        self.billed_tokens = 0
         self.seen: list[str] = []
         self.in_flight = 0
-        self._latency_s, self._kind = latency_s, kind
+        self._kind = kind
         self.app = web.Application(client_max_size=1 << 26)
         self.app.router.add_post("/{path:.*}", self._chat)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        message = body["messages"][-1]["content"]
+        message = "\n".join(one["content"] for one in body["messages"])
         self.seen.append(message)
         attempt = Attempt(self, request, body, message, self.seen.count(message))
         kind = KINDS.get(self._kind or message.split()[0], FINE)
+        if self.refuse_from is not None and len(self.seen) >= self.refuse_from:
+            return web.json_response({"error": {"message": "refused"}}, status=self.refusal)
         self.in_flight += 1
         try:
-            await asyncio.sleep(self._latency_s)
+            await asyncio.sleep(self.latency_s)
             if attempt.number > 1 and not kind.lasts and self._kind is None:
                 kind = FINE
             return await kind.act(attempt)

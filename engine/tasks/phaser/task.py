@@ -13,11 +13,13 @@ from pydantic import BaseModel
 
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Dataset, Measurement, ScoredFields, Task, TaskMerge
+from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import GameReply, read_reply
 from engine.tasks.phaser.rewards import v0, v1
 from engine.tasks.phaser.rewards.parts import GameReward
+from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation, Validator
 
@@ -157,7 +159,7 @@ class PhaserTask(Task[GameReply]):
         Raises:
             ConfigurationError: Node.js, a package or the index of the API is not as it must be; with the fix.
         """
-        options = self._options.model_dump(mode="json", exclude={"api_index", "validator_cli"})
+        options = self._options.model_dump(mode="json", exclude={"api_index", "validator_cli", "screenshots"})
         return {**super().verifier(), "versions": dict(self._open_validator().versions), "options": options}
 
     def evaluate(self, candidate: Candidate[GameReply], problem: Problem) -> GameMeasurement:
@@ -171,6 +173,8 @@ class PhaserTask(Task[GameReply]):
         if validation.outcome is Outcome.INFRA_FAULT:
             why = validation.fault.message if validation.fault is not None else ""
             return GameMeasurement({}, None, outcome=Outcome.INFRA_FAULT, fault=validation.fault, detail={"why": why})
+        if validation.screenshot is not None and self._options.screenshots is not None:
+            write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", validation.screenshot)
         reward = _REWARDS[self._options.reward_version](validation, reply, facts)
         return GameMeasurement(
             components={"plan": reward.plan_paid, "code": reward.code_paid},
@@ -192,7 +196,7 @@ class PhaserTask(Task[GameReply]):
             "plan": None if reply.plan is None else reply.plan.as_row(),
             "code": reply.code,
             "derived": {
-                "code_hash": hashlib.sha256(reply.code.encode(errors="replace")).hexdigest(),
+                "code_hash": _code_hash(reply.code),
                 "extraction": vars(reply.extraction),
             },
         }
@@ -200,7 +204,11 @@ class PhaserTask(Task[GameReply]):
             return ScoredFields(row, failed_gates=("no_code",) if not reply.code.strip() else ())
         validation = measurement.validation
         failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
-        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed)
+        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed, copy_hash(reply.code))
+
+    def copy_factor(self, copies: int) -> float:
+        """1 for a program without near copies, falling to ``1 - copy_penalty`` with their number."""
+        return 1.0 if self._options.reward_version == "v0" else 1 - self._options.copy_penalty * (1 - 1 / copies)
 
     # The analyst
 
@@ -220,7 +228,7 @@ class PhaserTask(Task[GameReply]):
         return any(tuple(words[at : at + length]) in runs for at in range(len(words) - length + 1))
 
     def _open_validator(self) -> Validator:
-        return self._validator or shared_validator(self._options.api_index)
+        return self._validator or shared_validator(self._options.api_index, self._options.runtime)
 
 
 def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:
@@ -258,6 +266,10 @@ def _detail(validation: Validation, reward: GameReward, facts: GameFacts) -> dic
         "must_use_misses": list(validation.api_usage.must_use_misses),
         "hints": v1.hint_results(validation, facts),
     }
+
+
+def _code_hash(code: str) -> str:
+    return hashlib.sha256(code.encode(errors="replace")).hexdigest()
 
 
 def _normalised(code: str) -> str:

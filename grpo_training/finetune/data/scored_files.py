@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ _REPLY, _REPLIES, _REWARD = (
     ("reward", "score"),
 )
 _SHOWN_BROKEN = 5
+_ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
+"""What is before an element of a JSON array."""
 
 
 class RowError(ValueError):
@@ -75,6 +78,51 @@ def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str
             broken.append(f"{path}:{line.number}: {line.fault or 'not a JSON object'}")
     if report is not None:
         report_broken(report, broken)
+
+
+def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file, each with its place for messages: ``path, line N``.
+
+    Raises:
+        InputError: a line or an element of the array is no JSON object; names file and line.
+    """
+    if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if text.lstrip("\ufeff \t\r\n").startswith("["):
+            yield from _placed_elements(text, path)
+            return
+    for line in LineReader(path).read(to_the_end=True):
+        where = f"{path}, line {line.number}"
+        if line.fault:
+            raise InputError(f"{where}: {line.fault}")
+        yield where, _object(line.text, where)
+
+
+def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The elements of a JSON array, each with the line that it begins in."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not JSON", why=error.msg) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON", why=str(error)) from None
+    decoder, place, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
+    while match := _ELEMENT.match(text, place):
+        line, counted = line + text.count("\n", counted, match.end()), match.end()
+        value, place = decoder.raw_decode(text, match.end())
+        if not isinstance(value, dict):
+            raise InputError(f"{path}, line {line}: not a JSON object")
+        yield f"{path}, line {line}", value
+
+
+def _object(text: str | bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON", why=str(error)) from None
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: not a JSON object")
+    return value
 
 
 def report_broken(report: DropReport, places: Sequence[str]) -> None:

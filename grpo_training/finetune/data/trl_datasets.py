@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, InputError
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data.rollout_data import find_sources, load_groups
 from grpo_training.finetune.data.samples import DropReport
-from grpo_training.finetune.data.scored_files import json_rows, prompt_messages
+from grpo_training.finetune.data.scored_files import RowError, placed_rows, prompt_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,14 +36,14 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
 
     Raises:
         MissingInputError: there is no such path.
-        InputError: it has nothing usable.
+        InputError: it has nothing usable, or a row is no prompt (file and line are named).
         ConfigurationError: the ``datasets`` package is not installed.
     """
     path = Path(dataset_path)
     prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
     if prompt_files:
-        rows = (row for file in prompt_files for row in json_rows(file))
-        return to_dataset([{**row, "prompt": _conversation(prompt_messages(row))} for row in rows])
+        placed = (one for file in prompt_files for one in placed_rows(file))
+        return to_dataset([{**row, "prompt": _prompt(row, where)} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
     groups, _ = load_groups(settings)
     return to_dataset(prompt_only(groups))
@@ -102,9 +102,10 @@ def preference(groups: Iterable[TrainingGroup]) -> list[Row]:
 
 
 def to_dataset(rows: Sequence[Row]) -> Dataset:
-    """Rows as a Hugging Face ``Dataset``.
+    """Rows as a Hugging Face ``Dataset``, with the columns of all rows; a value that a row lacks is None.
 
     Raises:
+        InputError: a column holds values of different types.
         ConfigurationError: the ``datasets`` package is not installed.
     """
     try:
@@ -113,7 +114,34 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
         raise ConfigurationError(
             "The datasets package is not installed", fix="pip install -c constraints.txt -e '.[finetune]'"
         ) from None
-    return Dataset.from_list(list(rows))
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    try:
+        return Dataset.from_dict(columns)
+    except (TypeError, ValueError, OverflowError) as error:  # pyarrow's errors are ValueError and TypeError
+        mixed = next((name for name, values in columns.items() if _is_mixed(name, values)), "")
+        raise InputError(
+            f"The column {mixed!r} holds values of different types",
+            why=str(error).splitlines()[0],
+            fix="A dataset has one type for each column: make the values alike, or leave the column out.",
+        ) from None
+
+
+def _is_mixed(name: str, values: list[Any]) -> bool:
+    from datasets import Dataset
+
+    try:
+        Dataset.from_dict({name: values})
+    except (TypeError, ValueError, OverflowError):
+        return True
+    return False
+
+
+def _prompt(row: Row, where: str) -> list[dict[str, str]]:
+    try:
+        return _conversation(prompt_messages(row))
+    except RowError as error:
+        raise InputError(f"{where}: {error}", fix="Correct the row, or remove it.") from None
 
 
 def _conversation(messages: Iterable[Message]) -> list[dict[str, str]]:

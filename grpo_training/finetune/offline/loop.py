@@ -100,6 +100,8 @@ def train_offline(
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
+            if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
+                stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if accelerator.is_main_process:
@@ -121,7 +123,9 @@ def train_offline(
         accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
     result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
-    return result if selected is None else replace(result, exported=selected.name, why=selected.why)
+    if selected is None:
+        return result
+    return replace(result, exported=selected.name, why=selected.why, helped=selected.helped)
 
 
 def optimizer_steps(

@@ -1,25 +1,35 @@
-"""A reward function for online training in place of the task's: ``--reward file.py:function``."""
+"""A reward for online training in place of the task's: ``--reward file.py:function``, or the name of a task."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.plugins import load_object, source_digest
+from engine.task import task_named
 from engine.tasks.simple import RewardTask
 
+if TYPE_CHECKING:
+    from engine.task import Task
 
-def load_reward(place: str) -> RewardTask:
-    """A task that scores completions by a reward function.
+
+def load_reward(place: str) -> Task[Any]:
+    """A task that scores completions.
 
     Args:
-        place: ``path/to/file.py:function`` or ``package.module:function``. The function is called with the answer of
-            a completion and the row of its problem; see :data:`engine.tasks.simple.Reward`.
+        place: the name of a task, for its reward; or ``path/to/file.py:function`` or ``package.module:function``. The
+            function is called with the answer of a completion and the row of its problem; see
+            :data:`engine.tasks.simple.Reward`.
 
     Raises:
         MissingInputError: there is no such file.
-        InputError: there is no such module or function, or it does not take an answer and a row.
+        InputError: there is no such task, module or function, or it does not take an answer and a row.
     """
+    if ":" not in place:
+        return task_named(place)
     function = load_object(place)
     try:
         inspect.signature(function).bind("answer", {})
@@ -35,5 +45,7 @@ def load_reward(place: str) -> RewardTask:
 
 
 def reward_digest(place: str) -> str:
-    """A digest of the source file of a reward function, which identifies a run."""
+    """A digest of the source file of a reward function, or of the verifier of a task, which identifies a run."""
+    if ":" not in place:
+        return hashlib.sha256(json.dumps(task_named(place).verifier(), sort_keys=True).encode()).hexdigest()[:16]
     return source_digest([load_object(place)]) or place

@@ -14,6 +14,7 @@ import os
 import time
 import warnings
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,11 +25,13 @@ from trl import GRPOConfig
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.export import TrainingResult, export_model
+from grpo_training.finetune.export_record import write_export
 from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
+from grpo_training.finetune.online.outcome import judge_training
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
@@ -36,11 +39,11 @@ from grpo_training.finetune.online.trl_arguments import check_arguments, count_s
 from grpo_training.runs.stop_request import StopRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
-    from engine.records import Problem
+    from engine.records import Message, Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import Sample
 
@@ -52,6 +55,7 @@ def train_online(
     problems: Sequence[Problem],
     run_dir: Path,
     *,
+    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainingResult:
@@ -63,6 +67,7 @@ def train_online(
         config: the training configuration.
         problems: to sample completions for.
         run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
+        prompts: prompts that are used as they stand, by problem id; the others are rendered.
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
 
@@ -78,7 +83,7 @@ def train_online(
     check_arguments(config)
     model, tokenizer = load_model(config)
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs whole rows that have no reward
-    prompt_ids = tokenised_prompts(problems, tokenizer, config)
+    prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
     kept = [problem for problem in problems if problem.id in prompt_ids]
     total = count_steps(config, len(kept), len(problems))
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
@@ -101,7 +106,7 @@ def train_online(
             kl=kl,
             model=model,
             args=GRPOConfig(**arguments),
-            train_dataset=Dataset.from_list(dataset_rows(kept, config.prompts)),
+            train_dataset=Dataset.from_list(dataset_rows(kept, config.prompts, prompts)),
             processing_class=tokenizer,
         )
         trainer.remove_callback(PrinterCallback)
@@ -121,14 +126,20 @@ def train_online(
         if trainer.is_world_process_zero():
             adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir)
         trainer.accelerator.wait_for_everyone()
-    return TrainingResult(trainer.state.global_step, adapter, merged, seconds=clock() - started)
+        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
+        if trainer.is_world_process_zero():
+            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
+    return TrainingResult(steps, adapter, merged, f"checkpoint-{steps}", why, helped, clock() - started)
 
 
 def tokenised_prompts(
-    problems: Sequence[Problem], tokenizer: Any, config: GRPOTrainingConfig
+    problems: Sequence[Problem],
+    tokenizer: Any,
+    config: GRPOTrainingConfig,
+    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
 ) -> dict[str, tuple[int, ...]]:
     """The token ids of the prompts by problem id, without prompts that leave no room for a reply."""
-    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompts)]
+    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompts, prompts)]
     ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
     room = config.max_seq_length - config.max_completion_length
     return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}

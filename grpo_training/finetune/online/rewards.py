@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
@@ -21,6 +22,7 @@ from engine.task import task_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from engine.records import Message
     from engine.reward_evaluator import RewardEvaluator, Scored
     from engine.task import Task
     from grpo_training.finetune.online.reward_settings import Payer
@@ -62,16 +64,21 @@ class ScoredCompletion:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]]:
+def dataset_rows(
+    problems: Iterable[Problem], style: str, prompts: Mapping[str, Sequence[Message]] = MappingProxyType({})
+) -> list[dict[str, Any]]:
     """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the problem in plain columns.
 
     ``meta`` is JSON text, because a column has one type and each task has its own keys.
+
+    Args:
+        problems: one row each.
+        style: the prompt style of the others.
+        prompts: prompts that are used as they stand, by problem id.
     """
     return [
         {
-            "prompt": [
-                message.model_dump() for message in generator_messages(task_named(problem.task), problem, (), style)
-            ],
+            "prompt": [message.model_dump() for message in messages_of(problem, style, prompts)],
             "problem_id": problem.id,
             "problem_text": problem.text,
             "answer": problem.answer,
@@ -80,6 +87,11 @@ def dataset_rows(problems: Iterable[Problem], style: str) -> list[dict[str, Any]
         }
         for problem in problems
     ]
+
+
+def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Message]]) -> Sequence[Message]:
+    """The prompt of a problem: the stored one, or that of its task without experiences."""
+    return prompts.get(problem.id) or generator_messages(task_named(problem.task), problem, (), style)
 
 
 class TaskReward:

@@ -6,10 +6,10 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
+from grpo_training.finetune.processes import number_of_processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +148,10 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             f"kl_estimator {config.kl_estimator} is not available online", why="TRL has k3 only.", fix="Set it to k3."
         )
+    if config.advantage_std != "sample":
+        raise ConfigurationError(
+            "advantage_std population is not available online", why="TRL has the sample std.", fix="Set it to sample."
+        )
     if config.optim == "adamw_8bit" and importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
             "optim adamw_8bit needs bitsandbytes", fix="Install it (it needs a GPU), or use adamw_torch."
@@ -183,5 +187,5 @@ def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
 
 
 def _rows_of_step(config: GRPOTrainingConfig) -> int:
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = number_of_processes()
     return config.per_device_train_batch_size * config.gradient_accumulation_steps * processes

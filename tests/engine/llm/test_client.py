@@ -88,7 +88,7 @@ async def test_identical_requests_in_flight_share_one_call(journal):
     assert [(seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]] == [(0, 2), (0, 2), (2, 1)]
 
 
-async def test_when_the_sending_call_is_cancelled_a_waiting_call_sends_the_request(journal):
+async def test_when_the_sending_call_is_cancelled_a_waiting_call_gets_the_reply(journal):
     app = chat_app(answer, latency_s=0.1)
     async with client_of(app, journal) as client:
         owner = asyncio.create_task(client.sample(ask("q"), [0]))
@@ -100,6 +100,43 @@ async def test_when_the_sending_call_is_cancelled_a_waiting_call_sends_the_reque
         with pytest.raises(asyncio.CancelledError):
             await owner
         assert client.counters.in_flight == 0
+    assert len(app["seen"]) == 1
+
+
+async def test_when_a_call_is_cancelled_that_waits_for_a_slot_a_waiting_call_sends_the_request(journal):
+    app = chat_app(answer, latency_s=0.1)
+    async with client_of(app, journal, {"max_concurrency": 1}) as client:
+        first = asyncio.create_task(client.sample(ask("p"), [0]))
+        owner, follower = (asyncio.create_task(client.sample(ask("q"), [0])) for _ in range(2))
+        await asyncio.sleep(0.03)
+        owner.cancel()
+        assert texts(await asyncio.wait_for(follower, 2)) == ["q/0"]
+        assert texts(await first) == ["p/0"]
+    assert len(app["seen"]) == 2
+
+
+async def test_closing_keeps_the_replies_in_flight_for_a_bounded_time(journal, caplog):
+    app = chat_app(answer, latency_s=0.2)
+
+    async def slow(request, handler):
+        if "slow" in await request.text():
+            await asyncio.sleep(30)
+        return await handler(request)
+
+    app.middlewares.append(web.middleware(slow))
+    async with serve(app) as url:
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, drain_s=1.0) as client:
+            await client.sample(ask("first"), [0])
+            calls = [asyncio.create_task(client.sample(ask(text), [0])) for text in ("q", "slow")]
+            await asyncio.sleep(0.1)
+            for call in calls:
+                call.cancel()
+            began = time.monotonic()
+        assert 0.5 < time.monotonic() - began < 5
+        assert "waiting for 2 requests in flight, at most 1 s" in caplog.text
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
+            assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+            assert client.counters.requests_sent == 0
 
 
 async def test_cancelling_a_waiting_call_does_not_affect_the_others(journal):

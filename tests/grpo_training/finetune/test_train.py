@@ -1,6 +1,7 @@
 """The command from its flags to the call of a trainer, which has tests of its own."""
 
 import json
+import shutil
 import subprocess
 import sys
 import types
@@ -45,8 +46,9 @@ def trainers(monkeypatch):
 
     calls = Calls()
 
-    def trained(config, *given):
+    def trained(config, *given, **named):
         calls.append((config, *given))
+        calls.named = named
         folder = given[-1]
         (folder / "metrics.jsonl").write_text('{"step": 1}\n')
         return TrainingResult(1, folder / "lora", folder / "merged", *calls.outcome, seconds=2.0)
@@ -131,6 +133,31 @@ def test_bf16_on_a_machine_without_it(monkeypatch, tmp_path, data, trainers):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("mode", ["offline", "online", "sft"])
+def test_a_model_without_a_usable_chat_template_is_refused_before_anything_is_written(tmp_path, data, trainers, mode):
+    model = tmp_path / "model"
+    shutil.copytree(POCKET, model)
+    template = model / "chat_template.jinja"
+    rejects = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    template.write_text(rejects + template.read_text())
+    data.write_text(json.dumps({"messages": [SYSTEM, *REPLIED]}) + "\n")
+    if mode == "offline":
+        rows = [{"prompt": [SYSTEM, REPLIED[0]], "responses": ["a", "b"], "rewards": [0, 1]}]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = flags(tmp_path, data, "--mode", mode, *(["--dataset", "quickstart"] * (mode == "online")), model=model)
+    with pytest.raises(ConfigurationError, match="takes no system message\nSystem role not supported"):
+        main(given)
+    assert main([*given, "--system-role", "merge"]) == 0
+    template.unlink()
+    with pytest.raises(ConfigurationError, match="has no chat template"):
+        main([*given, "--output-dir", str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+SYSTEM = {"role": "system", "content": "Be short."}
+REPLIED = [{"role": "user", "content": "Say 7."}, {"role": "assistant", "content": "7"}]
+
+
 def test_an_empty_dataset_after_filtering_lists_what_was_left_out(tmp_path, trainers):
     path = tmp_path / "flat.jsonl"
     path.write_text(json.dumps({"prompt": "a", "responses": ["b", "c"], "rewards": [1, 1]}) + "\n{torn")
@@ -187,14 +214,14 @@ def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_p
 
 
 def test_a_training_that_helped_nothing_says_so_and_exits_with_3(tmp_path, data, trainers, capsys):
-    trainers.outcome = ("start", "no checkpoint is better")
+    trainers.outcome = ("start", "no checkpoint is better", False)
     command = flags(tmp_path, data)
     assert main(command) == 3
     shown = capsys.readouterr().out
     assert "exported      start: no checkpoint is better" in shown
     assert "This training helped nothing" in shown
     assert "grpo_training.serve" not in shown
-    (tmp_path / "out/export.json").write_text('{"exported": "start"}')
+    (tmp_path / "out/export.json").write_text('{"exported": "start", "helped": false}')
     assert main(command) == 3
     assert len(trainers) == 1
 
@@ -282,6 +309,7 @@ def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
 
 def test_only_the_first_process_of_a_distributed_run_writes_the_directory(tmp_path, data, trainers, monkeypatch):
     monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(train, "join_processes", lambda: None)
     (tmp_path / "out").mkdir()
     assert main(flags(tmp_path, data)) == 0
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.jsonl"]  # the stand-in's
@@ -327,6 +355,84 @@ def test_online_training_reads_a_folder_of_scenarios_and_refuses_rows_that_its_r
     [(config, problems, _)] = trainers
     assert [problem.id for problem in problems] == ["a0", "a1", "b0", "b1"]
     assert config.mode == "online"
+
+
+@pytest.fixture
+def prompt_folder(tmp_path):
+    """Two scenario folders; a later row has a column that the first one lacks."""
+    for name, rows in {
+        "cologne": [
+            {"id": 1, "prompt": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A"}]}
+        ],
+        "berlin": [{"id": 1, "prompt": "B"}, {"id": 2, "prompt": "C", "junction_id": "j2"}],
+    }.items():
+        (tmp_path / "sets" / name).mkdir(parents=True)
+        (tmp_path / "sets" / name / "grpo_dataset.json").write_text(json.dumps(rows, indent=1))
+    return tmp_path / "sets"
+
+
+REWARD = "def short(answer, row):\n    return 1.0 if row.get('junction_id') == 'j2' else 0.0\n"
+
+
+def test_online_training_takes_prompts_as_they_stand_with_a_reward_function(tmp_path, trainers, prompt_folder):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    online = ["--mode", "online", "--reward", f"{tmp_path}/rewards.py:short"]
+    assert main(flags(tmp_path, prompt_folder, *online)) == 0
+    [(_, problems, _)] = trainers
+    prompts = trainers.named["prompts"]
+    assert [problem.id for problem in problems] == ["berlin:1", "berlin:2", "cologne:1"]
+    assert problems[1].meta["junction_id"] == "j2"
+    assert [(one.role, one.content) for one in prompts["cologne:1"]] == [("system", "Be short."), ("user", "A")]
+    one_file = prompt_folder / "cologne/grpo_dataset.json"
+    assert main([*flags(tmp_path, one_file, *online), "--output-dir", str(tmp_path / "other")]) == 0
+    assert [problem.id for problem in trainers[-1][1]] == ["1"]
+
+
+def test_prompts_are_scored_by_the_reward_of_a_task_by_name(tmp_path, trainers):
+    data = tmp_path / "grpo_dataset.json"
+    rows = [{"prompt": [{"role": "user", "content": "Double 21."}], "answer": "42"}]
+    data.write_text(json.dumps(rows))
+    assert main(flags(tmp_path, data, "--mode", "online", "--reward", "math")) == 0
+    [(_, [problem], _)] = trainers
+    assert (problem.task, problem.text, problem.answer) == ("math", "Double 21.", "42")
+    with pytest.raises(InputError, match="Unknown task 'maths'"):
+        main(flags(tmp_path, data, "--mode", "online", "--reward", "maths"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], r"The rows of .* are prompts without an answer.*(.|\n)*--reward"),
+        (["--reward", "REWARD", "--reward-weight", "0.5"], "reward_weight needs the reward of a task"),
+    ],
+)
+def test_prompts_without_a_reward_are_refused(tmp_path, trainers, prompt_folder, more, message):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    more = [one.replace("REWARD", f"{tmp_path}/rewards.py:short") for one in more]
+    with pytest.raises(InputError, match=message):
+        main(flags(tmp_path, prompt_folder, "--mode", "online", *more))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[\n {"prompt": "a"},\n {"prompt": ""}\n]', "grpo_dataset.json, line 3: no prompt"),
+        ('[\n {"prompt": "a"},\n {"prompt": [{"role": "user"}]}\n]', "line 3: a prompt message needs a role"),
+        ('[\n {"prompt": "a", "id": 1},\n {"prompt": "b", "id": 1}]', "line 3: another row has the id '1'"),
+        ('[\n {"prompt": "a"}\n {"prompt": "b"}]', "line 3: not JSON"),
+        ('[\n {"prompt": "a"},\n 7]', "line 3: not a JSON object"),
+        ('[\n {"prompt": "a"},\n', "line 3: not JSON"),
+        ('{"prompt": "a"}\n{"prompt": }\n', "line 2: not JSON"),
+    ],
+)
+def test_a_row_that_is_no_prompt_is_named_with_file_and_line(tmp_path, trainers, text, message):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    data = tmp_path / "grpo_dataset.json"
+    data.write_text(text)
+    with pytest.raises(InputError, match=message):
+        main(flags(tmp_path, data, "--mode", "online", "--reward", f"{tmp_path}/rewards.py:short"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_package_exports_the_training():

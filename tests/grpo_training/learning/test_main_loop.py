@@ -150,13 +150,13 @@ def test_a_missing_cache_names_the_commands_to_run(files, tmp_path):
 def test_three_generators_and_a_following_critic_in_parallel(files, aime2024, tmp_path):
     with World(tmp_path / "one", files, seed=5, longest_s=0.1) as together:
         flags = ("--dataset", aime2024, "--max-problems", 10)
-        critic = together.start("critic", "--follow")
+        critic = together.fork("critic", "--follow")
         deadline = time.monotonic() + 60
         while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        second = together.start("critic", "--follow")
+        second = together.fork("critic", "--follow")
         said, _ = second.communicate(timeout=60)
-        generators = [together.start(f"generator{n}", *flags) for n in (1, 2, 3)]
+        generators = [together.fork(f"generator{n}", *flags) for n in (1, 2, 3)]
         outputs = [process.communicate(timeout=120)[0] for process in [*generators, critic]]
     assert [process.returncode for process in [*generators, critic]] == [0] * 4, outputs
     assert second.returncode == 1
@@ -184,7 +184,7 @@ def test_a_refusing_endpoint_stops_all_three_at_once(files, aime2024, tmp_path, 
     with World(tmp_path, files) as world, serve_in_thread(chat_app(**known)) as base_url:
         world.write_config(base_url, api_key="wrong-secret-key")
         started = time.monotonic()
-        processes = [world.start(f"generator{n}", "--dataset", aime2024) for n in (1, 2, 3)]
+        processes = [world.fork(f"generator{n}", "--dataset", aime2024) for n in (1, 2, 3)]
         outputs = [process.communicate(timeout=60)[0] for process in processes]
         took = time.monotonic() - started
     assert [process.returncode for process in processes] == [2, 2, 2], outputs
@@ -224,7 +224,7 @@ def test_after_ctrl_c_the_same_command_continues(files, aime2024, tmp_path):
     import signal
 
     with World(tmp_path, files, latency_s=0.3) as world:
-        process = world.start("generator1", "--dataset", aime2024, "--window", 2)
+        process = world.fork("generator1", "--dataset", aime2024, "--window", 2)
         deadline = time.monotonic() + 60
         while len(world.traffic.requests) < 6 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -399,7 +399,7 @@ def test_a_following_critic_notices_that_a_generator_was_restarted(files, aime20
         world.generate(2, aime2024, "--max-problems", 1)
         manifest = world.cache / "generator_2_run.json"  # as if it were still running
         manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
-        critic = world.start("critic", "--follow", "--generators", "1,2")
+        critic = world.fork("critic", "--follow", "--generators", "1,2")
         deadline = time.monotonic() + 60
         while len(fusions_of(world)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)

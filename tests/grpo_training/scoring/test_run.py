@@ -124,7 +124,8 @@ def test_damaged_lines_of_a_cache_are_not_used(scoring):
     main(
         scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0"), rollout("p0", "5", 1)]), "--cache", str(cache))
     )
-    good, other = cache.read_text().splitlines()
+    lines = cache.read_text().splitlines()  # in the order in which the verdicts were reached
+    good, other = sorted(lines, key=lambda line: not json.loads(line)["verdict"]["is_correct"])
     cache.write_text(f"{good[:200]}\n{other}\nnot json\n{other[:90]}")  # the last line is cut off too
     main(scoring.arguments(scoring.folder / "r.jsonl", "--cache", str(cache), out="again.jsonl"))
     assert scoring.verified()[2:] == ["p0 0"]

@@ -471,3 +471,16 @@ def test_a_hugging_face_dataset_of_rollouts_and_of_bare_prompts(answered, tmp_pa
     [row] = exports.load_grpo_dataset(tmp_path / "bare")
     assert row["prompt"] == [{"role": "user", "content": '{"phase": 2}'}]
     assert (row["id"], row["scenario"], row["junction_id"]) == ("grid_n7", "grid", "n7")
+
+
+def test_prompts_keep_all_their_columns_and_bad_ones_are_named(tmp_path):
+    pytest.importorskip("datasets")
+    file = tmp_path / "grpo_dataset.json"
+    file.write_text(json.dumps([{"prompt": "a"}, {"prompt": "b", "junction_id": "n7"}], indent=1))
+    assert [row["junction_id"] for row in exports.load_grpo_dataset(file)] == [None, "n7"]
+    file.write_text('[{"prompt": "a"},\n {"prompt": 7}]')
+    with pytest.raises(InputError, match=r"grpo_dataset\.json, line 2: no prompt"):
+        exports.load_grpo_dataset(tmp_path)
+    file.write_text(json.dumps([{"prompt": "a", "speed": 1}, {"prompt": "b", "speed": {"kmh": 50}}]))
+    with pytest.raises(InputError, match="The column 'speed' holds values of different types"):
+        exports.load_grpo_dataset(file)

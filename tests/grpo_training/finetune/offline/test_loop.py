@@ -280,8 +280,26 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
 
 
-def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
-    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process."""
+ONE_AFTER_THE_OTHER = """
+import json, sys
+from engine.errors import ScaffoldError
+from grpo_training.train import main
+
+def code(argv):
+    try:
+        return main(argv)
+    except ScaffoldError as error:
+        return error.exit_code
+
+print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])))
+"""
+
+
+def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path):
+    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process.
+
+    The same command again, which is finished, and one of another configuration, which is refused, end in both.
+    """
     data = tmp_path / "rows.jsonl"
     rows = [
         {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
@@ -300,9 +318,11 @@ def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
         free.bind(("localhost", 0))
         launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
     launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    again = [*command("two", 2), "--learning-rate", "1e-3"]  # another configuration of that directory
+    arguments = [json.dumps([command("two", 2), command("two", 2), again])]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "grpo_training.train", *command("two", 2)],
+            [sys.executable, "-c", ONE_AFTER_THE_OTHER, *arguments],
             env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -314,6 +334,7 @@ def test_two_processes_do_the_same_steps_as_one(model, tmp_path):
     for process in processes:
         output, _ = process.communicate(timeout=100)
         assert process.returncode == 0, output.decode()
+        assert output.decode().splitlines()[-1] == "ended with 0, 0, 1", output.decode()
     one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))
     assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
     for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):

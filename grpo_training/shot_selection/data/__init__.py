@@ -1,0 +1,1 @@
+"""What a selector is trained on: beam files, reward files, pools, embeddings."""

@@ -1,0 +1,1 @@
+"""The pointer network, its decoding and its checkpoints."""

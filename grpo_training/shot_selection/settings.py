@@ -1,0 +1,254 @@
+"""Settings of the steps of ``python -m grpo_training.selector``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
+from grpo_training.runs.settings import ResumableSettings
+
+OUTPUTS = WORKING_DIR / "outputs/selector"
+_Share = Annotated[float, Field(ge=0, lt=1)]
+_Rate = Annotated[float, Field(gt=0)]
+
+
+class StepSettings(Settings):
+    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
+
+    summary: ClassVar[str] = ""
+
+
+class EmbeddingSettings(StepSettings):
+    """Which embeddings a step reads."""
+
+    embeddings: Path | None = Field(None, description="embeddings of queries and shots: a .npy or .pt file, row = id")
+    img_emb: Path | None = Field(None, description="image embeddings; with --text-emb, the normalised mean is used")
+    text_emb: Path | None = Field(None, description="text embeddings, for --img-emb")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.img_emb is None) != (self.text_emb is None):
+            raise ValueError("--img-emb and --text-emb belong together")
+        if self.embeddings is not None and self.img_emb is not None:
+            raise ValueError("--embeddings and --img-emb exclude each other")
+        return self
+
+
+class TrainingSettings(EmbeddingSettings, ResumableSettings):
+    """What SFT and the post-training share."""
+
+    beam_data: Path = Field(description="beam file or reward file")
+    max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
+    beam_size: Positive | None = Field(None, description="beams of a query that are used (default: all)")
+    pool: Positive = Field(64, description="size of a pool that the file does not name")
+    train_ratio: float = Field(0.8, gt=0, le=1, description="share of the queries to train on; the others are held out")
+    batch_size: Positive = Field(32, description="queries per optimizer step")
+    weight_decay: Weight = Field(0.01, description="weight decay of AdamW")
+    gradient_clip_norm: _Rate = Field(1.0, description="gradients are clipped to this norm")
+    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of a phase's steps for the learning-rate warm-up")
+    lr_scheduler: Literal["cosine", "linear", "constant"] = Field("cosine", description="schedule after the warm-up")
+    seed: int = Field(0, ge=0, description="seed of the split, the order and the dropout")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where the model is trained")
+    output_dir: Path = Field(OUTPUTS, description="the run directory")
+    log_every_steps: Positive = Field(10, description="optimizer steps per line of metrics.jsonl")
+    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field("none", description="tracker")
+    project: str = Field("scaffold-grpo", description="project name in the tracker")
+    run_name: str | None = Field(None, description="run name in the tracker")
+    dry_run: bool = Field(False, description="check everything, print the plan and exit")
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the trained weights."""
+        others = {"output_dir", "log_every_steps", "report_to", "project", "run_name", "dry_run", "resume", "fresh"}
+        return [name for name in cls.model_fields if name not in others | {"device"}]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return self.model_dump(mode="json")
+
+
+class SftSettings(TrainingSettings):
+    """Settings of ``selector sft``."""
+
+    summary: ClassVar[str] = "train a selector on the beams of a beam file (supervised)"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "data": (
+            *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
+            "train_ratio",
+        ),
+        "model": (*("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),),
+        "training": (
+            *("epochs", "learning_rate", "batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio"),
+            *("lr_scheduler", "seed", "device"),
+        ),
+        "files and records": (
+            *("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name"),
+        ),
+    }
+
+    hidden_dim: Positive = Field(256, description="width of the model")
+    num_heads: Positive = Field(1, description="attention heads")
+    num_layers: Positive = Field(1, description="layers in which the query attends to its pool")
+    dropout: _Share = Field(0.1, description="dropout")
+    attn_dropout: _Share = Field(0.1, description="dropout of the attention")
+    decoder: Literal["static", "gate", "gru"] = Field(
+        "gate", description="how later choices depend on earlier ones: not at all, by a gate, by a GRU"
+    )
+    stop: bool = Field(False, description="a learned entry that ends a sequence early")
+    epochs: Positive = Field(20, description="passes over the queries")
+    learning_rate: _Rate = Field(1e-4, description="peak learning rate")
+
+    @model_validator(mode="after")
+    def _whole_heads(self) -> Self:
+        if self.hidden_dim % self.num_heads:
+            raise ValueError(f"--hidden-dim {self.hidden_dim} is no multiple of --num-heads {self.num_heads}")
+        return self
+
+
+class TrainSettings(TrainingSettings):
+    """Settings of ``selector train``."""
+
+    summary: ClassVar[str] = "post-train a selector on rewards: RCE, then GRPO"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "data": (
+            *("sft_ckpt", "beam_data", "embeddings", "img_emb", "text_emb", "max_samples"),
+            *("beam_size", "pool", "train_ratio"),
+        ),
+        "rewards": (
+            *("reward_mode", "hard_weight", "soft_weight", "rel_weight", "keep_fallback", "coherence_weight"),
+            *("diversity_weight", "normalize_method", "normalize_clamp"),
+        ),
+        "RCE": ("rce_epochs", "rce_lr", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
+        "GRPO": (
+            *("grpo_epochs", "grpo_lr", "clip_epsilon", "advantage_clip", "early_epochs", "early_top_k", "late_top_k"),
+            *("kl_beta", "adaptive_kl", "kl_target_min", "kl_target_max", "kl_adjustment_factor", "freeze_backbone"),
+        ),
+        "training": (
+            *("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device"),
+        ),
+        "files and records": (
+            *("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name"),
+        ),
+    }
+    sections: ClassVar[frozenset[str]] = frozenset({"rce", "grpo", "data", "training", "logging"})
+    aliases: ClassVar[Mapping[str, str]] = {
+        "rce.epochs": "rce_epochs",
+        "rce.lr": "rce_lr",
+        "rce.temperature_start": "rce_temperature_start",
+        "rce.temperature_end": "rce_temperature_end",
+        "grpo.epochs": "grpo_epochs",
+        "grpo.lr": "grpo_lr",
+        "training.gradient_clip": "gradient_clip_norm",
+        "training.scheduler": "lr_scheduler",
+        "rce_temp_start": "rce_temperature_start",
+        "rce_temp_end": "rce_temperature_end",
+    }
+
+    sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
+    reward_mode: Literal[
+        "hard_plus_soft",
+        "hard_plus_soft_v2",
+        "separated",
+        "hard_only",
+        "soft_only",
+        "hard01_plus_gtprob",
+        "hard01_plus_gtprob_separated",
+        "hard_plus_gtprob_plus_rel",
+        "legacy",
+    ] = Field("hard_plus_soft", description="how the measurements of a reward file are combined")
+    hard_weight: Weight = Field(1.0, description="weight of a right answer")
+    soft_weight: Weight = Field(1.0, description="weight of the soft accuracy, or of the reference's probability")
+    rel_weight: Weight = Field(0.1, description="weight of the relevance of a wrong answer")
+    keep_fallback: bool = Field(False, description="use candidates that the official metric did not score")
+    coherence_weight: Weight = Field(0.0, description="weight of the mean cosine of query and shots")
+    diversity_weight: Weight = Field(0.0, description="weight of 1 - mean cosine between the shots")
+    normalize_method: Literal["z_score", "z_score_clamp", "rank_normalize", "none"] = Field(
+        "z_score", description="scale of the rewards of a query in RCE"
+    )
+    normalize_clamp: _Rate = Field(3.0, description="bound of z_score_clamp")
+    rce_epochs: int = Field(1, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
+    rce_lr: float | None = Field(None, gt=0, description="learning rate of RCE (default: --rce-lr-ratio x that of SFT)")
+    rce_lr_ratio: _Rate = Field(0.1, description="learning rate of RCE relative to SFT's")
+    rce_temperature_start: _Rate = Field(2.0, description="temperature of the RCE weights at the first step")
+    rce_temperature_end: _Rate = Field(0.5, description="temperature of the RCE weights at the last step")
+    grpo_epochs: int = Field(3, ge=0, description="epochs of GRPO")
+    grpo_lr: _Rate = Field(1e-5, description="learning rate of GRPO")
+    clip_epsilon: float = Field(0.2, gt=0, lt=1, description="the ratio is clipped to 1 ± this")
+    advantage_clip: _Rate = Field(5.0, description="advantages are clipped to [-x, x]")
+    early_epochs: int = Field(1, ge=0, description="first GRPO epochs, on the best candidates of each query only")
+    early_top_k: Positive = Field(3, description="candidates per query in those epochs")
+    late_top_k: Positive | None = Field(None, description="candidates per query in the later epochs (default: all)")
+    kl_beta: Weight = Field(0.1, description="weight of the KL to the policy at the start of GRPO")
+    adaptive_kl: bool = Field(True, description="adapt kl_beta after each epoch to its mean KL")
+    kl_target_min: Weight = Field(0.01, description="KL below which kl_beta is lowered")
+    kl_target_max: _Rate = Field(0.1, description="KL above which kl_beta is raised")
+    kl_adjustment_factor: float = Field(1.5, gt=1, description="factor of a change of kl_beta")
+    freeze_backbone: bool = Field(False, description="train attention and decoder only in GRPO")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.rce_epochs + self.grpo_epochs == 0:
+            raise ValueError("rce_epochs and grpo_epochs are both 0")
+        if not self.kl_target_min < self.kl_target_max:
+            raise ValueError(f"kl_target_min ({self.kl_target_min}) must be below kl_target_max ({self.kl_target_max})")
+        return self
+
+
+class PredictSettings(EmbeddingSettings):
+    """Settings of ``selector predict``."""
+
+    summary: ClassVar[str] = "choose shots for the queries of a file, and compare with similarity, random and oracle"
+
+    checkpoint: Path = Field(description="checkpoint of a selector")
+    test_data: Path = Field(description="beam file or reward file; its scores are used for the comparison only")
+    shots: Positive | None = Field(None, description="length of a sequence (default: as the selector was trained)")
+    beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
+    pool: Positive = Field(64, description="size of a pool that the file does not name")
+    output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
+
+
+class ExperiencesSettings(StepSettings):
+    """Settings of ``selector experiences``."""
+
+    summary: ClassVar[str] = "write stored rollouts as training data: which experiences led to which rewards"
+
+    role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
+        "generator_1", description="whose rollouts and library are read"
+    )
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of the rollouts")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+    embedding_model: str = Field(
+        "hashing", description="hashing, hashing:DIMENSIONS, or a model of sentence-transformers: hub name or folder"
+    )
+    output_dir: Path = Field(OUTPUTS / "experiences", description="where embeddings.npy and beams.json are written")
+
+
+class DemoSettings(StepSettings):
+    """Settings of ``selector demo``."""
+
+    summary: ClassVar[str] = "train on a synthetic utility and compare with similarity, random and oracle"
+
+    queries: Annotated[int, Field(ge=50)] = Field(2000, description="queries; a fifth of them is held out")
+    pool: Annotated[int, Field(ge=8)] = Field(64, description="shots that can be chosen for a query")
+    seeds: Positive = Field(5, description="repetitions, each with another utility, other data and another model")
+    seed: int = Field(1, ge=0, description="the first seed")
+    noise: Weight = Field(0.15, description="standard deviation of a measurement")
+    sft_epochs: Positive = Field(20, description="epochs of SFT")
+    rce_epochs: Positive = Field(4, description="epochs of RCE")
+    grpo_epochs: Positive = Field(6, description="epochs of GRPO")
+    learning_rate: _Rate = Field(1e-3, description="learning rate of SFT and RCE")
+    grpo_lr: _Rate = Field(1e-3, description="learning rate of GRPO")
+    output: Path = Field(OUTPUTS / "demo", description="folder for all output")
+
+
+STEPS: Mapping[str, type[StepSettings]] = {
+    "sft": SftSettings,
+    "train": TrainSettings,
+    "predict": PredictSettings,
+    "experiences": ExperiencesSettings,
+    "demo": DemoSettings,
+}

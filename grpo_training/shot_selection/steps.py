@@ -1,0 +1,32 @@
+"""The steps of ``python -m grpo_training.selector``."""
+
+from __future__ import annotations
+
+from grpo_training.shot_selection.demo.run import run_demo
+from grpo_training.shot_selection.experiences import write_experience_data
+from grpo_training.shot_selection.predict import predict
+from grpo_training.shot_selection.settings import (
+    DemoSettings,
+    ExperiencesSettings,
+    PredictSettings,
+    SftSettings,
+    StepSettings,
+    TrainSettings,
+)
+from grpo_training.shot_selection.training.run import post_train, train_sft
+
+
+def run_step(settings: StepSettings) -> int:
+    """Run the step that the settings belong to; the exit code."""
+    match settings:
+        case SftSettings():
+            return train_sft(settings)
+        case TrainSettings():
+            return post_train(settings)
+        case PredictSettings():
+            return predict(settings)
+        case ExperiencesSettings():
+            return write_experience_data(settings)
+        case DemoSettings():
+            return run_demo(settings)
+    raise AssertionError(type(settings))

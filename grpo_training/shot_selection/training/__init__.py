@@ -1,0 +1,1 @@
+"""Training of a selector: SFT, RCE and GRPO."""

@@ -15,6 +15,8 @@ _WORD_PIECE = 6
 _REPLY_PIECE = 12
 """The same for replies. Longer, as a model's text may contain the first characters of a kind of key."""
 
+_SHORTEST_NAME, _SHORTEST_VALUE = 32, 16
+
 _SECRET_NAME = re.compile(
     r"(?:^|[-_. ])(?:key|apikey|token|secret|password|passwd|pwd|auth|authorization|credentials?|signature|sig|code)$",
     re.IGNORECASE,
@@ -26,13 +28,19 @@ _PREFIXED = re.compile(
 _ESCAPE = re.compile(rb"(\\\\)|\\u00([2-7][0-9a-fA-F])|\\(/)")
 
 
-def looks_secret(text: str) -> bool:
-    """Whether a text has the form of a key: a known prefix, or a long part of letters and digits."""
+def looks_secret(text: str, shortest: int = 12) -> bool:
+    """Whether a text has the form of a key: a known prefix, or a part with letters and digits.
+
+    Args:
+        text: a text of more than two words is none.
+        shortest: the number of characters from which such a part counts.
+    """
+    if len(text.split()) > 2:
+        return False
     if _PREFIXED.match(text):
         return True
     for part in re.split(r"[^A-Za-z0-9]+", text):
-        is_mixed = re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part)
-        if len(part) >= 24 or (len(part) >= 12 and is_mixed):
+        if len(part) >= shortest and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part):
             return True
     return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
 
@@ -78,26 +86,35 @@ def secrets_of_url(url: str) -> Iterator[str]:
 
 
 def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
-    """The texts of a JSON value that are secret by their name or their form, and names that look secret."""
+    """The texts and names of a JSON value that are secret by their name or by the prefix of a kind of key.
+
+    A text that only has the form of a key is not among them: it may be part of a schema, which replies repeat.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
-            if looks_secret(str(key)):
+            if _PREFIXED.match(str(key)):
                 yield str(key)
             yield from secrets_of_fields(item, str(key))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from secrets_of_fields(item, name)
-    elif isinstance(value, str) and (_is_secret_name(name) or looks_secret(value)):
+    elif isinstance(value, str) and (_is_secret_name(name) or _PREFIXED.match(value)):
         yield value
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """A copy of a JSON value in which secret texts are masked."""
+    """A copy of a JSON value in which texts that are secret, or have the form of a key, are masked.
+
+    Names and texts may be those of a schema or a template, so only long ones are masked by their form.
+    """
     if isinstance(value, dict):
-        return {MASK if looks_secret(str(key)) else key: without_secrets(item, str(key)) for key, item in value.items()}
+        return {
+            MASK if looks_secret(str(key), _SHORTEST_NAME) else key: without_secrets(item, str(key))
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [without_secrets(item, name) for item in value]
-    return MASK if isinstance(value, str) and any(True for _ in secrets_of_fields(value, name)) else value
+    return MASK if isinstance(value, str) and (_is_secret_name(name) or looks_secret(value, _SHORTEST_VALUE)) else value
 
 
 class Mask:
@@ -112,8 +129,8 @@ class Mask:
         self._pieces = {
             secret[start : start + _WORD_PIECE] for secret in known for start in range(len(secret) - _WORD_PIECE + 1)
         }
-        # A short word without a digit, such as "ollama", may be part of an answer.
-        self._in_replies = [s.encode() for s in known if len(s) >= 8 or any(one.isdigit() for one in s)]
+        # A short word or number, such as "ollama" or "123456", may be part of an answer.
+        self._in_replies = [s.encode() for s in known if len(s) >= (16 if s.isdecimal() else 8)]
 
     def message(self, text: str) -> str:
         """Mask every word that contains a part of a secret; servers quote keys in error messages."""

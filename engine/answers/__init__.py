@@ -1,1 +1,12 @@
 """Answer checking: reading a final answer, and comparing it with the ground truth."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.answers.verify import Verdict, check_ground_truth, verify_answer
+else:
+    from engine.public_names import public_names
+
+    __getattr__ = public_names(__name__, {"engine.answers.verify": "Verdict check_ground_truth verify_answer"})
+
+__all__ = ["Verdict", "check_ground_truth", "verify_answer"]

@@ -2,7 +2,8 @@
 
 Samples of one problem are correlated, so the problem is the unit of sampling (the cluster). Standard errors are
 cluster-robust (Liang and Zeger 1986; for evaluations of models: Miller 2024, "Adding Error Bars to Evals") with the
-small-sample correction G / (G - 1). Intervals use Student's t with G - 1 degrees of freedom.
+small-sample correction G / (G - 1). Intervals use Student's t with G - 1 degrees of freedom; those of shares, which
+are bounded, are Wilson's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import mpmath
 
@@ -30,7 +32,7 @@ class Estimate:
     Args:
         value: the estimate.
         standard_error: cluster-robust standard error; None for a single cluster. It is 0 where all clusters
-            agree, and the interval is then a point.
+            agree, and the interval of a mean or difference is then a point (that of a share is not).
         low, high: the ends of the interval; None without a standard error.
         clusters: number of clusters.
         observations: number of observations; for a difference, of both sides together.
@@ -60,6 +62,45 @@ def clustered_mean(clusters: Clusters, confidence: float = 0.95) -> Estimate:
     """
     mean, count = _mean(clusters)
     return _estimate(mean, _deviations(clusters, mean, count), count, confidence)
+
+
+def clustered_share(clusters: Clusters, samples: int | None = None, confidence: float = 0.95) -> Estimate:
+    """The mean of observations in [0, 1], with an interval that stays in [0, 1] and has a width also at 0 and 1.
+
+    It is Wilson's interval (1927) for the number of independent yes-or-no samples that the clusters are worth:
+    ``p (1 - p)`` by their squared deviations, corrected for the number of clusters (Korn and Graubard 1998), and where
+    all are 0 or all are 1, the number of clusters. With one such sample in each cluster it is Wilson's interval itself.
+
+    Args:
+        clusters: the observations, shares of a cluster's samples included.
+        samples: the samples behind all observations, where an observation stands for several; the clusters are never
+            worth more.
+        confidence: of the interval.
+
+    Raises:
+        ValueError: no cluster, an empty cluster, or a confidence outside (0, 1).
+    """
+    estimate = clustered_mean(clusters, confidence)
+    groups, p = estimate.clusters, estimate.value
+    if groups < 2:
+        return estimate
+    samples = max(samples or estimate.observations, groups)
+    variance = math.fsum(one**2 for one in _deviations(clusters, p, estimate.observations))
+    probability, worth = (1 + confidence) / 2, float(groups)
+    if 0 < p < 1:
+        worth = min(p * (1 - p) / variance, samples) if variance > 0 else float(samples)
+    if worth > groups:  # a gain over one sample in each cluster, estimated from few clusters
+        lost = (student_t_quantile(probability, samples - 1) / student_t_quantile(probability, groups - 1)) ** 2
+        worth = max(worth * lost, groups)
+    low, high = _wilson(p, worth, NormalDist().inv_cdf(probability))
+    return replace(estimate, low=low, high=high)
+
+
+def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
+    centre, scale = p + z * z / (2 * n), 1 + z * z / n
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = (centre - half) / scale, (centre + half) / scale
+    return (0.0 if p == 0 else max(low, 0.0)), (1.0 if p == 1 else min(high, 1.0))
 
 
 def paired_difference(after: Clusters, before: Clusters, confidence: float = 0.95) -> Estimate:

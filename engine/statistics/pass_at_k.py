@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from engine.statistics.paired import clustered_mean, paired_difference
+from engine.statistics.paired import clustered_share, paired_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def mean_pass_at_k(counts: Mapping[str, Counts], k: int) -> Estimate | None:
         change the set of problems that the mean is about.
     """
     values = _values(counts, k)
-    return clustered_mean(values) if values else None
+    return clustered_share(values, sum(n for n, _ in counts.values())) if values else None
 
 
 def difference_in_pass_at_k(after: Mapping[str, Counts], before: Mapping[str, Counts], k: int) -> Estimate | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.statistics.paired import clustered_mean, paired_difference
+from engine.statistics.paired import clustered_share, paired_difference
 from grpo_training.evaluation.tables import points, points_interval
 
 PLAIN = "GRPO alone"
@@ -62,7 +62,7 @@ def table(results: dict[str, VariantResult], base: str = PLAIN) -> str:
         "|---|---|---|---|---|",
     ]
     for name, result in results.items():
-        right = clustered_mean(result.verdicts)
+        right = clustered_share(result.verdicts)
         difference = "-" if name == base else _difference(result, results[base])
         kl = "-" if not result.kl else f"{min(result.kl):.3f} to {max(result.kl):.3f}"
         seconds = "-" if not result.seconds else f"{sum(result.seconds) / len(result.seconds):.0f}"

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.statistics.paired import clustered_mean, paired_difference
+from engine.statistics.paired import paired_difference
 from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k
 from grpo_training.evaluation.arms import sum_of_costs
 
@@ -148,9 +148,9 @@ def _even_minus_odd(complete: Sequence[ProblemResult]) -> Estimate | None:
 
 
 def _groups(complete: Sequence[ProblemResult]) -> dict[str, GroupFigures]:
-    means: dict[str, dict[str, list[float]]] = {}
+    groups: dict[str, dict[str, Counts]] = {}
     for result in complete:
-        n, right = result.counts
-        if result.group and n:
-            means.setdefault(result.group, {})[result.problem_id] = [right / n]
-    return {name: GroupFigures(len(own), clustered_mean(own)) for name, own in sorted(means.items())}
+        if result.group and result.counts[0]:
+            groups.setdefault(result.group, {})[result.problem_id] = result.counts
+    shares = {name: mean_pass_at_k(counts, 1) for name, counts in sorted(groups.items())}
+    return {name: GroupFigures(len(groups[name]), share) for name, share in shares.items() if share is not None}

@@ -22,10 +22,10 @@ CISPO_EPSILON_HIGH = 5.0
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
 _OF_OTHER_STAGES = {
-    "training.sft": "a training has a configuration of its own; for supervised training set mode: sft in it",
+    "training.sft": "of such a file only training.grpo is read; supervised training has a file of its own (mode: sft)",
     **dict.fromkeys(
         ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
-        "this training reads dataset_path and writes output_dir",
+        "of the paths only grpo_dataset_dir (the dataset) and grpo_model_dir (the output) are read",
     ),
 }
 """Keys of files that configure several stages -> why they have no effect."""
@@ -35,7 +35,10 @@ _NOT_IN_FINGERPRINT = frozenset(
 )
 """Fields that do not change the trained weights."""
 _ADDED_LATER = frozenset(
-    {"task", "reward", "reward_weight", "reward_settings", "max_kl", "export", "disable_dropout", "system_role"}
+    {
+        *("task", "reward", "reward_weight", "reward_settings", "system_role"),
+        *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
+    }
 )
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
 
@@ -76,13 +79,15 @@ class GRPOTrainingConfig(ResumableSettings):
             *("repetition_penalty", "use_vllm", "vllm_server_base_url"),
         ),
         "policy loss": (
-            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards", "advantage_clip"),
+            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards"),
+            *("advantage_std", "advantage_clip"),
             *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
             *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
             *("kl_adjustment_factor", "beta_min", "beta_max"),
         ),
         "warm-up and curriculum": (
-            *("rce_epochs", "rce_temperature_start", "rce_temperature_end", "rce_learning_rate"),
+            *("rce_epochs", "rce_temperature_start", "rce_temperature_end"),
+            *("rce_learning_rate", "rce_lr_ratio"),
             *("curriculum_epochs", "early_top_k", "late_top_k"),
         ),
         "imitation": (
@@ -150,7 +155,6 @@ class GRPOTrainingConfig(ResumableSettings):
     refused: ClassVar[dict[str, str]] = {
         "torch_dtype": "use bf16: true or bf16: false",
         "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
-        "rce_lr_ratio": "use rce_learning_rate; its default is a tenth of learning_rate",
         "teacher": _TEACHER,
         "use_teacher_thinking": _TEACHER,
         "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
@@ -264,6 +268,10 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     delta: float | None = Field(None, gt=1, description="upper bound of the ratio where the advantage is negative")
     scale_rewards: Literal["group", "batch", "none"] = Field("group", description="std that normalises advantages")
+    advantage_std: Literal["sample", "population"] = Field(
+        "sample",
+        description="that std of scale_rewards group: sample, plus 1e-4, as in TRL; population (offline)",
+    )
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
@@ -287,8 +295,9 @@ class GRPOTrainingConfig(ResumableSettings):
     rce_temperature_start: float = Field(2.0, gt=0, description="temperature of the RCE weights at the start")
     rce_temperature_end: float = Field(0.5, gt=0, description="temperature of the RCE weights at the end")
     rce_learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of RCE; default: a tenth of learning_rate"
+        None, gt=0, description="learning rate of RCE; default: rce_lr_ratio x learning_rate"
     )
+    rce_lr_ratio: float = Field(0.1, gt=0, description="share of learning_rate for RCE, if rce_learning_rate is unset")
     curriculum_epochs: Count = Field(0, description="first GRPO epochs, on the best replies of each group only")
     early_top_k: Positive = Field(3, description="replies per group in those epochs")
     late_top_k: Positive | None = Field(None, description="replies per group in the later epochs; default: all")
@@ -331,7 +340,9 @@ class GRPOTrainingConfig(ResumableSettings):
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
     max_kl: float = Field(
-        0.5, gt=0, description="a checkpoint whose KL to the initial model is above this is not exported (offline)"
+        0.5,
+        gt=0,
+        description="a model whose KL to the initial one is above this counts as ruined",
     )
     export: Literal["best", "last"] = Field(
         "best",
@@ -368,7 +379,7 @@ class GRPOTrainingConfig(ResumableSettings):
         derived = {
             "lora_alpha": 2 * self.lora_r,
             "epsilon_high": CISPO_EPSILON_HIGH if self.loss_type == "cispo" else self.epsilon,
-            "rce_learning_rate": self.learning_rate / 10,
+            "rce_learning_rate": self.learning_rate / (1 / self.rce_lr_ratio),
         }
         for name, value in derived.items():
             if getattr(self, name) is None:

@@ -24,8 +24,9 @@ class TrainingResult:
         steps: optimizer steps, those before an interruption included.
         adapter: the folder of the LoRA; None where the whole model was trained.
         merged: the folder of a whole model that can be served.
-        exported: the name of the exported checkpoint, or ``start``; empty after online training.
+        exported: the name of the exported checkpoint, or ``start``.
         why: why it was exported.
+        helped: whether the model is better than the initial one, as far as it was measured.
         seconds: duration of this process's part.
     """
 
@@ -34,6 +35,7 @@ class TrainingResult:
     merged: Path
     exported: str = ""
     why: str = ""
+    helped: bool = True
     seconds: float = 0.0
 
 

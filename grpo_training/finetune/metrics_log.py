@@ -69,6 +69,7 @@ def open_metrics(
         project=config.project,
         run_name=config.run_name or run_dir.name,
         config=config.to_dict(),
+        resumes=done > 0,
     )
     run_dir.mkdir(parents=True, exist_ok=True)
     with (

@@ -19,7 +19,7 @@ from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.task import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.offline.selection import START, exported_checkpoint
+from grpo_training.finetune.export_record import read_helped
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import payers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from grpo_training.finetune.online.prompt_dataset import Prompts
 
 EXIT_NOTHING_LEARNED = 3
-"""Exit code of a training whose best model is the one that it began with."""
+"""Exit code of a training that helped nothing, as far as it was measured."""
 
 _PACKAGES = {
     "offline": ("torch", "transformers", "peft", "accelerate"),
@@ -187,14 +187,14 @@ def _train_in_run_directory(
             told_by_the_first(error.exit_code)
         raise
     _print_result(result, page)
-    code = _exit_code(result.exported)
+    code = _exit_code(result.helped)
     told_by_the_first(code)
     return code
 
 
 def _exit_code_of_finished(folder: Path) -> int:
     print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-    code = _exit_code(exported_checkpoint(folder))
+    code = _exit_code(read_helped(folder))
     told_by_the_first(code)
     return code
 
@@ -206,16 +206,18 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
             print(f"  {name:13} {path}")
     if result.exported:
         print(f"  {'exported':13} {result.exported}: {result.why}")
-    if result.exported == START:
+    if not result.helped:
         print(
-            "This training helped nothing: the exported model is the initial one. --export last exports the last one."
+            "This training helped nothing, as far as it was measured. Do not use its model without an evaluation."
+            if result.exported != "start"
+            else "This training helped nothing: the exported model is the initial one (--export last: the last one)."
         )
     else:
         print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
 
 
-def _exit_code(exported: str) -> int:
-    return EXIT_NOTHING_LEARNED if exported == START else 0
+def _exit_code(helped: bool) -> int:
+    return 0 if helped else EXIT_NOTHING_LEARNED
 
 
 def _model_digest(config: GRPOTrainingConfig) -> str | None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -69,6 +69,61 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return self.model_dump(mode="json")
+
+
+class BeamsSettings(ResumableSettings, StepSettings):
+    """Settings of ``selector beams``."""
+
+    summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
+        "search": ("shots", "beam_size"),
+        "files": ("output_dir", "resume", "fresh"),
+        "endpoint": ("role", "api_config", "concurrency", "attempts"),
+    }
+
+    dataset: str = Field(
+        description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
+    )
+    sample_num: Positive = Field(800, description="queries, by chance")
+    pool: Positive = Field(64, description="shots that can be chosen for a query")
+    sampler: Literal["rand", "text", "image", "mix"] = Field(
+        "rand", description="pools: by chance, the nearest by text or image, or half by chance and half the nearest"
+    )
+    img_emb: Path | None = Field(None, description="embeddings of the images of the dataset, for --sampler")
+    embedding_model: str = Field("hashing", description="embeds the texts; see `selector experiences`")
+    shots: Positive = Field(2, description="length of a sequence")
+    beam_size: Positive = Field(5, description="sequences that are kept")
+    seed: int = Field(42, ge=0, description="of the draws")
+    role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+    concurrency: Positive = Field(16, description="requests in flight")
+    attempts: Positive = Field(8, description="maximum attempts per request")
+    output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the beams."""
+        return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
+
+
+class EmbedSettings(StepSettings):
+    """Settings of ``selector embed``."""
+
+    summary: ClassVar[str] = "embed the texts or the images of a dataset, once"
+
+    dataset: str = Field(description="name of a dataset, or a JSONL file")
+    images: str | None = Field(
+        None, description="column of the rows with the path of an image: embed the images instead"
+    )
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
+    embedding_model: str = Field(
+        "hashing",
+        description="hashing, hashing:DIMENSIONS, clip:MODEL, or a model of sentence-transformers: hub name or folder",
+    )
+    output_dir: Path = Field(
+        OUTPUTS / "embeddings", description="folder of the .npy files, one for each model and data"
+    )
 
 
 class SftSettings(TrainingSettings):
@@ -211,6 +266,52 @@ class PredictSettings(EmbeddingSettings):
     output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
 
 
+class InferSettings(ClientSettings, StepSettings):
+    """Settings of ``selector infer``."""
+
+    summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
+        "files": ("output", "cache_dir"),
+        "endpoint and budget": (
+            *("role", "max_tokens", "api_config", "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
+            "budget_tokens",
+        ),
+    }
+
+    checkpoint: Path = Field(description="checkpoint of a selector that was trained on embeddings of texts")
+    dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
+    shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
+    shot_nums: tuple[Positive, ...] = Field((1, 2, 3, 4), min_length=1, description="shots in a prompt, with commas")
+    pool: Positive = Field(64, description="shots that can be chosen for a query: the nearest by text")
+    max_problems: Positive | None = Field(None, description="queries, from the start (default: all)")
+    seed: int = Field(42, description="of the shots by chance")
+    role: str = Field("generator_1", description="role of --api-config that is asked")
+    max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
+
+    @field_validator("shot_nums", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+class ExperiencesSettings(StepSettings):
+    """Settings of ``selector experiences``."""
+
+    summary: ClassVar[str] = "write stored rollouts as training data: which experiences led to which rewards"
+
+    role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
+        "generator_1", description="whose rollouts and library are read"
+    )
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of the rollouts")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+    embedding_model: str = Field(
+        "hashing", description="hashing, hashing:DIMENSIONS, or a model of sentence-transformers: hub name or folder"
+    )
+    output_dir: Path = Field(OUTPUTS / "experiences", description="where embeddings.npy and beams.json are written")
+
+
 class DemoSettings(StepSettings):
     """Settings of ``selector demo``."""
 
@@ -222,16 +323,20 @@ class DemoSettings(StepSettings):
     seed: int = Field(1, ge=0, description="the first seed")
     noise: Weight = Field(0.15, description="standard deviation of a measurement")
     sft_epochs: Positive = Field(20, description="epochs of SFT")
-    rce_epochs: Positive = Field(2, description="epochs of RCE")
-    grpo_epochs: Positive = Field(5, description="epochs of GRPO")
+    rce_epochs: Positive = Field(4, description="epochs of RCE")
+    grpo_epochs: Positive = Field(6, description="epochs of GRPO")
     learning_rate: _Rate = Field(1e-3, description="learning rate of SFT and RCE")
     grpo_lr: _Rate = Field(1e-3, description="learning rate of GRPO")
     output: Path = Field(OUTPUTS / "demo", description="folder for all output")
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
+    "embed": EmbedSettings,
+    "beams": BeamsSettings,
     "sft": SftSettings,
     "train": TrainSettings,
     "predict": PredictSettings,
+    "infer": InferSettings,
+    "experiences": ExperiencesSettings,
     "demo": DemoSettings,
 }

@@ -7,7 +7,7 @@ forbids scripts and requests.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -28,14 +28,24 @@ if TYPE_CHECKING:
 METRICS, CONFIG, SAMPLES, PAGE = "metrics.jsonl", "config.yaml", "samples.jsonl", "report.html"
 _SAMPLE_CHARACTERS = 4000
 _LAST_STEP = 10**15
-_IN_SUMMARY = ("reward", "pass_rate", "validation/reward", "kl", "completions/mean_length", "tokens_per_s")
+_OFFLINE_STAGES = ("rce", "early", "late", "sft")
+_IN_SUMMARY = (
+    *("validation/reward", "validation/loss", "validation/kl", "reward", "pass_rate", "kl"),
+    *("completions/mean_length", "tokens_per_s"),
+)
 
 CHARTS = (
-    Chart("Reward", ("reward", "validation/reward"), band=("reward", "reward_std"), note="mean, and ± its std"),
+    Chart(
+        "Held-out groups",
+        ("validation/reward", "validation/reward_start"),
+        note="estimated reward of a fresh reply, and that of the initial model",
+    ),
+    Chart("Held-out loss", ("validation/loss",), note="supervised training"),
+    Chart("Reward", ("reward",), band=("reward", "reward_std"), note="mean, and ± its std"),
     Chart("Pass rate", ("pass_rate",), note="share of correct completions"),
     Chart("Reward components", ("rewards/*/mean",)),
     Chart("KL and beta", ("kl", "validation/kl"), ("beta",), note="nats per token; beta on the right"),
-    Chart("Loss", ("loss", "loss/*", "validation/loss"), note="terms before their weights"),
+    Chart("Loss", ("loss", "loss/*"), note="terms before their weights"),
     Chart("Weights of the loss terms", ("weight/*",)),
     Chart("Clipped", ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")),
     Chart("Groups without spread", ("frac_reward_zero_std",), note="they teach nothing; near 1 nothing is learned"),
@@ -104,7 +114,7 @@ def write_page(run_dir: Path) -> Path:
         steps=rows[-1]["step"],
         stages=[name or "training" for _, _, name in stages(rows)],
         summary=_summary(rows),
-        drawings=[drawing for chart in CHARTS if (drawing := draw(chart, points)) is not None],
+        drawings=[drawing for chart in charts_of(rows) if (drawing := draw(chart, points)) is not None],
         samples=_first_and_last(samples),
         settings=config.read_text(encoding="utf-8", errors="replace") if config.exists() else "",
         size=_SIZE,
@@ -113,6 +123,14 @@ def write_page(run_dir: Path) -> Path:
     # Text of a model may reverse the order of what follows, or be half a surrogate pair, which is no UTF-8.
     replace_file(run_dir / PAGE, without_control_characters(page).encode())
     return run_dir / PAGE
+
+
+def charts_of(rows: Sequence[Row]) -> list[Chart]:
+    """The charts of a run. Offline, the reward is that of the stored rollouts and says nothing of the model."""
+    if not any(row.get("stage") in _OFFLINE_STAGES for row in rows):
+        return list(CHARTS)
+    stored = [replace(chart, title="Reward of the stored rollouts") for chart in CHARTS if chart.title == "Reward"]
+    return [chart for chart in CHARTS if chart.title != "Reward"] + stored
 
 
 def _has_step(row: Row) -> bool:

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from engine.masking import Mask, looks_secret, shown_name, shown_url, without_secrets
+from engine.masking import Mask, looks_secret, secrets_of_fields, shown_name, shown_url, without_secrets
 from tests.support.table import table
 
 KEY = "sk-test-0123456789abcdef"
@@ -58,11 +58,16 @@ def test_fields_of_a_request_are_shown_without_their_secrets():
         "stop_token_ids": [1],
         "return_token_ids": True,
         "top_k": 5,
+        "guided_json": {
+            "properties": {"base64EncodedImage": {"enum": ["coordinates3D", "a plan of step1step2step3step4"]}}
+        },
+        "chat_template": "{% for message in messages %}{{ message1message2message3 }}{% endfor %}",
         KEY: 1,
     }
     shown = {**fields, "provider": {"apiKey": "***", "order": ["a"]}, "user": "***", "***": 1}
     del shown[KEY]
     assert without_secrets(fields) == shown
+    assert set(secrets_of_fields(fields)) == {"hunter2", KEY}
 
 
 @table(
@@ -89,5 +94,13 @@ def test_a_key_with_slashes_is_found_as_json_writes_it():
 
 
 def test_words_that_servers_take_for_a_key_are_no_secret_in_replies():
-    for word in ("EMPTY", "ollama"):
+    for word in ("EMPTY", "ollama", "123456", "12345678"):
         assert Mask([word]).reply(f'"{word} run"'.encode()) == f'"{word} run"'.encode()
+
+
+def test_names_of_a_schema_are_no_secret_in_replies():
+    names = ["finalAnswerWithUnitsAndExplanation", "step1intermediate2value3"]
+    fields = {"guided_json": {"properties": {name: {"type": "string"} for name in names}, "required": names}}
+    body = json.dumps(dict.fromkeys(names, "7"))
+    assert Mask(secrets_of_fields(fields)).reply(body.encode()).decode() == body
+    assert list(secrets_of_fields({"user": KEY, KEY: 1, "provider": {"apiKey": "hunter2"}})) == [KEY, KEY, "hunter2"]

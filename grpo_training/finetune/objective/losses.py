@@ -146,8 +146,9 @@ def policy_loss(
     loss = _reduce(cost_BC * mask_BC, mask_BC, loss_type, max_completion_length, totals)
     with torch.no_grad():
         clipped = _clipped(ratio, advantages_B1, loss_type, epsilon, high)
-        metrics = {name: _share(values, mask_BC, totals) for name, values in clipped.items()}
-        metrics["ratio_mean"] = _share(ratio, mask_BC, scored or totals)
+        share = _share_of_responses if importance_sampling_level == "sequence" else _share
+        metrics = {name: share(values, mask_BC, totals) for name, values in clipped.items()}
+        metrics["ratio_mean"] = share(ratio, mask_BC, scored or totals)
         metrics["old_logps_missing"] = unknown_BC.sum()
         if kl_BC is not None:
             metrics["kl"] = _share(kl_BC, mask_BC, totals)
@@ -297,10 +298,13 @@ def _clipped(
     }
 
 
+def _share_of_responses(values_B1: Tensor, mask_BC: Tensor, totals: StepTotals) -> Tensor:
+    """The share of this micro-batch in the mean of the step over responses, with one value each."""
+    return values_B1.float().sum() / max(totals.sequences, 1)
+
+
 def _share(values: Tensor, mask_BC: Tensor, totals: StepTotals) -> Tensor:
-    """The share of this micro-batch in the mean of the step: over tokens, or over responses with one value each."""
-    if values.shape[1] == 1 != mask_BC.shape[1]:
-        return values.float().sum() / max(totals.sequences, 1)
+    """The share of this micro-batch in the mean of the step over tokens."""
     return (values * mask_BC).float().sum() / max(totals.tokens, 1)
 
 

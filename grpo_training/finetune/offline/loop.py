@@ -123,7 +123,9 @@ def train_offline(
         accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
     result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
-    return result if selected is None else replace(result, exported=selected.name, why=selected.why)
+    if selected is None:
+        return result
+    return replace(result, exported=selected.name, why=selected.why, helped=selected.helped)
 
 
 def optimizer_steps(

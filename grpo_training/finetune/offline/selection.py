@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from dataclasses import dataclass
@@ -10,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from grpo_training.finetune.offline.checkpoints import Checkpoint, Validation
 
 START = "start"
 """Name of the initial model among the candidates."""
-EXPORT = "export.json"
-"""File of the run directory: what was exported, why, and the figures of all candidates."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +35,10 @@ class Selection:
         """The name of the folder, or ``start``."""
         return START if self.checkpoint is None else self.checkpoint.folder.name
 
-    def as_json(self) -> dict[str, Any]:
-        """The content of ``export.json``."""
-        return {"exported": self.name, "why": self.why, "candidates": list(self.candidates)}
-
-
-def exported_checkpoint(run_dir: Path) -> str:
-    """The name of the exported checkpoint of a finished run; empty where none is recorded."""
-    try:
-        return str(json.loads((run_dir / EXPORT).read_text(encoding="utf-8"))["exported"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    @property
+    def helped(self) -> bool:
+        """Whether the training gave anything better than the initial model, as far as it was measured."""
+        return self.checkpoint is not None
 
 
 def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, Checkpoint]:

@@ -17,6 +17,7 @@ from engine.storage.append_log import replace_file
 from grpo_training.finetune.data.batches import collate
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.export import export_model
+from grpo_training.finetune.export_record import write_export
 from grpo_training.finetune.model_loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
 from grpo_training.finetune.objective.logprobs import check_logits, completion_logps, completion_logps_and_entropy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
@@ -30,7 +31,7 @@ from grpo_training.finetune.offline.checkpoints import (
     save_checkpoint,
 )
 from grpo_training.finetune.offline.plan import plan_steps
-from grpo_training.finetune.offline.selection import EXPORT, Selection, as_json, best_checkpoints, select
+from grpo_training.finetune.offline.selection import Selection, as_json, best_checkpoints, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -255,7 +256,7 @@ def export(training: Training, start: Validation | None) -> Selection:
     elif selected.checkpoint is not found[-1]:
         load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir)
-    replace_file(training.run_dir / EXPORT, json.dumps(selected.as_json(), indent=2).encode() + b"\n")
+    write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
     return selected
 
 

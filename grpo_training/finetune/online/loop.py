@@ -25,11 +25,13 @@ from trl import GRPOConfig
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.export import TrainingResult, export_model
+from grpo_training.finetune.export_record import write_export
 from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.model_loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
+from grpo_training.finetune.online.outcome import judge_training
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
@@ -124,7 +126,10 @@ def train_online(
         if trainer.is_world_process_zero():
             adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir)
         trainer.accelerator.wait_for_everyone()
-    return TrainingResult(trainer.state.global_step, adapter, merged, seconds=clock() - started)
+        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
+        if trainer.is_world_process_zero():
+            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
+    return TrainingResult(steps, adapter, merged, f"checkpoint-{steps}", why, helped, clock() - started)
 
 
 def tokenised_prompts(

@@ -148,6 +148,10 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             f"kl_estimator {config.kl_estimator} is not available online", why="TRL has k3 only.", fix="Set it to k3."
         )
+    if config.advantage_std != "sample":
+        raise ConfigurationError(
+            "advantage_std population is not available online", why="TRL has the sample std.", fix="Set it to sample."
+        )
     if config.optim == "adamw_8bit" and importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
             "optim adamw_8bit needs bitsandbytes", fix="Install it (it needs a GPU), or use adamw_torch."

@@ -1,13 +1,14 @@
 """Embeddings of texts and images: computed once, stored as .npy files, memory-mapped.
 
-A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), or the hub name or the
-folder of a model of sentence-transformers. Images are embedded by CLIP, together with their texts.
+A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), ``clip:MODEL``, or the hub
+name or the folder of a model of sentence-transformers. Images are embedded by CLIP.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import itertools
 import json
 import math
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-HASHING = "hashing"
+Array = np.ndarray[Any, Any]
+
+HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
 _WORD = re.compile(r"[^\W_]+")
 _BATCH = 64
@@ -122,7 +125,7 @@ class TextEmbedder(Protocol):
 
     name: str
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """L2-normalised embeddings (n, d), float32."""
 
 
@@ -137,7 +140,7 @@ class HashingEmbedder:
         self.name = f"{HASHING}:{dimensions}"
         self._dimensions = dimensions
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """The sums of the signed hashes of words and of pairs of words, damped by the square root of their counts."""
         rows = np.zeros((len(texts), self._dimensions), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -182,19 +185,88 @@ class SentenceEmbedder:
             ) from error
         self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """Embeddings of the texts."""
         rows = self._model.encode(list(texts), batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(rows, dtype=np.float32)
 
 
+class ClipEmbedder:
+    """A CLIP model of transformers: images and texts in one space.
+
+    Args:
+        model: hub name or folder.
+
+    Raises:
+        ConfigurationError: a package is not installed, or the model cannot be loaded.
+    """
+
+    def __init__(self, model: str) -> None:
+        missing = [name for name in ("transformers", "PIL") if importlib.util.find_spec(name) is None]
+        if missing:
+            raise ConfigurationError(
+                f"Not installed: {', '.join(missing)}", fix="pip install -c constraints.txt -e '.[selector]'"
+            )
+        from transformers import AutoProcessor, CLIPModel  # an optional package, and slow to import
+
+        folder = Path(model).expanduser()
+        place = str(folder) if folder.is_dir() else model
+        try:
+            self._model = CLIPModel.from_pretrained(place).eval()
+            self._processor = AutoProcessor.from_pretrained(place)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"Cannot load the CLIP model {model}",
+                why=str(error).splitlines()[0],
+                fix="Pass the hub name or the folder of a CLIP model, such as openai/clip-vit-base-patch32.",
+            ) from error
+        self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """L2-normalised embeddings of texts; longer ones are cut to what the model reads."""
+        inputs = self._processor.tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True)
+        return self._normalised(self._model.get_text_features, inputs)
+
+    def embed_images(self, paths: Sequence[str]) -> Array:
+        """L2-normalised embeddings of image files.
+
+        Raises:
+            InputError: a file is no image.
+        """
+        parts = []
+        for start in range(0, len(paths), _BATCH):
+            images = [_open_image(Path(path)) for path in paths[start : start + _BATCH]]
+            inputs = self._processor.image_processor(images, return_tensors="pt")
+            parts.append(self._normalised(self._model.get_image_features, inputs))
+        return np.concatenate(parts)
+
+    def _normalised(self, features: Callable[..., Any], inputs: Any) -> Array:
+        with torch.no_grad():
+            found = features(**inputs)
+        rows = getattr(found, "pooler_output", found)  # a tensor in earlier versions of transformers
+        normalised: Array = torch.nn.functional.normalize(rows.float(), dim=-1).numpy()
+        return normalised
+
+
+def _open_image(path: Path) -> Any:
+    from PIL import Image  # an optional package
+
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise InputError(f"Cannot read the image {path}", why=f"{type(error).__name__}: {error}") from None
+
+
 def open_embedder(name: str) -> TextEmbedder:
-    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, a hub name or a folder.
+    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, ``clip:MODEL``, a hub name or a folder.
 
     Raises:
         ConfigurationError: it cannot be used.
     """
     kind, _, size = name.partition(":")
+    if kind == CLIP and size:
+        return ClipEmbedder(size)
     if kind != HASHING:
         return SentenceEmbedder(name)
     if size and not (size.isdecimal() and int(size) > 0):
@@ -203,26 +275,44 @@ def open_embedder(name: str) -> TextEmbedder:
 
 
 def embed_once(
-    folder: Path, name: str, items: Sequence[str], compute: Callable[[Sequence[str]], np.ndarray[Any, Any]]
+    folder: Path, source: str, name: str, items: Sequence[str], compute: Callable[[Sequence[str]], Array]
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
     Args:
         folder: where files are kept, one for each embedder and list of items.
-        name: identifies the embedder.
+        source: what the embedder is made from.
+        name: identifies the embedder and its weights.
         items: texts, or paths of images.
         compute: embeds a part of the items; called with at most 1,024 at a time.
     """
     key = hashlib.sha256(json.dumps([name, list(items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
-    if path.is_file():
+    if path.is_file() and path.with_suffix(".json").is_file():
         return path
     folder.mkdir(parents=True, exist_ok=True)
     parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]
-    temporary = path.with_suffix(".unfinished.npy")
-    with temporary.open("wb") as stream:
-        np.save(stream, np.concatenate(parts).astype(np.float32), allow_pickle=False)
-    temporary.replace(path)
-    record = {"model": name, "items": len(items), "dimensions": int(parts[0].shape[1])}
-    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    write_embeddings(path, np.concatenate(parts), source, name)
     return path
+
+
+def write_embeddings(path: Path, rows: Array, source: str, name: str) -> None:
+    """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
+
+    Args:
+        path: the ``.npy`` file.
+        rows: (N, d).
+        source: what :func:`open_embedder` makes the embedder from.
+        name: identifies the embedder and its weights.
+    """
+    buffer = io.BytesIO()
+    np.save(buffer, rows.astype(np.float32), allow_pickle=False)
+    folder = Path(source).expanduser()
+    record = {
+        "model": str(folder.absolute()) if folder.is_dir() else source,
+        "name": name,
+        "items": len(rows),
+        "dimensions": int(rows.shape[1]),
+    }
+    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    replace_file(path, buffer.getvalue())

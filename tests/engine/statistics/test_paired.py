@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from engine.statistics.paired import clustered_mean, majority, paired_difference, student_t_quantile
+from engine.statistics.paired import clustered_mean, clustered_share, majority, paired_difference, student_t_quantile
 from engine.task import task_named
 from tests.support.table import table
 
@@ -61,6 +61,36 @@ def test_one_cluster_has_no_interval():
     estimate = clustered_mean({"a": [1, 0]})
     assert (estimate.value, estimate.standard_error, estimate.low, estimate.high) == (0.5, None, None, None)
     assert not estimate.excludes_zero
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 5), (1, 5), (5, 5), (0, 400), (7, 400), (399, 400)])
+def test_the_interval_of_single_verdicts_is_scipys_wilson_interval(right, n):
+    estimate = clustered_share({str(number): [float(number < right)] for number in range(n)})
+    expected = stats.binomtest(right, n).proportion_ci(method="wilson")
+    assert (estimate.low, estimate.high) == (close(expected.low), close(expected.high))
+    assert estimate.value == close(right / n)
+
+
+def test_more_samples_of_the_same_problems_narrow_a_share_at_most_as_independent_ones():
+    alone = clustered_share({str(number): [float(number < 8)] for number in range(20)})
+    same = clustered_share({str(number): [float(number < 8)] * 10 for number in range(20)})
+    apart = clustered_share({str(number): [1.0] * 4 + [0.0] * 6 for number in range(20)})
+    assert (same.low, same.high) == (close(alone.low), close(alone.high))
+    expected = stats.binomtest(80, 200).proportion_ci(method="wilson")
+    assert alone.high - alone.low > apart.high - apart.low > expected.high - expected.low
+
+
+def test_intervals_of_shares_stay_in_range_and_cover():
+    """Problems with their own rates, 4 samples each: at least 92 % of the 95 % intervals hold the mean rate."""
+    rng = random.Random(11)
+    held = 0
+    for _ in range(400):
+        rates = [rng.betavariate(8, 0.6) for _ in range(30)]
+        verdicts = {str(n): [float(rng.random() < rate) for _ in range(4)] for n, rate in enumerate(rates)}
+        estimate = clustered_share(verdicts)
+        assert 0 <= estimate.low < estimate.high <= 1
+        held += estimate.low <= 8 / 8.6 <= estimate.high
+    assert held >= 0.92 * 400
 
 
 @pytest.mark.parametrize("clusters", [{}, {"a": []}, {"a": [1], "b": []}])

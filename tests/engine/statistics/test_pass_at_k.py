@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k, pass_at_k
 from tests.support.table import table
@@ -88,12 +89,26 @@ def test_impossible_counts_are_refused(n, c, k):
 
 
 def test_mean_over_problems():
-    """pass@1 is 0.2, 0.6 and 1: mean 0.6, standard error 0.4 / sqrt(3), t of two degrees 4.302653."""
+    """pass@1 is 0.2, 0.6 and 1: mean 0.6, standard error 0.4 / sqrt(3).
+
+    The squared deviations sum to 2 * (0.4 / 3)^2, so the three problems are worth 0.24 / 0.0356 = 6.75 samples, which
+    the correction (2.1448 / 4.3027)^2 lowers below 3: the interval is Wilson's for 1.8 of 3.
+    """
     estimate = mean_pass_at_k({"a": (5, 1), "b": (5, 3), "c": (5, 5)}, 1)
-    half = 4.302653 * 0.4 / math.sqrt(3)
-    assert estimate.value == pytest.approx(0.6)
-    assert (estimate.low, estimate.high) == (pytest.approx(0.6 - half), pytest.approx(0.6 + half))
+    assert (estimate.value, estimate.standard_error) == (pytest.approx(0.6), pytest.approx(0.4 / math.sqrt(3)))
+    z = 1.959964
+    centre, half = 0.6 + z * z / 6, z * math.sqrt(0.24 / 3 + z * z / 36)
+    assert estimate.low == pytest.approx((centre - half) / (1 + z * z / 3))
+    assert estimate.high == pytest.approx((centre + half) / (1 + z * z / 3))
     assert estimate.clusters == 3
+
+
+@pytest.mark.parametrize("right", [0, 10])
+def test_where_all_samples_agree_the_interval_is_that_of_one_sample_a_problem(right):
+    estimate = mean_pass_at_k({f"p{number}": (10, right) for number in range(20)}, 5)
+    of_scipy = stats.binomtest(2 * right, 20).proportion_ci(method="wilson")
+    assert (estimate.low, estimate.high) == (pytest.approx(of_scipy.low), pytest.approx(of_scipy.high))
+    assert estimate.high - estimate.low > 0.1
 
 
 def test_each_problem_counts_once():

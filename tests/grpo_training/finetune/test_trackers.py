@@ -1,4 +1,5 @@
 import sys
+import types
 
 import pytest
 
@@ -25,6 +26,36 @@ def test_a_tracker_that_does_not_start_is_refused_too(tmp_path):
     with pytest.raises(ConfigurationError, match="tensorboard does not start") as raised:
         open_tracker("tensorboard", tmp_path, project="p", run_name="r", config={})
     assert "FileExistsError" in raised.value.why
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_resumed_training_continues_the_run_of_its_tracker(tmp_path, monkeypatch, name):
+    started = []
+    stand_in = types.SimpleNamespace(init=lambda **arguments: started.append(arguments))
+    monkeypatch.setitem(sys.modules, name, stand_in)
+
+    def start(run_name, resumes):
+        open_tracker(name, tmp_path, project="p", run_name=run_name, config={"beta": 0.1}, resumes=resumes)
+        return started[-1].get("id", started[-1]["name"])
+
+    first = start("a", False)
+    assert start("b", True) == first  # also under another name
+    assert started[-1]["resume"] == "allow"
+    assert start("c", False) != first  # a new training of that directory
+
+
+def test_mlflow_logs_to_a_file_store_and_continues_its_run(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    config = GRPOTrainingConfig(model_name_or_path="m", dataset_path="d").to_dict()
+    for resumes, changes in ((False, {}), (True, {"output_dir": "moved"})):
+        tracker = open_tracker("mlflow", tmp_path, project="p", run_name="r", config=config | changes, resumes=resumes)
+        tracker.log({"rewards/r_ans/mean": 0.5}, step=2 if resumes else 1)
+        tracker.finish()
+    [run] = mlflow.search_runs(experiment_names=["p"], output_format="list")
+    assert run.data.params["beta"] == "0.05"
+    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "rewards/r_ans/mean")
+    assert [one.step for one in history] == [1, 2]
 
 
 def test_no_tracker(tmp_path):

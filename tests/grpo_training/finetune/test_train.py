@@ -214,14 +214,14 @@ def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_p
 
 
 def test_a_training_that_helped_nothing_says_so_and_exits_with_3(tmp_path, data, trainers, capsys):
-    trainers.outcome = ("start", "no checkpoint is better")
+    trainers.outcome = ("start", "no checkpoint is better", False)
     command = flags(tmp_path, data)
     assert main(command) == 3
     shown = capsys.readouterr().out
     assert "exported      start: no checkpoint is better" in shown
     assert "This training helped nothing" in shown
     assert "grpo_training.serve" not in shown
-    (tmp_path / "out/export.json").write_text('{"exported": "start"}')
+    (tmp_path / "out/export.json").write_text('{"exported": "start", "helped": false}')
     assert main(command) == 3
     assert len(trainers) == 1
 

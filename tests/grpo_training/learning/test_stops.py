@@ -1,17 +1,20 @@
 """A run that is stopped keeps the replies that the server is working on. The server's count is the judge."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 
 import pytest
 
-from engine.errors import BudgetExceededError, FatalEndpointError
+from engine.errors import BudgetExceededError, FatalEndpointError, ScaffoldError
 from engine.storage.rollout_store import RolloutStore
 from grpo_training import generator1
 from tests.support.fault_server import serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.hostile_server import HostileServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -125,3 +128,52 @@ def test_a_full_disk_keeps_the_replies_in_flight(run, monkeypatch):
             with pytest.raises(OSError, match="No space left on device"):
                 run(url)
         check_nothing_was_bought_twice(server, run, url)
+
+
+@pytest.mark.parametrize("lost", ["generator_1_rollouts.jsonl", "requests.sqlite", "."])
+@pytest.mark.parametrize("moved", [False, True])
+def test_files_that_vanish_in_mid_run_are_noticed(lost, moved, run, tmp_path, capfd):
+    server = HostileServer(0.05, answers=answers)
+    path = tmp_path / "cache" / lost
+
+    def remove():
+        if moved:
+            path.rename(tmp_path / "moved")
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+    rollouts = tmp_path / "cache/generator_1_rollouts.jsonl"
+    with serve_in_thread(server.app) as url:
+        when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, remove)
+        with pytest.raises(ScaffoldError, match="deleted or moved|was replaced") as caught:
+            run(url, "--window", 2)
+    assert "run the same command again" in caught.value.fix
+
+
+def test_rollouts_that_are_truncated_in_mid_run_are_noticed(run, tmp_path):
+    server = HostileServer(0.05, answers=answers)
+    rollouts = tmp_path / "cache/generator_1_rollouts.jsonl"
+    with serve_in_thread(server.app) as url:
+        when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, lambda: os.truncate(rollouts, 10))
+        with pytest.raises(ScaffoldError, match="was truncated while it was in use"):
+            run(url, "--window", 2)
+
+
+def test_three_sigterms_end_a_run_without_a_traceback(tmp_path):
+    server = HostileServer(20.0, answers=answers)
+    config = tmp_path / "api_config.json"
+    with serve_in_thread(server.app) as url:
+        config.write_text(json.dumps({"generator_1": {"api_key": "EMPTY", "base_url": url, "model": "m"}}))
+        folders = ("--cache-dir", tmp_path / "cache", "--experiences-dir", tmp_path / "experiences")
+        process = ForkedCommand("grpo_training.generator1", ["--api-config", config, *folders, "--dataset", "physics"])
+        while not server.in_flight:
+            time.sleep(0.01)
+        for _ in range(3):
+            with contextlib.suppress(ProcessLookupError):  # the second one may have ended it
+                process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        output, code = process.communicate(timeout=30)
+    assert code == 143
+    assert "Traceback" not in output

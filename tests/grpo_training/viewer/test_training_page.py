@@ -61,6 +61,16 @@ class Page(HTMLParser):
             self._chart["texts"].append(data.strip())
 
 
+def test_the_page_of_an_offline_training_leads_with_the_held_out_figures(tmp_path):
+    """The reward of an offline training is that of the stored rollouts, whatever the model does."""
+    rows = rows_of(4, stage="late", **{"validation/reward": 0.6, "validation/reward_start": 0.5})
+    page = page_of(tmp_path, rows)
+    assert next(iter(page.charts)) == "Held-out groups"
+    assert list(page.charts)[-1] == "Reward of the stored rollouts"
+    online = page_of(tmp_path, rows_of(4))
+    assert next(iter(online.charts)) == "Reward"
+
+
 def page_of(folder, rows, **files):
     return Page(write_page(run_of(folder, rows, **files)))
 
@@ -170,7 +180,7 @@ def test_stages_are_marked_and_the_summary_compares_both_ends(tmp_path):
     rows = [{"step": step, "stage": "rce" if step < 11 else "late", "reward": step / 20} for step in range(1, 21)]
     page = page_of(tmp_path, rows)
     assert "20 steps: rce → late" in page.source
-    assert {"rce", "late"} <= set(page.charts["Reward"]["texts"])
+    assert {"rce", "late"} <= set(page.charts["Reward of the stored rollouts"]["texts"])
     start = page.text.index("reward")
     assert [text for text in page.text[start : start + 8] if text.strip()][:4] == ["reward", "0.075", "0.975", "+0.9"]
 

@@ -161,7 +161,7 @@ def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_thei
     groups, report = tokenise_groups([group(*replies)], tokenizer, settings(max_seq_length=6))
     [[sample]] = groups
     assert sample.completion_ids == (ONE, END)
-    assert sample.advantage == pytest.approx(0.5 / math.sqrt(1 / 6))  # mean 0.5, population variance 1/6
+    assert sample.advantage == pytest.approx(0.5 / (0.5 + 1e-4))  # mean 0.5, sample variance 1/4
     assert report.dropped == {tokenising.TOO_LONG: 1, tokenising.EMPTY: 1}
 
 
@@ -203,7 +203,14 @@ def test_a_template_without_system_role_is_refused_or_merged(start, why):
 
 def test_advantages_by_hand():
     rewards = [[1.0, 0.0, 0.0, 1.0], [0.5, 0.5]]
-    assert advantages(rewards, "group") == [[1.0, -1.0, -1.0, 1.0], [0.0, 0.0]]
+    assert advantages(rewards, "group", "population") == [[1.0, -1.0, -1.0, 1.0], [0.0, 0.0]]
+    # the sample variance of 1, 0, 0, 1 is 4 * 0.25 / 3
+    unit = 0.5 / (math.sqrt(1 / 3) + 1e-4)
+    assert advantages(rewards, "group") == [[pytest.approx(sign * unit) for sign in (1, -1, -1, 1)], [0.0, 0.0]]
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([0.9, 0.2, 0.5])
+    of_trl = (values - values.mean()) / (values.std() + 1e-4)
+    assert advantages([values.tolist()], "group")[0] == pytest.approx(of_trl.tolist(), rel=1e-4)
     assert advantages(rewards, "none") == [[0.5, -0.5, -0.5, 0.5], [0.0, 0.0]]
     # all six: mean 0.5, sum of squares 1.0, so the sample variance is 1/5
     divisor = math.sqrt(0.2) + 1e-4

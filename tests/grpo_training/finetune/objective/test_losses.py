@@ -114,6 +114,15 @@ def test_one_ratio_a_response_is_the_geometric_mean():
     assert logps.grad.abs().sum() == 0
 
 
+def test_the_metrics_of_one_ratio_a_response_are_means_over_responses_also_where_replies_have_one_token():
+    """A step of two responses in two micro-batches, of one token and of three; only the first is clipped."""
+    totals = StepTotals(sequences=2, tokens=4)
+    short, _ = policy([[2.0]], [1.0], loss_type="grpo", importance_sampling_level="sequence", totals=totals)
+    long, _ = policy([[1.0] * 3], [1.0], loss_type="grpo", importance_sampling_level="sequence", totals=totals)
+    for name, mean in {"ratio_mean": 1.5, "clip_ratio/high_mean": 0.5, "clip_ratio/region_mean": 0.5}.items():
+        assert short.metrics[name] + long.metrics[name] == pytest.approx(mean), name
+
+
 def test_an_unknown_old_log_prob_means_ratio_one_and_is_counted():
     old = torch.tensor([[NAN, -0.5, NAN]])  # the third is padding, which counts as nothing
     term, logps = policy([[3.0, 1.1, 1.0]], [1.0], mask=[[1.0, 1.0, 0.0]], old=old)

@@ -1,6 +1,8 @@
 import pytest
 
-from grpo_training.finetune.offline.plan import plan_steps
+from grpo_training.finetune.config import load_config
+from grpo_training.finetune.offline.plan import learning_rate, plan_steps
+from tests.conftest import ROOT
 from tests.support.tiny_model import settings
 
 
@@ -49,3 +51,17 @@ def test_max_steps_cuts_the_plan_or_makes_it_longer():
     assert len(plan([4] * 4, num_train_epochs=1, max_steps=7)) == 7
     assert len(plan([4] * 4, rce_epochs=1, num_train_epochs=0, max_steps=50)) == 2  # only GRPO goes on
     assert plan([], max_steps=7) == []
+
+
+def test_the_shipped_recipe_of_two_stages():
+    """RCE at a tenth of the rate; then an epoch on the best 3 replies of a group, then on all, with adaptive KL."""
+    recipe = load_config(ROOT / "grpo_training/configs/two_stages.yaml")
+    steps = plan_steps([8] * 12, recipe)
+    assert [(step.stage, step.top_k) for step in steps if step.ends_epoch] == [
+        *[("rce", None)] * 2,
+        ("early", 3),
+        *[("late", None)] * 2,
+    ]
+    assert max(learning_rate(step, recipe) for step in steps if step.stage == "rce") <= recipe.learning_rate / 10
+    assert (recipe.rce_temperature_start, recipe.rce_temperature_end) == (2.0, 0.5)
+    assert (recipe.adaptive_kl, recipe.kl_target_low, recipe.kl_target_high) == (True, 0.01, 0.1)

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from grpo_training.finetune.offline.checkpoints import Checkpoint, State, Validation
-from grpo_training.finetune.offline.selection import EXPORT, best_checkpoints, exported_checkpoint, select
+from grpo_training.finetune.offline.selection import best_checkpoints, select
 
 AT_START = Validation((0.5, 0.5, 0.5, 0.5), 0.0, 4.0)
 
@@ -60,7 +60,7 @@ def test_the_start_is_exported_if_no_checkpoint_is_above_it(worse):
     one = selected((worse, 0.01), (worse, 0.02))
     assert one.name == "start"
     assert "no checkpoint has a held-out reward above that of the start (0.5)" in one.why
-    json.dumps(one.as_json(), allow_nan=False)
+    json.dumps(one.candidates, allow_nan=False)
 
 
 def test_a_later_checkpoint_below_the_start_is_not_preferred_by_chance():
@@ -74,7 +74,7 @@ def test_a_kl_above_the_limit_disqualifies(kl):
     alone = selected((high, kl))
     assert alone.name == "start"
     assert "the KL of 1 of 1 checkpoints is above max_kl (0.5)" in alone.why
-    json.dumps(alone.as_json(), allow_nan=False)
+    json.dumps(alone.candidates, allow_nan=False)
     both = selected(([0.4] * 4, 0.1), (high, kl))
     assert both.name == "start"
     assert "the best is checkpoint-1 with 0.4; the KL of 1 of 2 checkpoints is above max_kl (0.5)" in both.why
@@ -84,11 +84,3 @@ def test_without_held_out_groups_the_last_one_is_exported():
     one = select(found(None, None), None, kl_limit=0.5, measure="held-out reward")
     assert (one.name, one.candidates) == ("checkpoint-2", ())
     assert "nothing was measured" in one.why
-
-
-def test_the_exported_name_is_read_again(tmp_path):
-    assert exported_checkpoint(tmp_path) == ""
-    (tmp_path / EXPORT).write_text(json.dumps(selected(([0.4] * 4, 0.1)).as_json()))
-    assert exported_checkpoint(tmp_path) == "start"
-    (tmp_path / EXPORT).write_text("[")
-    assert exported_checkpoint(tmp_path) == ""

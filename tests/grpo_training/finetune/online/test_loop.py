@@ -139,6 +139,8 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     rates = [line["pass_rate"] for line in written]
     assert sum(rates[-4:]) > sum(rates[:4]) + 1.0
     assert result.steps == 12
+    assert (result.exported, result.helped) == ("checkpoint-12", True)
+    assert json.loads((tmp_path / "run/export.json").read_text())["helped"] is True
     assert result.seconds > 0
     assert [line["step"] for line in written] == list(range(1, 13))
     expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm", "beta"}

@@ -262,7 +262,7 @@ def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tm
 
 
 def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):
-    """Only their keys and offsets: less than half of the file, although a group as an object is larger than its line."""
+    """Only their keys and offsets, which are less than half of the file."""
     path = tmp_path / "g.jsonl"
     line = json.loads(recorded["generator_1_rollouts"].read_text().splitlines()[0])
     path.write_text("".join(json.dumps({**line, "problem_id": f"p{number}"}) + "\n" for number in range(2000)))

@@ -88,8 +88,8 @@ def find_duplicate(content: str, others: Iterable[Experience]) -> Experience | N
     Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
     neighbouring pairs of characters) is at least 0.75. The sets are cached.
     """
-    mine = _shingles(content)
-    return next((other for other in others if _jaccard(mine, _shingles(other.content)) >= _NEAR_DUPLICATE), None)
+    mine = shingles(content)
+    return next((other for other in others if _jaccard(mine, shingles(other.content)) >= _NEAR_DUPLICATE), None)
 
 
 def count_words(text: str) -> int:
@@ -120,18 +120,21 @@ def _words(text: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _shingles(text: str) -> frozenset[str]:
-    """Latin words, and pairs of neighbouring ideographs (a single one where it has no neighbour)."""
+def shingles(text: str) -> frozenset[str]:
+    """The units that texts are compared by: Latin words, and pairs of neighbouring ideographs.
+
+    An ideograph without a neighbour is a unit by itself.
+    """
     words = _words(text)
     single = [bool(_IS_IDEOGRAPH.match(word)) for word in words]
-    shingles = set()
+    found = set()
     for index, word in enumerate(words):
         has_next = index + 1 < len(words) and single[index + 1]
         if single[index] and has_next:
-            shingles.add(word + words[index + 1])
+            found.add(word + words[index + 1])
         elif not single[index] or index == 0 or not single[index - 1]:
-            shingles.add(word)
-    return frozenset(shingles)
+            found.add(word)
+    return frozenset(found)
 
 
 def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:

@@ -1,12 +1,21 @@
-"""Limits on tokens and money: the highest possible cost of an attempt is reserved before it is sent."""
+"""Limits on tokens and money: the highest possible cost of an attempt is reserved before it is sent.
+
+An attempt that ends without a known usage, because no reply arrived or it cannot be read, costs what it reserved.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from engine.errors import BudgetExceededError, ConfigurationError
+from engine.errors import BudgetExceededError, ConfigurationError, ScaffoldError
+from engine.storage.process_identity import ProcessIdentity
+from engine.storage.sqlite import open_shared_database
 
 
 @dataclass(frozen=True)
@@ -15,6 +24,7 @@ class Hold:
 
     tokens: int
     usd: float
+    row: int = 0
 
 
 class Budget:
@@ -49,12 +59,7 @@ class Budget:
             BudgetExceededError: the attempt could exceed a limit even if all attempts in flight cost nothing.
             ConfigurationError: ``usd`` is limited and the endpoint has no prices.
         """
-        if self.usd is not None and usd is None:
-            raise ConfigurationError(
-                "--budget-usd requires prices",
-                why="The endpoint has no price_in and price_out, so the cost is unknown.",
-                fix="Add both to its entry in the API configuration, or use --budget-tokens.",
-            )
+        self._check_prices(usd)
         hold = Hold(tokens, usd or 0.0)
         try:
             await self._until_it_fits(hold)
@@ -71,6 +76,14 @@ class Budget:
         self.spent_tokens += tokens
         self.spent_usd += usd or 0.0
         self._wake_next()
+
+    def _check_prices(self, usd: float | None) -> None:
+        if self.usd is not None and usd is None:
+            raise ConfigurationError(
+                "--budget-usd requires prices",
+                why="The endpoint has no price_in and price_out, so the cost is unknown.",
+                fix="Add both to its entry in the API configuration, or use --budget-tokens.",
+            )
 
     async def _until_it_fits(self, hold: Hold) -> None:
         waiter: asyncio.Future[None] | None = None
@@ -100,6 +113,9 @@ class Budget:
         within_usd = self.usd is None or self.spent_usd + more_usd <= self.usd + 1e-12
         return within_tokens and within_usd
 
+    def close(self) -> None:
+        """Release what the budget holds open."""
+
     def _exceeded(self, hold: Hold) -> BudgetExceededError:
         return BudgetExceededError(
             "Budget exhausted: the next request could exceed it",
@@ -109,3 +125,110 @@ class Budget:
             f"{'no' if self.usd is None else self.usd} USD",
             fix="Raise --budget-usd or --budget-tokens, or lower max_tokens. The same command resumes from here.",
         )
+
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS spent (tokens INTEGER NOT NULL, usd REAL NOT NULL);
+INSERT INTO spent SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM spent);
+CREATE TABLE IF NOT EXISTS holds (
+    id INTEGER PRIMARY KEY, machine TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT NOT NULL,
+    tokens INTEGER NOT NULL, usd REAL NOT NULL
+);
+"""
+_POLL_S = 0.2
+
+
+class BudgetFileError(ScaffoldError, OSError):
+    """The budget file cannot be read or written."""
+
+    exit_code = 2
+
+
+class SharedBudget(Budget):
+    """A budget whose amounts are in a file: one limit for all processes and starts that use the file.
+
+    What a killed process had reserved counts as spent: its requests were in flight.
+
+    Args:
+        path: the SQLite file; it is created. Deleting it while no run is active starts from 0.
+        usd: as in :class:`Budget`.
+        tokens: as in :class:`Budget`.
+    """
+
+    def __init__(self, path: Path, usd: float | None = None, tokens: int | None = None) -> None:
+        super().__init__(usd, tokens)
+        self.path = path
+        self._process = ProcessIdentity.current()
+        with self._errors():
+            self._file = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
+            self._read()
+
+    def settle(self, hold: Hold, tokens: int, usd: float | None) -> None:
+        """As in :class:`Budget`, for all processes."""
+        with self._errors():
+            self._file.execute("BEGIN IMMEDIATE")
+            self._file.execute("DELETE FROM holds WHERE id = ?", (hold.row,))
+            self._file.execute("UPDATE spent SET tokens = tokens + ?, usd = usd + ?", (tokens, usd or 0.0))
+            self._file.execute("COMMIT")
+            self._read()
+        self._wake_next()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    async def hold(self, tokens: int, usd: float | None) -> Hold:
+        """As in :class:`Budget`. Also waits while requests of other processes hold the remaining budget."""
+        self._check_prices(usd)
+        wanted = Hold(tokens, usd or 0.0)
+        while True:
+            with self._errors():
+                hold = self._try(wanted)
+            if hold is not None:
+                return hold
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await asyncio.wait({waiter}, timeout=_POLL_S)
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
+
+    def _try(self, wanted: Hold) -> Hold | None:
+        """Reserve the amounts if they fit now. Raises BudgetExceededError if they never will."""
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            self._settle_the_dead()
+            self._read()
+            if not self._fits(wanted.tokens, wanted.usd):
+                raise self._exceeded(wanted)
+            if not self._fits(self._held_tokens + wanted.tokens, self._held_usd + wanted.usd):
+                return None
+            row = (*self._process, wanted.tokens, wanted.usd)
+            sql = "INSERT INTO holds (machine, pid, started, tokens, usd) VALUES (?, ?, ?, ?, ?)"
+            return Hold(wanted.tokens, wanted.usd, self._file.execute(sql, row).lastrowid or 0)
+        finally:
+            self._file.execute("COMMIT")
+
+    def _settle_the_dead(self) -> None:
+        """Count the reservations of processes that have ended as spent."""
+        rows = self._file.execute("SELECT id, machine, pid, started, tokens, usd FROM holds").fetchall()
+        for row, machine, pid, started, tokens, usd in rows:
+            if machine == self._process.machine and not ProcessIdentity(machine, pid, started).alive:
+                self._file.execute("DELETE FROM holds WHERE id = ?", (row,))
+                self._file.execute("UPDATE spent SET tokens = tokens + ?, usd = usd + ?", (tokens, usd))
+
+    def _read(self) -> None:
+        self.spent_tokens, self.spent_usd = self._file.execute("SELECT tokens, usd FROM spent").fetchone()
+        held = self._file.execute("SELECT total(tokens), total(usd) FROM holds").fetchone()
+        self._held_tokens, self._held_usd = int(held[0]), held[1]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise BudgetFileError(
+                f"Cannot use the budget file {self.path}",
+                why=str(error),
+                fix="Check permissions and free disk space, or pass another --budget-file.",
+            ) from error

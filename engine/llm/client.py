@@ -7,7 +7,6 @@ import logging
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -20,7 +19,8 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import PendingCall, RequestSender, Sample, Tally, reply_of
+from engine.llm.sender import RequestSender, Sample, Tally, reply_of
+from engine.llm.servers import Server, ServerPool
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -47,14 +47,6 @@ class Counters(Tally):
     concurrency_limit: int = 0
 
 
-@dataclass(frozen=True)
-class _Server:
-    """One endpoint of a role, and the connection to it."""
-
-    endpoint: Endpoint
-    connection: EndpointConnection
-
-
 class LLMClient:
     """Samples chat requests. An async context manager, for one event loop.
 
@@ -67,7 +59,7 @@ class LLMClient:
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds; setting the clock of the machine changes nothing.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
     """
@@ -83,7 +75,7 @@ class LLMClient:
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = 10.0,
         drain_s: float = DRAIN_S,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
@@ -93,8 +85,7 @@ class LLMClient:
         self._drain_s = drain_s if journal is not None else 0.0
         self._salt = os.urandom(16)
         self._connections: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointConnection] = {}
-        self._servers_of: dict[str, list[_Server]] = {}
-        self._load: Counter[EndpointConnection] = Counter()
+        self._pools: dict[str, ServerPool] = {}
         self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
         self._cancel_scope = CancelScope()
         self._trouble = TroubleReporter(_log.warning, clock)
@@ -196,42 +187,40 @@ class LLMClient:
         return {key: reply_of(index_of[key], completion) for key, completion in found.items()}
 
     async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
-        """Request samples from the least busy server. Meanwhile other calls wait for these samples."""
+        """Request samples. Meanwhile other calls wait for them."""
         loop = asyncio.get_running_loop()
         futures: dict[str, asyncio.Future[Reply | None]] = {sample.key: loop.create_future() for sample in samples}
         self._in_flight.update(futures)
-        server = min(self._servers(request.role), key=lambda server: self._load[server.connection])
-        self._load[server.connection] += len(samples)
         replies: dict[str, Reply] = {}
         try:
-            for part in await _gather([self._send_run(server, request, run) for run in _consecutive(samples)]):
+            for part in await _gather([self._send_run(request, run) for run in _consecutive(samples)]):
                 replies |= part
         finally:
-            self._load[server.connection] -= len(samples)
             for key, future in futures.items():
                 del self._in_flight[key]
                 future.set_result(replies.get(key))
         return replies
 
-    async def _send_run(self, server: _Server, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+    async def _send_run(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples with consecutive indices: together if the endpoint supports ``n``, the rest separately."""
         replies: dict[str, Reply] = {}
-        together = "n" not in server.connection.capabilities.dropped
+        pool = self._pool(request.role)
+        together = "n" not in pool.pick().connection.capabilities.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            servers = [each.connection for each in self._servers(request.role)]
-            calls = [PendingCall(server.connection, server.endpoint, request, batch, servers) for batch in batches]
-            for part in await _gather([self._sender.send(call) for call in calls]):
+            sent = [self._sender.send(pool, request, batch) for batch in batches]
+            for part in await _gather(sent):
                 replies |= part
             batches = [[sample] for sample in samples if sample.key not in replies]
         return replies
 
-    def _servers(self, role: str) -> list[_Server]:
-        """The endpoints of a role and the connections to them."""
-        if role not in self._servers_of:
+    def _pool(self, role: str) -> ServerPool:
+        """The servers of a role."""
+        if role not in self._pools:
             endpoints = self._manager.endpoints(role)
-            self._servers_of[role] = [_Server(endpoint, self._connection(endpoint)) for endpoint in endpoints]
-        return self._servers_of[role]
+            servers = [Server(endpoint, self._connection(endpoint)) for endpoint in endpoints]
+            self._pools[role] = ServerPool(servers, self._clock)
+        return self._pools[role]
 
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""

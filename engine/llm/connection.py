@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from engine.llm.protocol import Capabilities
 from engine.llm.rate_lease import Permit, RateLease
 from engine.llm.rate_limits import Limits, RateLedger
 from engine.llm.retry import RequestContext, RetryDecision
+from engine.llm.servers import ServerHealth
 from engine.llm.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
@@ -30,8 +32,9 @@ class EndpointConnection:
         rule: parameters of the adaptive concurrency.
         journal: stores the endpoint's capabilities; may be None.
         ledger: shares limits and pauses with other processes; may be None.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
+        wall_clock: seconds since the epoch, to interpret dates in headers.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class EndpointConnection:
         ledger: RateLedger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
@@ -50,12 +54,13 @@ class EndpointConnection:
         self.reports_finish = False
         self.reached = False
         self.first_sent_at = 0.0
+        self.health = ServerHealth()
         self.in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._wall_clock = clock, sleep, wall_clock
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._not_before = 0.0
+        self.paused_until = 0.0
         self._ledger_read_at = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
@@ -81,7 +86,7 @@ class EndpointConnection:
         while True:
             await self._wait_for_pause()
             await self._acquire_slot()
-            if self._clock() >= self._not_before:  # a pause may have started while this call queued
+            if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
             self._release_slot()
         if self._lease is None:
@@ -101,19 +106,19 @@ class EndpointConnection:
     async def pause(self, seconds: float) -> None:
         """Send nothing to this endpoint for ``seconds``, in all processes that share the ledger."""
         until = self._clock() + seconds
-        if until <= self._not_before:
+        if until <= self.paused_until:
             return
-        self._not_before = until
+        self.paused_until = until
         if self._ledger is not None:
-            await asyncio.to_thread(self._ledger.set_not_before, self._scope, until)
+            await asyncio.to_thread(self._ledger.pause, self._scope, seconds)
 
     async def _wait_for_pause(self) -> None:
         now = self._clock()
         if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
             self._ledger_read_at = now
-            shared = await asyncio.to_thread(self._ledger.not_before, self._scope)
-            self._not_before = max(self._not_before, shared)
-        while (left := self._not_before - self._clock()) > 0:
+            left = await asyncio.to_thread(self._ledger.pause_left_s, self._scope)
+            self.paused_until = max(self.paused_until, now + left)
+        while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
     async def _acquire_slot(self) -> None:
@@ -189,7 +194,7 @@ class EndpointConnection:
             optional: names of the optional parameters that were sent.
             max_tokens: the limit that was sent, if any.
         """
-        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._clock()))
+        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._wall_clock()))
 
     async def close(self) -> None:
         """Return the lease, record the usage in the ledger and close the HTTP connections."""

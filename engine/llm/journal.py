@@ -102,6 +102,7 @@ class ResponseJournal:
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
         except (sqlite3.Error, OSError) as error:
             raise self._error("Cannot open the response journal", error) from error
+        self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
         self._thread.start()
 
@@ -199,12 +200,22 @@ class ResponseJournal:
                 f"INSERT OR IGNORE INTO replies VALUES {marks}",  # noqa: S608 - marks only
                 values,
             )
+            self._check_file()
             if cursor.rowcount < len(batch):  # another process stored a reply for the same key first
                 self._use_stored(batch)
-        except (sqlite3.Error, MemoryError) as error:
+        except (sqlite3.Error, OSError, MemoryError) as error:
             _notify(batch, self._error("Cannot write the response journal; the last replies are not stored", error))
         else:
             _notify(batch, None)
+
+    def _check_file(self) -> None:
+        """Raise OSError if another program deleted, moved or replaced the file: what is written to it would be lost."""
+        try:
+            is_same = self.path.stat().st_ino == self._inode
+        except (FileNotFoundError, NotADirectoryError):
+            raise OSError("the file was deleted or moved while it was in use") from None
+        if not is_same:
+            raise OSError("the file was replaced while it was in use")
 
     def _use_stored(self, batch: list[_Entry]) -> None:
         """Replace the completions of a batch by those that are already stored."""

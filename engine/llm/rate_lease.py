@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -11,16 +12,17 @@ from dataclasses import dataclass
 from engine.llm.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
 _RENEW_S = 1.0
+_SLOT_S = 0.05
 _POLL_S = 0.25
 _MIN_WAIT_S = 0.02
 
 
 @dataclass(frozen=True)
 class Permit:
-    """Permission to send one request. Its tokens are reserved and counted from ``granted_at``."""
+    """Permission to send one request. Its tokens are reserved and counted from ``sent_at``."""
 
     tokens: int
-    granted_at: float
+    sent_at: float
 
 
 class RateLease:
@@ -44,8 +46,8 @@ class RateLease:
         self._in_use = 0
         self._remaining = Grant()
         """What is left of the last grant."""
-        self._issued = (0, 0)
-        """Requests and tokens issued since the last renewal."""
+        self._issued: dict[float, tuple[int, int]] = {}
+        """Requests and tokens issued since the last renewal, by the end of the time slot in which they were."""
         self._corrections: list[Correction] = []
         self._wake = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
@@ -81,7 +83,7 @@ class RateLease:
         """Return the slot of a finished request and correct its token count."""
         self._in_use -= 1
         if self._limits.tpm is not None and tokens_used != permit.tokens:
-            self._corrections.append(Correction(permit.granted_at, 0, tokens_used - permit.tokens))
+            self._corrections.append(Correction(permit.sent_at, 0, tokens_used - permit.tokens))
         self._issue_to_waiters()
         if self._waiters:
             self._wake_renewal()
@@ -105,10 +107,12 @@ class RateLease:
 
     def _issue(self, tokens: int) -> Permit:
         self._in_use += 1
-        self._issued = (self._issued[0] + 1, self._issued[1] + tokens)
+        sent_at = math.ceil(self._ledger.clock() / _SLOT_S) * _SLOT_S
+        requests, before = self._issued.get(sent_at, (0, 0))
+        self._issued[sent_at] = (requests + 1, before + tokens)
         self._remaining.requests -= 1
         self._remaining.tokens -= tokens
-        return Permit(tokens, self._remaining.granted_at)
+        return Permit(tokens, sent_at)
 
     def _issue_to_waiters(self) -> None:
         while self._waiters and self._available(self._waiters[0][0]):
@@ -140,15 +144,24 @@ class RateLease:
                     future.set_exception(error)
 
     async def _exchange(self, active: bool) -> None:
-        """Return the rest of the last grant and get a new one; none if this lease is not active."""
+        """Return the rest of the last grant and get a new one; none if this lease is not active.
+
+        What was issued counts from its sending: it leaves the last grant together with the rest, and is added again
+        at the time of sending.
+        """
         rest = self._remaining
-        unused = Correction(
-            rest.granted_at,
-            -rest.requests if self._limits.rpm is not None else 0,
-            -rest.tokens if self._limits.tpm is not None else 0,
-        )
-        if unused.requests or unused.tokens:
-            self._corrections.append(unused)
+        issued = sum(requests for requests, _ in self._issued.values())
+        issued_tokens = sum(tokens for _, tokens in self._issued.values())
+        has_rpm, has_tpm = self._limits.rpm is not None, self._limits.tpm is not None
+        moved = [
+            Correction(rest.granted_at, -(rest.requests + issued), -(rest.tokens + issued_tokens)),
+            *(Correction(sent_at, *counts) for sent_at, counts in self._issued.items()),
+        ]
+        for correction in moved:
+            limited = Correction(correction.granted_at, correction.requests * has_rpm, correction.tokens * has_tpm)
+            if limited.requests or limited.tokens:
+                self._corrections.append(limited)
+        self._issued.clear()
         # No permit is issued during the exchange, so that the reported number of slots in use stays true.
         self._remaining = Grant()
         request = LeaseRequest(holder=self._holder, corrections=tuple(self._corrections))
@@ -160,12 +173,11 @@ class RateLease:
                 in_use=self._in_use,
                 # Twice the current need: a growing load then takes a logarithmic number of exchanges.
                 demand=2 * (self._in_use + waiting),
-                requests=waiting + self._issued[0],
-                tokens=sum(tokens for tokens, _ in self._waiters) + self._issued[1],
+                requests=waiting + issued,
+                tokens=sum(tokens for tokens, _ in self._waiters) + issued_tokens,
                 min_tokens=self._waiters[0][0] if self._waiters else 0,
                 corrections=request.corrections,
             )
-            self._issued = (0, 0)
         self._remaining = await asyncio.to_thread(self._ledger.exchange, self._scope, self._limits, request)
         self._issue_to_waiters()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import sqlite3
 import threading
 import time
@@ -21,10 +20,17 @@ from typing import Any, NamedTuple
 
 from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
+from engine.storage.process_identity import ProcessIdentity
 from engine.storage.sqlite import open_shared_database
 
 WINDOW_S = 60.0
+MARGIN_S = 0.5
+"""Requests count for this much longer than a minute: they do not all take the same time to reach the server."""
+_LONGEST_PAUSE_S = 3600.0
+"""A longer pause in the file was written before the machine was started again, or by an earlier version."""
 _STALE_S = 60.0
+_AHEAD_S = 0.1
+"""Corrections may be ahead of the exchange by the width of their time slots."""
 _SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS salt (value BLOB NOT NULL);
@@ -124,14 +130,15 @@ class RateLedger:
 
     Args:
         path: the SQLite file; its folder is created. The file may be deleted while no run is active.
-        clock: seconds since the epoch, the same for all processes.
+        clock: seconds, the same for all processes; by default since the machine was started, so that setting the
+            clock of the machine changes nothing.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] | None = None) -> None:
         self.path = path
-        self._clock = clock
+        self.clock = clock or machine_clock
         self._guard = threading.Lock()
-        self._process = _Process.current()
+        self._process = ProcessIdentity.current()
         self._holder_prefix = uuid.uuid4().hex
         with self._errors():
             self._connection = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
@@ -146,8 +153,8 @@ class RateLedger:
         """Report usage and lease what is free.
 
         Slots are shared max-min fairly among the holders with demand; a holder above its share keeps its requests
-        in flight and shrinks as they end. Any window of 60 s contains at most ``rpm`` granted requests and ``tpm``
-        granted tokens.
+        in flight and shrinks as they end. Any window of 60.5 s contains at most ``rpm`` granted requests and ``tpm``
+        granted tokens; corrections move them from the time of the grant to the time of sending.
 
         Raises:
             LedgerError: the file cannot be used.
@@ -162,13 +169,15 @@ class RateLedger:
                 raise
         return grant
 
-    def set_not_before(self, scope: str, not_before: float) -> None:
-        """Pause the endpoint in all processes until ``not_before``. A longer pause in place is kept."""
-        self._update_scope(scope, "not_before = max(not_before, ?)", not_before)
+    def pause(self, scope: str, seconds: float) -> None:
+        """Pause the endpoint in all processes for ``seconds``. A longer pause in place is kept."""
+        if seconds > self.pause_left_s(scope):
+            self._update_scope(scope, "not_before = ?", self.clock() + min(seconds, _LONGEST_PAUSE_S))
 
-    def not_before(self, scope: str) -> float:
-        """The end of the endpoint's pause in seconds since the epoch; 0 without a pause."""
-        return float(self._read_scope(scope)[0])
+    def pause_left_s(self, scope: str) -> float:
+        """Seconds until the end of the endpoint's pause; 0 without a pause."""
+        left = float(self._read_scope(scope)[0]) - self.clock()
+        return left if 0 < left <= _LONGEST_PAUSE_S else 0.0
 
     def add_spent(self, scope: str, tokens: int, usd: float) -> None:
         """Add to the endpoint's usage totals."""
@@ -185,11 +194,14 @@ class RateLedger:
             self._connection.close()
 
     def _grant(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
-        now = self._clock()
+        now = self.clock()
         for correction in request.corrections:
             self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, *correction)
         slots = self._lease_slots(scope, limits.max_concurrency, request, now)
-        self._run("DELETE FROM grants WHERE scope = ? AND granted_at <= ?", scope, now - WINDOW_S)
+        # Times in the future are of a clock that was set back, or of before the machine was started again.
+        self._run("UPDATE grants SET granted_at = ? WHERE scope = ? AND granted_at > ?", now, scope, now + _AHEAD_S)
+        window_s = WINDOW_S + MARGIN_S
+        self._run("DELETE FROM grants WHERE scope = ? AND granted_at <= ?", scope, now - window_s)
         totals = "SELECT total(requests), total(tokens), min(granted_at) FROM grants WHERE scope = ?"
         used_requests, used_tokens, oldest = self._run(totals, scope)
         requests = _free(request.requests, limits.rpm, int(used_requests))
@@ -198,7 +210,7 @@ class RateLedger:
             tokens = 0
         if requests or tokens:
             self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, now, requests, tokens)
-        retry_in_s = max(0.0, (now if oldest is None else oldest) + WINDOW_S - now)
+        retry_in_s = max(0.0, (now if oldest is None else oldest) + window_s - now)
         return Grant(slots, requests, tokens, now, retry_in_s)
 
     def _lease_slots(self, scope: str, total: int | None, request: LeaseRequest, now: float) -> int:
@@ -208,7 +220,9 @@ class RateLedger:
             "SELECT holder, machine, pid, started, beat, held, demand FROM holders WHERE scope = ?", (scope,)
         ).fetchall()
         for holder, machine, pid, started, beat, others, demand in rows:
-            dead = beat < now - _STALE_S or (machine == me.machine and not _Process(machine, pid, started).alive)
+            dead = not now - _STALE_S <= beat <= now + _STALE_S or (
+                machine == me.machine and not ProcessIdentity(machine, pid, started).alive
+            )
             if holder == name or dead:
                 self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", scope, holder)
             else:
@@ -269,41 +283,13 @@ def scope_id(endpoint: Endpoint, salt: bytes) -> str:
     return hashlib.blake2b(text.encode(), key=salt, digest_size=8).hexdigest()
 
 
+def machine_clock() -> float:
+    """Seconds since the machine was started, including the time in which it was suspended."""
+    return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
+
+
+_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 def _free(wanted: int, limit: int | None, used: int) -> int:
     return wanted if limit is None else max(0, min(wanted, limit - used))
-
-
-class _Process(NamedTuple):
-    """A process, with enough detail to tell whether it is still running."""
-
-    machine: str
-    pid: int
-    started: str
-
-    @classmethod
-    def current(cls) -> _Process:
-        try:  # process ids are unique only within one PID namespace
-            namespace = os.readlink("/proc/self/ns/pid")
-        except OSError:
-            namespace = ""
-        return cls(f"{socket.gethostname()}/{namespace}", os.getpid(), _start_time(os.getpid()))
-
-    @property
-    def alive(self) -> bool:
-        """Whether this process runs on this machine. A reused process id has another start time."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return not self.started or _start_time(self.pid) in (self.started, "")
-
-
-def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's clock ticks; empty if that cannot be read."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""

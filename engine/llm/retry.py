@@ -42,6 +42,7 @@ class RetryDecision:
         parameter: the parameter to drop, for ``DROP_PARAMETER``.
         prompt_tokens: prompt tokens that the failed attempt reported; they may be billed.
         completion_tokens: completion tokens that the failed attempt reported.
+        may_be_billed: whether the server may have worked on the request, and no usage is known.
     """
 
     action: RetryAction
@@ -51,6 +52,7 @@ class RetryDecision:
     parameter: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    may_be_billed: bool = False
 
     @property
     def retry(self) -> bool:
@@ -134,7 +136,8 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         return RetryDecision(action, code, error.text, wait_s)
     if status >= 500 or status in (408, 409, 425):
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.RETRY
-        return RetryDecision(action, code, error.text, wait_s)
+        is_timeout = status in (408, 504, 524)  # of a gateway: the server behind it may still work on the request
+        return RetryDecision(action, code, error.text, wait_s, may_be_billed=is_timeout)
     if override == "true":
         return RetryDecision(RetryAction.RETRY, code, error.text, wait_s)
     if status in (400, 403, 422) and error.matches(_FILTERED):

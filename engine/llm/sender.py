@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.budget import Budget, Hold
-from engine.llm.cancellation import CancelScope
+from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal
 from engine.llm.protocol import (
     CHAT,
@@ -31,6 +31,7 @@ from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
     from engine.llm.rate_lease import Permit
+    from engine.llm.servers import Server, ServerPool
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,41 @@ class Sample:
 class PendingCall:
     """A request for samples with consecutive indices, and the totals of its attempts so far.
 
-    ``servers`` are the connections to all servers of the role; ``unreached`` counts the failed attempts before any of
-    them was reached.
+    ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
+    of them was reached.
     """
 
-    connection: EndpointConnection
-    endpoint: Endpoint
+    pool: ServerPool
+    server: Server
     request: ChatRequest
     samples: Sequence[Sample]
-    servers: Sequence[EndpointConnection] = ()
     attempts: int = 0
     failures: int = 0
+    is_last: bool = False
     unreached: int = 0
     wasted_prompt_tokens: int = 0
     wasted_completion_tokens: int = 0
     latency_s: float = 0.0
+
+    @property
+    def connection(self) -> EndpointConnection:
+        """The connection to the server."""
+        return self.server.connection
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint of the server."""
+        return self.server.endpoint
+
+    def move(self) -> bool:
+        """Assign the request to the best server now; whether that is another one."""
+        server = self.pool.pick()
+        if server is self.server:
+            return False
+        self.connection.health.load -= len(self.samples)
+        self.server = server
+        self.connection.health.load += len(self.samples)
+        return True
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -108,7 +129,7 @@ class RequestSender:
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
         trouble: told of requests that are sent again.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
     """
@@ -135,15 +156,19 @@ class RequestSender:
         self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
         """The requests in flight, by the journal keys of their samples."""
 
-    async def send(self, call: PendingCall) -> dict[str, Reply]:
-        """Send a request until it is answered or given up.
+    async def send(self, pool: ServerPool, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+        """Send a request for samples with consecutive indices until it is answered or given up.
+
+        A request whose server is taken out goes to another server of the pool.
 
         Returns:
             replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
             none: the caller requests it separately.
         """
+        call = PendingCall(pool, pool.pick(), request, samples)
         started = self._clock()
         self.tally.pending += 1
+        call.connection.health.load += len(call.samples)
         try:
             while True:
                 result = await self._attempt(call)
@@ -153,17 +178,42 @@ class RequestSender:
                     return {}
                 if not result.retry:
                     return call.failed(result)
+                if call.pool.should_move(call.server) and call.failures < self._retry.attempts:
+                    call.move()
+                    continue
                 wait_s = self._retry.wait_s(result, call.failures, self._rng)
                 left = self._time_to_connect(call, result)
                 if left is not None:
                     wait_s = min(wait_s, self._retry.max_connect_wait_s, left)
                     call.unreached += 1
-                elif self._retry.exhausted(call.failures - call.unreached, self._clock() - started, wait_s):
+                elif (bounded := self._bounded_wait(call, result, wait_s, self._clock() - started)) is None:
                     return call.failed(result)
+                else:
+                    wait_s = bounded
                 self._trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
                 await self._sleep(wait_s)
+                call.move()
         finally:
             self.tally.pending -= 1
+            call.connection.health.load -= len(call.samples)
+
+    def _bounded_wait(
+        self, call: PendingCall, decision: RetryDecision, wait_s: float, elapsed_s: float
+    ) -> float | None:
+        """Seconds to wait before the next attempt; None if there is none.
+
+        A server may ask to wait for longer than requests are retried. Then there is one more attempt at the end of
+        that time.
+        """
+        failures = call.failures - call.unreached
+        if not self._retry.exhausted(failures, elapsed_s, wait_s):
+            return wait_s
+        left = self._retry.total_s - elapsed_s
+        if decision.wait_s is None or call.is_last or failures >= self._retry.attempts or left <= 0:
+            return None
+        call.is_last = True
+        self._trouble.long_wait(call.endpoint, decision, left)
+        return left
 
     def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
         """Seconds left to reach a server of the role for the first time; None if one was reached or none is set.
@@ -176,7 +226,7 @@ class RequestSender:
         limit = self._retry.connect_s
         if limit is None or decision.code != "connection":
             return None
-        if call.connection.reached or any(server.reached for server in call.servers):
+        if call.pool.reached:
             return None
         waited = max(0.0, self._clock() - call.connection.first_sent_at)
         if waited < limit:
@@ -242,6 +292,11 @@ class RequestSender:
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             raise
+        if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
+            connection.release(permit, 0)
+            if hold is not None:
+                self._budget.settle(hold, 0, 0.0)
+            return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
         task = asyncio.create_task(self._finish(call, permit, hold, largest))
         keys = [sample.key for sample in call.samples]
         self._working.update(dict.fromkeys(keys, task))
@@ -259,12 +314,15 @@ class RequestSender:
         self, call: PendingCall, permit: Permit | None, hold: Hold | None, largest: tuple[int, int]
     ) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        used = (0, 0)
+        used = largest  # also of an attempt that is cancelled: the server has received it
         try:
             result = await self._exchange(call)
             used = (result.prompt_tokens, result.completion_tokens)
-            if isinstance(result, ChatResponse) and not any(used):
-                used = largest  # a reply without usage is not free: charge what was reserved
+            if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
+                used = largest  # work whose usage is not known is not free: charge what was reserved
+        except Exception:
+            used = (0, 0)
+            raise
         finally:
             call.connection.release(permit, sum(used))
             if hold is not None:
@@ -283,21 +341,24 @@ class RequestSender:
         call.attempts += 1
         sent_at = self._clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
+        connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
-            async with asyncio.timeout(endpoint.timeout_s):
+            async with running_timeout(endpoint.timeout_s):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)
             if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
                 result = result.only_finished()
         except BadReplyError as error:
-            result = error.decision
+            result = replace(error.decision, may_be_billed=True)
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
                 raise
             result = decision
+        finally:
+            connection.health.ended(id(call))
         if isinstance(result, ChatResponse) and not any(result.choices[:count]):
             result = _unreadable(result)
         self._count_usage(call, result)
@@ -313,6 +374,7 @@ class RequestSender:
     def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
         """Update concurrency, capabilities and length statistics after a reply."""
         connection = call.connection
+        connection.health.answered(call.latency_s)
         connection.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
@@ -325,6 +387,10 @@ class RequestSender:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.mask.message(decision.message))
+        if note := call.pool.failed(call.server, decision):
+            self._trouble.server_out(endpoint, decision, note)
+        if decision.action is RetryAction.STOP and len(call.pool.servers) > 1 and not call.pool.all_refuse():
+            decision = replace(decision, action=RetryAction.RETRY)
         if decision.action is RetryAction.STOP:
             raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
@@ -336,8 +402,8 @@ class RequestSender:
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
             connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
-            if decision.wait_s and decision.wait_s <= self._retry.total_s:
-                await connection.pause(decision.wait_s)
+            if decision.wait_s:
+                await connection.pause(min(decision.wait_s, self._retry.total_s))
         elif decision.action is RetryAction.RETRY:
             connection.controller.server_failed()
         return decision

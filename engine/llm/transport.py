@@ -30,7 +30,8 @@ class Transport:
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        timeout = httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S)
+        # The caller limits the whole time of a request.
+        timeout = httpx2.Timeout(None, connect=_CONNECT_S)
         # Without a limit the transport allows 100 connections. The limit exceeds the concurrency, so that requests
         # never wait for a pooled connection, which would count towards their timeout.
         limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
@@ -62,7 +63,7 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     if isinstance(error, openai.APIStatusError):
         return classify_status(error.status_code, error.response.headers, error.body, context)
     if isinstance(error, TimeoutError):
-        return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
+        return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
         # The transport reports resets and refused connections as timeouts; the innermost cause distinguishes them.
         cause: BaseException = error
@@ -71,8 +72,9 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
         if isinstance(cause, aiohttp.ConnectionTimeoutError):
             return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
         if isinstance(cause, TimeoutError):
-            return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time")
-        return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause))
+            return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
+        was_sent = not isinstance(cause, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError)
+        return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause), may_be_billed=was_sent)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ class TroubleReporter:
 
     Args:
         tell: called with each line.
-        clock: seconds since the epoch.
+        clock: monotonic time in seconds.
     """
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
@@ -43,6 +44,22 @@ class TroubleReporter:
         if decision.code == "connection":
             self._unreachable.add(endpoint.shown_url)
         self.tell(f"{describe(endpoint, decision, answered)} (trying again)")
+
+    def server_out(self, endpoint: Endpoint, decision: RetryDecision, note: str) -> None:
+        """Report that one of several servers was taken out."""
+        self._told_at[endpoint.shown_url] = self._clock()
+        if decision.code == "connection":
+            self._unreachable.add(endpoint.shown_url)
+        self.tell(f"{describe(endpoint, decision, True)}; {note}")
+
+    def long_wait(self, endpoint: Endpoint, decision: RetryDecision, seconds: float) -> None:
+        """Report that a server asks to wait for longer than a request is retried."""
+        self._told_at[endpoint.shown_url] = self._clock()
+        asked = timedelta(seconds=round(min(decision.wait_s or 0.0, 1e9)))
+        self.tell(
+            f"{describe(endpoint, decision, True)}; it asks to wait {asked}, which is beyond --retry-minutes: "
+            f"one more attempt in {seconds:.0f} s"
+        )
 
     def answered(self, endpoint: Endpoint) -> None:
         """Report that an endpoint that could not be reached answers again."""

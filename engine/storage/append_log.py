@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic_core import PydanticSerializationError
 
-from engine.errors import LockHeldError
+from engine.errors import LockHeldError, ScaffoldError
 from engine.records import Record
 
 MAX_LINE_BYTES = 64 << 20
@@ -118,6 +118,10 @@ def encode_line(record: Record) -> bytes:
         return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
 
 
+class FileChangedError(ScaffoldError, OSError):
+    """A file was deleted, moved, replaced or truncated by another program while it was being written."""
+
+
 class AppendLog:
     """The writer of a file.
 
@@ -139,6 +143,8 @@ class AppendLog:
         self.path = path
         self._wait_s, self._sleep, self._clock = wait_s, sleep, clock
         self._fd: int | None = None
+        self._size: int | None = None
+        """The size of the file after the last append of this holder."""
         self._held = False
         self._guard = threading.Lock()
 
@@ -155,10 +161,11 @@ class AppendLog:
             self._acquire(lock)
             _write_holder(lock)
             self._held = True
-            if self.path.exists():
-                self._open()
             try:
+                if self.path.exists():
+                    self._open()
                 yield
+                self.check()
             finally:
                 self._close()
                 os.ftruncate(lock, 0)
@@ -173,6 +180,33 @@ class AppendLog:
         """
         self.append_all([line])
 
+    def check(self) -> None:
+        """Raise FileChangedError if the file was deleted, moved, replaced or truncated since the last append."""
+        with self._guard:
+            self._check()
+
+    def _check(self) -> None:
+        if self._fd is None or self._size is None:
+            return
+        own = os.fstat(self._fd)
+        try:
+            there: os.stat_result | None = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            there = None
+        if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
+            raise FileChangedError(
+                f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
+                why="The results of this run were in it.",
+                fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
+                "journal are not requested again.",
+            )
+        if own.st_size < self._size:
+            raise FileChangedError(
+                f"{self.path} was truncated while it was in use",
+                why=f"It had {self._size} bytes and has {own.st_size}.",
+                fix="Run the same command again: results that are missing are computed again from stored replies.",
+            )
+
     def append_all(self, lines: Sequence[bytes]) -> int:
         """Append lines with one write and one sync. Only inside ``hold``; from any thread.
 
@@ -181,6 +215,7 @@ class AppendLog:
 
         Raises:
             OSError: the disk is full or broken; the file is unchanged.
+            FileChangedError: the file was deleted, moved, replaced or truncated since the last append.
         """
         for line in lines:
             if b"\n" in line:
@@ -191,13 +226,17 @@ class AppendLog:
             if not self._held:
                 raise RuntimeError("append outside of hold()")
             fd = self._open()
+            self._check()
             start = os.fstat(fd).st_size
             try:
-                _write_all(fd, b"".join(line + b"\n" for line in lines))
+                content = b"".join(line + b"\n" for line in lines)
+                _write_all(fd, content)
                 _sync(fd)
-            except OSError:
+            except OSError as error:
                 os.ftruncate(fd, start)
+                error.filename = error.filename or str(self.path)
                 raise
+            self._size = start + len(content)
         return start
 
     @property
@@ -205,7 +244,7 @@ class AppendLog:
         """Whether this object holds the lock."""
         return self._held
 
-    def _acquire(self, lock: int) -> None:
+    def _acquire(self, lock: int, why: str = "") -> None:
         deadline = self._clock() + self._wait_s
         while True:
             try:
@@ -214,7 +253,7 @@ class AppendLog:
                 if self._clock() >= deadline:
                     raise LockHeldError(
                         f"{self.path} is locked by another process",
-                        why=f"The lock is held by {_holder_text(lock)}.",
+                        why=why or f"The lock is held by {_holder_text(lock)}.",
                         fix="Wait for that process or stop it, or use another directory.",
                     ) from None
                 self._sleep(_POLL_S)
@@ -224,7 +263,13 @@ class AppendLog:
     def _open(self) -> int:
         if self._fd is None:
             is_new = not self.path.exists()
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:  # the lock file may have been deleted by hand, so the file itself is locked too
+                self._acquire(fd, "Its lock file was deleted while a process was writing it.")
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
             if is_new:
                 sync_directory(self.path.parent)
             _repair(self._fd, self.path)
@@ -235,7 +280,7 @@ class AppendLog:
             self._held = False
             if self._fd is not None:
                 os.close(self._fd)
-                self._fd = None
+                self._fd = self._size = None
 
 
 def writer_of(path: Path) -> str | None:

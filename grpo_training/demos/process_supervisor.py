@@ -18,6 +18,7 @@ from rich.text import Text
 
 from engine.errors import ScaffoldError
 from grpo_training.cli.terminal_text import harmless
+from grpo_training.serving.guard import start_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,17 +64,17 @@ class Command:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start the process. It does not receive Ctrl-C from the terminal: only the supervisor stops it."""
+        """Start the process. Only the supervisor stops it: it does not receive Ctrl-C from the terminal.
+
+        It ends with the supervisor, also if that is killed.
+        """
         module, *flags = self.arguments
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
-            self._process = subprocess.Popen(
+            self._process = start_guarded(
                 [sys.executable, "-m", f"grpo_training.{module}", *flags],
-                env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "TQDM_DISABLE": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                output=output,
+                environment={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "TQDM_DISABLE": "1"},
             )
 
     @property
@@ -99,7 +100,8 @@ class Command:
     def stop(self) -> None:
         """Send SIGTERM. The commands store each result at once, so nothing is lost."""
         if self._process is not None and self.runs:
-            self._process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
 
     def wait_or_kill(self, timeout_s: float) -> None:
         """Wait until the process has exited; kill its process group after the timeout."""

@@ -17,6 +17,7 @@ from engine.storage.rollout_store import RolloutStore, latest_fusions, read
 from engine.task import DEFAULT_TASK, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.generator_caches import GeneratorCaches
 from grpo_training.learning.learner import Learner, run_learner
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
     from agents.critic import FusedCandidate
     from engine.experience.state import LibraryState
-    from engine.records import Problem
+    from engine.records import Experience, Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
+    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
@@ -62,6 +64,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
         self._store, self._settings = store, settings
+        self.choice = experience_choice(settings, ROLE)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
@@ -82,7 +85,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def producer(self, session: Session, progress: Progress) -> FusionProducer:
         """Fuses and scores."""
-        return FusionProducer(self._store, self._settings, session, self._caches, self._done, self._counts)
+        return FusionProducer(self._store, self._settings, session, self._caches, self._done, self._counts, self.choice)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
@@ -115,8 +118,9 @@ class FusionProducer:
         caches: GeneratorCaches,
         done: dict[tuple[str, int, str], Fusion],
         counts: FusionCounts,
+        choice: ExperienceChoice,
     ) -> None:
-        self._store, self._settings, self._session = store, settings, session
+        self._store, self._settings, self._session, self._choice = store, settings, session, choice
         self._caches, self._done, self._counts = caches, done, counts
         sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
         self._agent = CriticAgent(session.client, sampling, settings.prompts)
@@ -173,13 +177,14 @@ class FusionProducer:
         inputs = await asyncio.to_thread(_read_inputs, self._session, problem, group)
         if isinstance(inputs, Fault):
             return inputs
-        fused = await self._agent.fuse(task, problem, generator, inputs.scored, state.experiences)
+        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.experiences)
+        fused = await self._agent.fuse(task, problem, generator, inputs.scored, experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
         score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
         if isinstance(score, Fault):
             return score
-        return self._fusion(step, group, generator, fused, score, state)
+        return self._fusion(step, group, generator, fused, score, state, experiences)
 
     def _fusion(
         self,
@@ -189,6 +194,7 @@ class FusionProducer:
         fused: FusedCandidate,
         score: Scored,
         state: LibraryState,
+        experiences: Sequence[Experience],
     ) -> Fusion:
         problem, candidate = step.problem, score.candidate
         task = task_named(problem.task)
@@ -213,7 +219,7 @@ class FusionProducer:
             inputs_hash=_inputs_hash(group),
             repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
             reward_detail=score.detail,
-            experience_ids=[experience.id for experience in state.experiences],
+            experience_ids=[experience.id for experience in experiences],
             policy=Policy(
                 model=self._session.manager.endpoint(self._agent.role).model,
                 library_version=state.version,

@@ -15,6 +15,7 @@ from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
 from engine.task import check_verifiers, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.records import attempt_from_rollout, check_same_problem, rollout_from, total_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from engine.records import Rollout
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
+    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
@@ -58,6 +60,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
         self._steps = _steps(settings)
+        self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
         self.total = len(self._steps)
@@ -76,7 +79,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores."""
-        return RolloutProducer(self._role, self._store, self._settings, session, self._done, progress)
+        return RolloutProducer(self._role, self._store, self._settings, session, self._done, progress, self.choice)
 
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str]]:
         """Where the rollouts are, and how many have log-probs."""
@@ -110,8 +113,9 @@ class RolloutProducer:
         session: Session,
         done: dict[tuple[str, int], RolloutGroup],
         progress: Progress,
+        choice: ExperienceChoice,
     ) -> None:
-        self._role, self._store, self._settings = role, store, settings
+        self._role, self._store, self._settings, self._choice = role, store, settings, choice
         self._session, self._done, self._progress = session, done, progress
         sampling = Sampling(
             temperature=settings.temperature,
@@ -146,7 +150,8 @@ class RolloutProducer:
         task = task_named(problem.task)
         # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
         first = (GENERATORS.index(self._role) * MAX_EPOCHS + step.epoch) * count
-        answers = await self._agent.answer(task, problem, state.experiences, range(first, first + count))
+        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.experiences)
+        answers = await self._agent.answer(task, problem, experiences, range(first, first + count))
         candidates = [answer.read for answer in answers]
         for answer in answers:
             if answer.read is None:
@@ -154,7 +159,7 @@ class RolloutProducer:
         scored = await asyncio.gather(
             *(self._session.score(task, problem, candidate) for candidate in candidates if candidate is not None)
         )
-        ids = [experience.id for experience in state.experiences]
+        ids = [experience.id for experience in experiences]
         rollouts: list[Rollout] = []
         for number, (answer, score) in enumerate(zip(answers, scored, strict=True), 1):
             if isinstance(score, Fault):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.progress import Progress
+from grpo_training.learning.experience_choice import choice_facts
 from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import fingerprint_facts, open_session
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from engine.api_manager import ApiManager
     from engine.storage.rollout_store import BrokenLine, RolloutStore
+    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.loop import GroupProducer
     from grpo_training.learning.session import Session
@@ -32,11 +34,13 @@ class Learner(ABC, Generic[RecordT]):
     Attributes:
         kind: for which of the two the analyst writes experiences.
         prompt_hash: of the prompts that the learner is asked with.
+        choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
     """
 
     kind: Literal["generator", "critic"]
     prompt_hash: str
+    choice: ExperienceChoice
     total: int | None = None
 
     @abstractmethod
@@ -83,7 +87,8 @@ async def run_learner(
     files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
     settings = files.resumed(settings)
     learner = make_learner(settings)  # refuses bad input before --fresh sets anything aside
-    with files.open(settings, fingerprint_facts(manager, role, learner.prompt_hash)) as manifest:
+    facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
+    with files.open(settings, facts) as manifest:
         broken = learner.read_stored()
         library = ExperienceLibrary(
             settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity

@@ -31,6 +31,7 @@ _ENDPOINTS = (
     "connect_minutes",
     "budget_usd",
     "budget_tokens",
+    "budget_file",
 )
 
 
@@ -63,6 +64,30 @@ class LearnerSettings(ExtractionSettings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
     weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
+    select: Literal["all", "text", "random"] = Field(
+        "all",
+        description="experiences in a prompt: all; the k most similar to the problem (text); k by chance (random), to "
+        "collect rewards for training a selector",
+    )
+    selector: Path | None = Field(None, description="checkpoint of a selector, which chooses the experiences instead")
+    k: Positive = Field(8, description="number of experiences that --select or --selector chooses")
+    prompt_experiences: Positive = Field(
+        64, description="prompt budget of --select all: of a larger library, the most similar to the problem are used"
+    )
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        if self.selector is not None and self.select != "all":
+            raise ValueError("--select and --selector exclude each other")
+        return self
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With the choice of experiences where it is not the default."""
+        chooses = self.select != "all" or self.selector is not None
+        names = ("select", "selector", "k") if chooses else ()
+        choice = {name: value for name, value in self.model_dump(mode="json").items() if name in names}
+        budget = {} if self.prompt_experiences == 64 else {"prompt_experiences": self.prompt_experiences}
+        return super().fingerprint() | choice | budget
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -85,6 +110,7 @@ class GeneratorSettings(LearnerSettings):
             *("prompts", "logprobs"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
+        "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
         "endpoints and budget": _ENDPOINTS,
     }
@@ -124,6 +150,7 @@ class CriticSettings(LearnerSettings):
             *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
             "weight_judge",
         ),
+        "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
         "endpoints and budget": _ENDPOINTS,
     }

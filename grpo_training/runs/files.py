@@ -72,7 +72,7 @@ class RunFiles:
             with self._lock.hold():
                 self.set_aside()
         with self._lock.hold():  # taken again, as a lock may keep open the file that was renamed
-            yield open_or_resume_manifest(
+            manifest = open_or_resume_manifest(
                 self.manifest,
                 settings.fingerprint(),
                 facts,
@@ -80,6 +80,14 @@ class RunFiles:
                 has_results=self.has_results(),
                 resume=settings.resume,
             )
+            known = [path for path in (self.manifest, *self.results) if path.exists()]
+            yield manifest
+            for path in known:
+                if not path.exists():
+                    raise InputError(
+                        f"{path} was deleted or moved while the run was active",
+                        fix="Put it back if it was moved, and run the same command again.",
+                    )
 
     def has_results(self) -> bool:
         """Whether any result file has content."""

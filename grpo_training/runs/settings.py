@@ -20,6 +20,9 @@ class ClientSettings(Settings):
     cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
     budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
+    budget_file: Path | None = Field(
+        None, description="file that several processes and starts share: the budget is for all of them together"
+    )
     attempts: Positive = Field(8, description="maximum attempts per request; after that its problem stays open")
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
     connect_minutes: float = Field(

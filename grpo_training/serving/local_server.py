@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError
 from grpo_training.serving.engines import HOST, TRANSFORMERS, Engine, choose_engine, has_gpu
+from grpo_training.serving.guard import start_guarded
 from grpo_training.serving.model_folder import check_model, content_digest, merged_with
 
 if TYPE_CHECKING:
@@ -103,14 +104,7 @@ def local_server(
         environment = os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
-            process = subprocess.Popen(
-                engine.command(model, adapter, own_port),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=environment,
-            )
+            process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)
             stack.callback(_stop, process)
             running.append(process)
         server = LocalServer(

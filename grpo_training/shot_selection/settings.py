@@ -211,6 +211,22 @@ class PredictSettings(EmbeddingSettings):
     output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
 
 
+class ExperiencesSettings(StepSettings):
+    """Settings of ``selector experiences``."""
+
+    summary: ClassVar[str] = "write stored rollouts as training data: which experiences led to which rewards"
+
+    role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
+        "generator_1", description="whose rollouts and library are read"
+    )
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of the rollouts")
+    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+    embedding_model: str = Field(
+        "hashing", description="hashing, hashing:DIMENSIONS, or a model of sentence-transformers: hub name or folder"
+    )
+    output_dir: Path = Field(OUTPUTS / "experiences", description="where embeddings.npy and beams.json are written")
+
+
 class DemoSettings(StepSettings):
     """Settings of ``selector demo``."""
 
@@ -222,8 +238,8 @@ class DemoSettings(StepSettings):
     seed: int = Field(1, ge=0, description="the first seed")
     noise: Weight = Field(0.15, description="standard deviation of a measurement")
     sft_epochs: Positive = Field(20, description="epochs of SFT")
-    rce_epochs: Positive = Field(2, description="epochs of RCE")
-    grpo_epochs: Positive = Field(5, description="epochs of GRPO")
+    rce_epochs: Positive = Field(4, description="epochs of RCE")
+    grpo_epochs: Positive = Field(6, description="epochs of GRPO")
     learning_rate: _Rate = Field(1e-3, description="learning rate of SFT and RCE")
     grpo_lr: _Rate = Field(1e-3, description="learning rate of GRPO")
     output: Path = Field(OUTPUTS / "demo", description="folder for all output")
@@ -233,5 +249,6 @@ STEPS: Mapping[str, type[StepSettings]] = {
     "sft": SftSettings,
     "train": TrainSettings,
     "predict": PredictSettings,
+    "experiences": ExperiencesSettings,
     "demo": DemoSettings,
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from grpo_training.shot_selection.demo.run import run_demo
+from grpo_training.shot_selection.experiences import write_experience_data
 from grpo_training.shot_selection.predict import predict
 from grpo_training.shot_selection.settings import (
     DemoSettings,
+    ExperiencesSettings,
     PredictSettings,
     SftSettings,
     StepSettings,
@@ -23,6 +25,8 @@ def run_step(settings: StepSettings) -> int:
             return post_train(settings)
         case PredictSettings():
             return predict(settings)
+        case ExperiencesSettings():
+            return write_experience_data(settings)
         case DemoSettings():
             return run_demo(settings)
     raise AssertionError(type(settings))

@@ -55,7 +55,7 @@ class TeacherSettings(ClientSettings, ResumableSettings):
                 "connect_minutes",
                 "budget_usd",
             ),
-            "budget_tokens",
+            *("budget_tokens", "budget_file"),
         ),
     }
 

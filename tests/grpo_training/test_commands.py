@@ -89,8 +89,16 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
 @pytest.mark.parametrize(
     ("command", "titles", "first"),
     [
-        ("generator1", ["problems and sampling", "learning", "files", "endpoints and budget"], "--dataset"),
-        ("critic", ["fusion and sampling", "learning", "files", "endpoints and budget"], "--generators"),
+        (
+            "generator1",
+            ["problems and sampling", "learning", "experiences in a prompt", "files", "endpoints and budget"],
+            "--dataset",
+        ),
+        (
+            "critic",
+            ["fusion and sampling", "learning", "experiences in a prompt", "files", "endpoints and budget"],
+            "--generators",
+        ),
         ("evaluate", ["what is evaluated", "sampling", "files", "server, endpoint and budget"], "--model-path"),
         (
             "train",

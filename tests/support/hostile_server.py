@@ -34,7 +34,9 @@ class Attempt:
         self.server.billed[self.message] += 1
         first = int(self.request.headers.get("X-Sample-Index", "0"))
         texts = [self.server.answers(self.message, first + place) for place in range(self.body.get("n", 1))]
-        return reply(texts, self.body["model"])
+        made = reply(texts, self.body["model"])
+        self.server.billed_tokens += made["usage"]["prompt_tokens"] + made["usage"]["completion_tokens"]
+        return made
 
     @property
     def key(self) -> str:
@@ -94,6 +96,7 @@ class HostileServer:
         self.refuse_from: int | None = None
         self.refusal = 401
         self.billed: Counter[str] = Counter()
+        self.billed_tokens = 0
         self.seen: list[str] = []
         self.in_flight = 0
         self._kind = kind

@@ -101,11 +101,12 @@ class StoredPrompts:
             found = self._library(group.generator_id).at_version(version).texts
         except InputError as error:
             raise ExperiencesNotFoundError(error.what) from None
-        if [one.id for one in found] != ids:
+        by_id = {one.id: one for one in found}
+        if not by_id.keys() >= set(ids):
             raise ExperiencesNotFoundError(
                 f"version {version} of {group.generator_id} has other experiences than the group names"
             )
-        return found
+        return tuple(by_id[one] for one in ids)  # a prompt may have a selection of the library
 
     def _library(self, name: str) -> ExperienceLibrary:
         if name not in self._libraries:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import itertools
 import json
 import math
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torch import Tensor
+
+Array = np.ndarray[Any, Any]
 
 HASHING = "hashing"
 _HASHING_DIMENSIONS = 256
@@ -122,7 +125,7 @@ class TextEmbedder(Protocol):
 
     name: str
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """L2-normalised embeddings (n, d), float32."""
 
 
@@ -137,7 +140,7 @@ class HashingEmbedder:
         self.name = f"{HASHING}:{dimensions}"
         self._dimensions = dimensions
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """The sums of the signed hashes of words and of pairs of words, damped by the square root of their counts."""
         rows = np.zeros((len(texts), self._dimensions), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -182,7 +185,7 @@ class SentenceEmbedder:
             ) from error
         self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    def embed(self, texts: Sequence[str]) -> Array:
         """Embeddings of the texts."""
         rows = self._model.encode(list(texts), batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(rows, dtype=np.float32)
@@ -203,13 +206,14 @@ def open_embedder(name: str) -> TextEmbedder:
 
 
 def embed_once(
-    folder: Path, name: str, items: Sequence[str], compute: Callable[[Sequence[str]], np.ndarray[Any, Any]]
+    folder: Path, source: str, name: str, items: Sequence[str], compute: Callable[[Sequence[str]], Array]
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
     Args:
         folder: where files are kept, one for each embedder and list of items.
-        name: identifies the embedder.
+        source: what the embedder is made from.
+        name: identifies the embedder and its weights.
         items: texts, or paths of images.
         compute: embeds a part of the items; called with at most 1,024 at a time.
     """
@@ -219,10 +223,27 @@ def embed_once(
         return path
     folder.mkdir(parents=True, exist_ok=True)
     parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]
-    temporary = path.with_suffix(".unfinished.npy")
-    with temporary.open("wb") as stream:
-        np.save(stream, np.concatenate(parts).astype(np.float32), allow_pickle=False)
-    temporary.replace(path)
-    record = {"model": name, "items": len(items), "dimensions": int(parts[0].shape[1])}
-    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    write_embeddings(path, np.concatenate(parts), source, name)
     return path
+
+
+def write_embeddings(path: Path, rows: Array, source: str, name: str) -> None:
+    """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
+
+    Args:
+        path: the ``.npy`` file.
+        rows: (N, d).
+        source: what :func:`open_embedder` makes the embedder from.
+        name: identifies the embedder and its weights.
+    """
+    buffer = io.BytesIO()
+    np.save(buffer, rows.astype(np.float32), allow_pickle=False)
+    folder = Path(source).expanduser()
+    record = {
+        "model": str(folder.absolute()) if folder.is_dir() else source,
+        "name": name,
+        "items": len(rows),
+        "dimensions": int(rows.shape[1]),
+    }
+    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    replace_file(path, buffer.getvalue())

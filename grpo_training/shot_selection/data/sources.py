@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def record_of(settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = 
         InputError: nothing names them.
     """
     if settings.embeddings is not None:
-        return {"files": [str(settings.embeddings.absolute())]}
+        return {"files": [str(settings.embeddings.absolute())]} | _model_of(settings.embeddings)
     if settings.img_emb is not None and settings.text_emb is not None:
         return {"files": [str(settings.img_emb.absolute()), str(settings.text_emb.absolute())]}
     if recorded and recorded.get("files"):
@@ -36,6 +37,15 @@ def record_of(settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = 
         why="No flag names them, and there is no checkpoint that records them.",
         fix="Pass --embeddings FILE, or --img-emb and --text-emb.",
     )
+
+
+def _model_of(path: Path) -> dict[str, str]:
+    """What made the embeddings of a file, if a file beside it tells."""
+    try:
+        made = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        return {"model": str(made["model"])}
+    except (OSError, ValueError, KeyError, TypeError):  # embeddings of another program
+        return {}
 
 
 def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:

@@ -14,7 +14,7 @@ import torch
 from engine.storage.append_log import replace_file
 from grpo_training.shot_selection.data.embeddings import EmbeddingTable
 from grpo_training.shot_selection.data.groups import ShotGroup, make_batch
-from grpo_training.shot_selection.demo.synthetic import Array, SyntheticUtility
+from grpo_training.shot_selection.demo.synthetic import SyntheticUtility
 from grpo_training.shot_selection.model.checkpoint import load_model
 from grpo_training.shot_selection.model.decoding import beam_search, sample_sequences
 from grpo_training.shot_selection.settings import SftSettings, TrainSettings
@@ -23,6 +23,7 @@ from grpo_training.shot_selection.training.run import post_train, train_sft
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grpo_training.shot_selection.data.embeddings import Array
     from grpo_training.shot_selection.model.pointer import PointerSelector
     from grpo_training.shot_selection.settings import DemoSettings
 

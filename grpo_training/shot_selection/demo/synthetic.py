@@ -8,14 +8,14 @@ each other. What a training sees of it is noisy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Array = np.ndarray[Any, Any]
+    from grpo_training.shot_selection.data.embeddings import Array
 
 _RELEVANCE, _QUALITY, _REDUNDANCY, _COMPLEMENT, _FIRST = 1.0, 0.5, 0.6, 0.6, 0.15
 """Weights of the parts; ``_FIRST`` is what the first place counts more than the second."""

@@ -1,9 +1,18 @@
 import asyncio
+import contextlib
+import subprocess
+import sys
 
 import pytest
 
 from engine.errors import BudgetExceededError, ConfigurationError
-from engine.llm.budget import Budget
+from engine.llm.budget import Budget, BudgetFileError, SharedBudget
+from engine.llm.client import LLMClient
+from engine.records import Sampling
+from tests.conftest import ROOT
+from tests.support.fault_server import serve
+from tests.support.hostile_server import HostileServer
+from tests.support.llm_client import SHORT_WAITS, ask, client_of, manager
 
 
 async def test_without_limits_everything_fits():
@@ -89,3 +98,74 @@ async def test_a_limit_is_never_exceeded_under_load():
     spent = await asyncio.wait_for(asyncio.gather(*map(caller, costs)), 5)
     assert sum(spent) == budget.spent_tokens
     assert 4900 < max(passed) <= 5000
+
+
+UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip", "html", "not_http", "fine")
+
+
+async def ask_until_it_ends(client, name):
+    """Requests whose first attempt ends without a readable reply, and how many were refused."""
+    requests = [ask(f"{UNREADABLE[n % 9]} {name}{n}", sampling=Sampling(max_tokens=20)) for n in range(90)]
+    results = await asyncio.gather(*(client.sample(one, [0]) for one in requests), return_exceptions=True)
+    assert {type(result) for result in results} == {list, BudgetExceededError}
+
+
+async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(journal):
+    """The server's own count never exceeds the budget."""
+    server = HostileServer()
+    budget = Budget(tokens=1500)
+    async with client_of(server.app, journal, {"timeout_s": 1.0}, budget=budget, probe_patience_s=0.1) as client:
+        await ask_until_it_ends(client, "q")
+    assert 500 < server.billed_tokens <= 1500
+
+
+async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_path):
+    server = HostileServer()
+    both = [SharedBudget(tmp_path / "budget.sqlite", tokens=1500) for _ in range(2)]
+    async with serve(server.app) as url, contextlib.AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(
+                LLMClient(manager(url, timeout_s=1.0), journal=journal, retry=SHORT_WAITS, budget=own)
+            )
+            for own in both
+        ]
+        await asyncio.gather(*(ask_until_it_ends(client, name) for client, name in zip(clients, "ab", strict=True)))
+    assert 500 < server.billed_tokens <= 1500
+    assert both[0].spent_tokens <= 1500
+    for own in both:
+        own.close()
+
+
+async def test_a_budget_file_holds_for_later_starts_and_counts_what_a_killed_process_reserved(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    first = SharedBudget(path, tokens=1000)
+    first.settle(await first.hold(400, None), 300, None)
+    first.close()
+    code = "import asyncio, os, sys; from pathlib import Path; from engine.llm.budget import SharedBudget\n"
+    code += "asyncio.run(SharedBudget(Path(sys.argv[1]), tokens=1000).hold(200, None)); os.kill(os.getpid(), 9)"
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, path], cwd=ROOT, check=False)
+    later = SharedBudget(path, tokens=1000)
+    with pytest.raises(BudgetExceededError, match="spent: 500 tokens"):
+        await later.hold(501, None)
+    later.settle(await later.hold(500, None), 10, None)
+    assert later.spent_tokens == 510
+    later.close()
+
+
+async def test_a_hold_waits_for_the_reservation_of_another_process(tmp_path):
+    first, second = (SharedBudget(tmp_path / "budget.sqlite", tokens=1000) for _ in range(2))
+    held = await first.hold(800, None)
+    waiting = asyncio.create_task(second.hold(300, None))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    first.settle(held, 100, None)
+    assert (await asyncio.wait_for(waiting, 5)).tokens == 300
+    first.close()
+    second.close()
+
+
+def test_an_unusable_budget_file_is_an_error_with_its_path(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(BudgetFileError, match=r"budget\.sqlite"):
+        SharedBudget(path, tokens=1)

@@ -10,8 +10,16 @@ from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
-from tests.support.fault_server import FATAL_KINDS, INFRA_KINDS, FaultPlan, chat_app, fault_middleware
-from tests.support.llm_client import SECRET, VirtualClock, answer, ask, client_of, manager, texts
+from tests.support.fault_server import (
+    FATAL_KINDS,
+    INFRA_KINDS,
+    FaultPlan,
+    chat_app,
+    fault_middleware,
+    serve_in_thread,
+)
+from tests.support.hostile_server import HostileServer
+from tests.support.llm_client import SECRET, SHORT_WAITS, VirtualClock, answer, ask, client_of, manager, texts
 
 
 async def run_all(app, journal, count=80, **options):
@@ -194,7 +202,6 @@ async def test_the_slot_is_free_during_a_back_off(journal):
 async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journal, tmp_path):
     virtual = VirtualClock()
     plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=1, retry_after_s=20)
-    began = virtual.now
     ledger = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
     options = {"retry": RetryPolicy(), "clock": virtual.clock, "sleep": virtual.sleep, "ledger": ledger}
     async with client_of(chat_app(answer, faults=plan), journal, **options) as client:
@@ -202,9 +209,9 @@ async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journa
         assert 20.0 <= virtual.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
         assert client.counters.concurrency_limit == 16  # 20 x 0.8
-        [server] = client._servers_of["g"]
-        assert ledger.not_before(ledger.scope(server.endpoint)) == began + 20.0
+        [server] = client._pool("g").servers
         await server.connection.pause(100.0)
+        assert ledger.pause_left_s(ledger.scope(server.endpoint)) == 100.0
         before = virtual.now
         plan.rate = 0.0
         await client.sample(ask("p"), [0])
@@ -225,11 +232,29 @@ async def test_retries_end_by_number_of_attempts_and_by_time(journal):
             assert client.counters.requests_sent == (sends or len(virtual.slept) + 1)
 
 
-async def test_a_wait_beyond_the_total_time_is_not_started(journal):
+async def test_a_wait_beyond_the_total_time_is_cut_to_it_and_followed_by_one_more_attempt(journal, caplog):
     virtual = VirtualClock()
-    plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=99, retry_after_s=3600)
+    plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=99, retry_after_s=10**9)
     async with client_of(
         chat_app(answer, faults=plan), journal, retry=RetryPolicy(), clock=virtual.clock, sleep=virtual.sleep
     ) as client:
         (reply,) = await client.sample(ask("q"), [0])
-    assert (reply.outcome, reply.fault.kind, virtual.slept) == (Outcome.INFRA_FAULT, "http_429", [])
+        assert client.counters.requests_sent == 2
+    assert (reply.outcome, reply.fault.kind) == (Outcome.INFRA_FAULT, "http_429")
+    assert sum(virtual.slept) == pytest.approx(900.0)
+    assert "asks to wait 11574 days" in caplog.text
+    assert "one more attempt in 900 s" in caplog.text
+
+
+async def test_a_process_that_was_stopped_reads_what_arrived_meanwhile(journal):
+    """A loop that does not run for longer than the timeout, as after SIGSTOP or a closed lid."""
+    server = HostileServer(0.5)
+    with serve_in_thread(server.app) as url:
+        async with LLMClient(manager(url, timeout_s=4.0), journal=journal, retry=SHORT_WAITS) as client:
+            await client.sample(ask("first"), [0])
+            calls = [asyncio.create_task(client.sample(ask(f"q{n}"), [0])) for n in range(20)]
+            while server.in_flight < 20:  # noqa: ASYNC110 - bounded by the test's time limit
+                await asyncio.sleep(0.005)
+            time.sleep(6.0)  # noqa: ASYNC251 - the process is stopped
+            assert [texts(await call) for call in calls] == [[f"q{n}/0"] for n in range(20)]
+    assert set(server.billed.values()) == {1}

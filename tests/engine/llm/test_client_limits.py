@@ -74,7 +74,7 @@ async def test_a_pause_in_the_ledger_holds_for_other_clients(tmp_path):
     ledgers = [RateLedger(tmp_path / "rates.sqlite", virtual.clock) for _ in range(2)]
     async with serve(chat_app(answer)) as url:
         api = manager(url)
-        ledgers[0].set_not_before(ledgers[0].scope(api.endpoint("g")), virtual.now + 50.0)
+        ledgers[0].pause(ledgers[0].scope(api.endpoint("g")), 50.0)
         async with LLMClient(api, ledger=ledgers[1], clock=virtual.clock, sleep=virtual.sleep) as client:
             await client.sample(ask("q"), [0])
     assert virtual.slept == [50.0]

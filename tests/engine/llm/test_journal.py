@@ -256,3 +256,13 @@ def test_sigkill_loses_no_acknowledged_reply(path):
         assert [found[key(name)].text for name in names] == [name * 50 for name in names]
         assert journal._reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         journal.close()
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
+async def test_a_journal_that_was_deleted_or_moved_is_an_error(tmp_path, change):
+    journal = ResponseJournal(tmp_path / "own.sqlite")
+    await journal.put("a", Completion(text="kept"))
+    change(journal.path)
+    with pytest.raises(JournalError, match=r"own\.sqlite[\s\S]*deleted or moved while it was in use"):
+        await journal.put("b", Completion(text="lost"))
+    journal.close()

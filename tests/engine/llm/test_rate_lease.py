@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import random
 import time
 
 import pytest
@@ -254,3 +255,46 @@ async def test_the_cpu_time_of_a_permit(tmp_path):
     assert (time.process_time() - began) / 20_000 < 0.1e-3
     await lease.close()
     ledger.close()
+
+
+class Quota:
+    """A server's limit: at most ``rpm`` requests in any minute, counted when they arrive."""
+
+    def __init__(self, rpm, clock):
+        self.rpm, self.clock = rpm, clock
+        self.accepted, self.refused = [], 0
+
+    def arrive(self):
+        now = self.clock()
+        if sum(at > now - 60.0 for at in self.accepted[-self.rpm :]) >= self.rpm:
+            self.refused += 1
+        else:
+            self.accepted.append(now)
+
+
+async def test_six_processes_use_the_quota_and_cause_no_429(ledger, virtual, tmp_path):
+    """300 requests per minute, for four minutes; a request takes up to 0.3 s to reach the server."""
+    rng, minutes, limits = random.Random(4), 4, Limits(rpm=300)
+    ledgers = [RateLedger(tmp_path / "rates.sqlite", virtual.clock) for _ in range(6)]
+    leases = [RateLease(own, "s", limits, virtual.sleep) for own in ledgers]
+    quota = Quota(300, virtual.clock)
+
+    async def ask(lease):
+        while True:
+            permit = await lease.acquire(0)
+            await virtual.sleep(rng.uniform(0.0, 0.3))
+            quota.arrive()
+            await virtual.sleep(rng.uniform(0.5, 4.0))
+            lease.release(permit, 0)
+
+    began = virtual.now
+    askers = [asyncio.create_task(ask(lease)) for lease in leases for _ in range(8)]
+    await virtual.run(60.0 * minutes)
+    for asker in askers:
+        asker.cancel()
+    await asyncio.gather(*askers, return_exceptions=True)
+    for own in ledgers:
+        own.close()
+    used = sum(at > began + 60.0 for at in quota.accepted) / (300 * (minutes - 1))
+    assert used >= 0.97
+    assert quota.refused <= 0.005 * len(quota.accepted)

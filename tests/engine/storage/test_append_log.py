@@ -3,6 +3,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -10,7 +11,8 @@ import pytest
 
 from engine.errors import LockHeldError
 from engine.storage import append_log
-from engine.storage.append_log import AppendLog, LineReader, is_json_object, replace_file, writer_of
+from engine.storage.append_log import AppendLog, FileChangedError, LineReader, is_json_object, replace_file, writer_of
+from tests.support.table import table
 
 FORK = multiprocessing.get_context("fork")
 
@@ -101,6 +103,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
 
 def test_sigkill_at_random_moments_loses_no_acknowledged_line(tmp_path):
     path = tmp_path / "a.jsonl"
+    path.touch()  # on a busy machine the first writer may be killed before it begins
     chance = random.Random(1)
 
     def write(pipe, start):
@@ -220,3 +223,65 @@ def test_a_file_is_replaced_atomically(tmp_path):
         assert before.read() == b"old"
     assert path.read_bytes() == b"new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+@table(
+    ("change", "said"),
+    [
+        (lambda path: path.unlink(), "was deleted or moved"),
+        (lambda path: path.rename(path.with_suffix(".moved")), "was deleted or moved"),
+        (lambda path: shutil.move(path.parent, path.parent.with_suffix(".moved")), "was deleted or moved"),
+        (lambda path: replace_file(path, b'{"n": 1}'), "was replaced"),
+        (lambda path: path.write_bytes(b""), "was truncated"),
+        (lambda path: os.truncate(path, 3), "was truncated"),
+    ],
+)
+def test_a_file_that_another_program_changes_is_noticed_by_the_next_append_and_at_the_end(
+    tmp_path_factory, change, said
+):
+    def run(log, appends):
+        with log.hold():
+            log.append(b'{"n": 1}')
+            change(log.path)
+            for _ in range(appends):
+                log.append(b'{"n": 2}')
+
+    for appends in (1, 0):
+        log = AppendLog(tmp_path_factory.mktemp("a") / "deep" / "a.jsonl")
+        with pytest.raises(FileChangedError, match=said) as caught:
+            run(log, appends)
+        assert str(log.path) in caught.value.what
+
+
+def test_a_file_that_grows_by_another_program_is_accepted(tmp_path):
+    log = AppendLog(tmp_path / "a.jsonl")
+    with log.hold():
+        log.append(b'{"n": 1}')
+        with log.path.open("ab") as other:
+            other.write(b'{"n": 2}\n')
+        log.append(b'{"n": 3}')
+    assert [line["n"] for line in lines(log.path)] == [1, 2, 3]
+
+
+def test_deleting_the_lock_file_admits_no_second_writer(tmp_path):
+    first, second = AppendLog(tmp_path / "a.jsonl"), AppendLog(tmp_path / "a.jsonl", wait_s=0)
+    with first.hold():
+        first.append(b"{}")
+        (tmp_path / "a.jsonl.lock").unlink()
+        with pytest.raises(LockHeldError, match="lock file was deleted"), second.hold():
+            pass
+        first.append(b"{}")
+    with second.hold():
+        second.append(b"{}")
+    assert len(lines(first.path)) == 3
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(fd, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = AppendLog(tmp_path / "a.jsonl")
+    monkeypatch.setattr(append_log, "_write_all", full)
+    with pytest.raises(OSError, match="No space left on device") as caught, log.hold():
+        log.append(b"{}")
+    assert caught.value.filename == str(log.path)

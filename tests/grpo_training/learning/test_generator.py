@@ -43,7 +43,13 @@ class Runs:
 
     def generate(self, server, *more, model="m"):
         """One start against a server; returns the request bodies that asked for rollouts."""
-        app = chat_app(reply, **server)
+        return self._start(chat_app(reply, **server), more, model)
+
+    def generate_with(self, reply, *more):
+        """One start against a server with these replies."""
+        return self._start(chat_app(reply), more, "m")
+
+    def _start(self, app, more, model):
         with serve_in_thread(app) as url:
             entry = {"api_key": "EMPTY", "base_url": url, "model": model}
             self._config.write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))

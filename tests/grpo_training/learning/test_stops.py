@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 
 import pytest
 
-from engine.errors import BudgetExceededError, FatalEndpointError
+from engine.errors import BudgetExceededError, FatalEndpointError, ScaffoldError
 from engine.storage.rollout_store import RolloutStore
 from grpo_training import generator1
 from tests.support.fault_server import serve_in_thread
@@ -125,3 +126,34 @@ def test_a_full_disk_keeps_the_replies_in_flight(run, monkeypatch):
             with pytest.raises(OSError, match="No space left on device"):
                 run(url)
         check_nothing_was_bought_twice(server, run, url)
+
+
+@pytest.mark.parametrize("lost", ["generator_1_rollouts.jsonl", "requests.sqlite", "."])
+@pytest.mark.parametrize("moved", [False, True])
+def test_files_that_vanish_in_mid_run_are_noticed(lost, moved, run, tmp_path, capfd):
+    server = HostileServer(0.05, answers=answers)
+    path = tmp_path / "cache" / lost
+
+    def remove():
+        if moved:
+            path.rename(tmp_path / "moved")
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+    rollouts = tmp_path / "cache/generator_1_rollouts.jsonl"
+    with serve_in_thread(server.app) as url:
+        when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, remove)
+        with pytest.raises(ScaffoldError, match="deleted or moved|was replaced") as caught:
+            run(url, "--window", 2)
+    assert "run the same command again" in caught.value.fix
+
+
+def test_rollouts_that_are_truncated_in_mid_run_are_noticed(run, tmp_path):
+    server = HostileServer(0.05, answers=answers)
+    rollouts = tmp_path / "cache/generator_1_rollouts.jsonl"
+    with serve_in_thread(server.app) as url:
+        when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, lambda: os.truncate(rollouts, 10))
+        with pytest.raises(ScaffoldError, match="was truncated while it was in use"):
+            run(url, "--window", 2)

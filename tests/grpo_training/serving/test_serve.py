@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -44,4 +45,25 @@ def test_a_signal_stops_the_server(model, number, code):
     process.send_signal(number)
     assert process.wait(30) == code
     watchdog.cancel()
+    assert not is_up(base_url)
+
+
+def test_a_killed_server_command_leaves_no_server(model):
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT, str(model)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    line = ""
+    while " serves " not in line:
+        line = process.stdout.readline()
+        assert line
+    base_url = line.split()[0]
+    assert is_up(base_url)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while is_up(base_url) and time.monotonic() < until:
+        time.sleep(0.05)
     assert not is_up(base_url)

@@ -1,1 +1,0 @@
-"""The accuracy of visual question answering."""

@@ -22,10 +22,10 @@ CISPO_EPSILON_HIGH = 5.0
 _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
 
 _OF_OTHER_STAGES = {
-    "training.sft": "a training has a configuration of its own; for supervised training set mode: sft in it",
+    "training.sft": "of such a file only training.grpo is read; supervised training has a file of its own (mode: sft)",
     **dict.fromkeys(
         ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
-        "this training reads dataset_path and writes output_dir",
+        "of the paths only grpo_dataset_dir (the dataset) and grpo_model_dir (the output) are read",
     ),
 }
 """Keys of files that configure several stages -> why they have no effect."""

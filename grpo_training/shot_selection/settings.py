@@ -71,6 +71,42 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         return self.model_dump(mode="json")
 
 
+class BeamsSettings(ResumableSettings, StepSettings):
+    """Settings of ``selector beams``."""
+
+    summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
+        "search": ("shots", "beam_size"),
+        "files": ("output_dir", "resume", "fresh"),
+        "endpoint": ("role", "api_config", "concurrency", "attempts"),
+    }
+
+    dataset: str = Field(
+        description="name of a dataset, or a JSONL file; the id of an item is its number there, from 0"
+    )
+    sample_num: Positive = Field(800, description="queries, by chance")
+    pool: Positive = Field(64, description="shots that can be chosen for a query")
+    sampler: Literal["rand", "text", "image", "mix"] = Field(
+        "rand", description="pools: by chance, the nearest by text or image, or half by chance and half the nearest"
+    )
+    img_emb: Path | None = Field(None, description="embeddings of the images of the dataset, for --sampler")
+    embedding_model: str = Field("hashing", description="embeds the texts; see `selector experiences`")
+    shots: Positive = Field(2, description="length of a sequence")
+    beam_size: Positive = Field(5, description="sequences that are kept")
+    seed: int = Field(42, ge=0, description="of the draws")
+    role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+    concurrency: Positive = Field(16, description="requests in flight")
+    attempts: Positive = Field(8, description="maximum attempts per request")
+    output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
+
+    @classmethod
+    def fingerprint_fields(cls) -> Sequence[str]:
+        """The fields that change the beams."""
+        return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
+
+
 class SftSettings(TrainingSettings):
     """Settings of ``selector sft``."""
 
@@ -246,6 +282,7 @@ class DemoSettings(StepSettings):
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
+    "beams": BeamsSettings,
     "sft": SftSettings,
     "train": TrainSettings,
     "predict": PredictSettings,

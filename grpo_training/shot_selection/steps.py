@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from grpo_training.shot_selection.data.beams import make_beams
 from grpo_training.shot_selection.demo.run import run_demo
 from grpo_training.shot_selection.experiences import write_experience_data
 from grpo_training.shot_selection.predict import predict
 from grpo_training.shot_selection.settings import (
+    BeamsSettings,
     DemoSettings,
     ExperiencesSettings,
     PredictSettings,
@@ -19,6 +21,8 @@ from grpo_training.shot_selection.training.run import post_train, train_sft
 def run_step(settings: StepSettings) -> int:
     """Run the step that the settings belong to; the exit code."""
     match settings:
+        case BeamsSettings():
+            return make_beams(settings)
         case SftSettings():
             return train_sft(settings)
         case TrainSettings():

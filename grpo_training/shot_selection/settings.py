@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -83,7 +83,7 @@ class BeamsSettings(ResumableSettings, StepSettings):
     }
 
     dataset: str = Field(
-        description="name of a dataset, or a JSONL file; the id of an item is its number there, from 0"
+        description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
     )
     sample_num: Positive = Field(800, description="queries, by chance")
     pool: Positive = Field(64, description="shots that can be chosen for a query")
@@ -105,6 +105,25 @@ class BeamsSettings(ResumableSettings, StepSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the beams."""
         return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
+
+
+class EmbedSettings(StepSettings):
+    """Settings of ``selector embed``."""
+
+    summary: ClassVar[str] = "embed the texts or the images of a dataset, once"
+
+    dataset: str = Field(description="name of a dataset, or a JSONL file")
+    images: str | None = Field(
+        None, description="column of the rows with the path of an image: embed the images instead"
+    )
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
+    embedding_model: str = Field(
+        "hashing",
+        description="hashing, hashing:DIMENSIONS, clip:MODEL, or a model of sentence-transformers: hub name or folder",
+    )
+    output_dir: Path = Field(
+        OUTPUTS / "embeddings", description="folder of the .npy files, one for each model and data"
+    )
 
 
 class SftSettings(TrainingSettings):
@@ -247,6 +266,36 @@ class PredictSettings(EmbeddingSettings):
     output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
 
 
+class InferSettings(ClientSettings, StepSettings):
+    """Settings of ``selector infer``."""
+
+    summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
+        "files": ("output", "cache_dir"),
+        "endpoint and budget": (
+            *("role", "max_tokens", "api_config", "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
+            "budget_tokens",
+        ),
+    }
+
+    checkpoint: Path = Field(description="checkpoint of a selector that was trained on embeddings of texts")
+    dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
+    shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
+    shot_nums: tuple[Positive, ...] = Field((1, 2, 3, 4), min_length=1, description="shots in a prompt, with commas")
+    pool: Positive = Field(64, description="shots that can be chosen for a query: the nearest by text")
+    max_problems: Positive | None = Field(None, description="queries, from the start (default: all)")
+    seed: int = Field(42, description="of the shots by chance")
+    role: str = Field("generator_1", description="role of --api-config that is asked")
+    max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
+
+    @field_validator("shot_nums", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
 class ExperiencesSettings(StepSettings):
     """Settings of ``selector experiences``."""
 
@@ -282,10 +331,12 @@ class DemoSettings(StepSettings):
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
+    "embed": EmbedSettings,
     "beams": BeamsSettings,
     "sft": SftSettings,
     "train": TrainSettings,
     "predict": PredictSettings,
+    "infer": InferSettings,
     "experiences": ExperiencesSettings,
     "demo": DemoSettings,
 }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from grpo_training.shot_selection.data.beams import make_beams
+from grpo_training.shot_selection.data.embed import embed_dataset
 from grpo_training.shot_selection.demo.run import run_demo
 from grpo_training.shot_selection.experiences import write_experience_data
+from grpo_training.shot_selection.infer import infer
 from grpo_training.shot_selection.predict import predict
 from grpo_training.shot_selection.settings import (
     BeamsSettings,
     DemoSettings,
+    EmbedSettings,
     ExperiencesSettings,
+    InferSettings,
     PredictSettings,
     SftSettings,
     StepSettings,
@@ -21,6 +25,8 @@ from grpo_training.shot_selection.training.run import post_train, train_sft
 def run_step(settings: StepSettings) -> int:
     """Run the step that the settings belong to; the exit code."""
     match settings:
+        case EmbedSettings():
+            return embed_dataset(settings)
         case BeamsSettings():
             return make_beams(settings)
         case SftSettings():
@@ -29,6 +35,8 @@ def run_step(settings: StepSettings) -> int:
             return post_train(settings)
         case PredictSettings():
             return predict(settings)
+        case InferSettings():
+            return infer(settings)
         case ExperiencesSettings():
             return write_experience_data(settings)
         case DemoSettings():

@@ -1,7 +1,7 @@
 """Embeddings of texts and images: computed once, stored as .npy files, memory-mapped.
 
-A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), or the hub name or the
-folder of a model of sentence-transformers. Images are embedded by CLIP, together with their texts.
+A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), ``clip:MODEL``, or the hub
+name or the folder of a model of sentence-transformers. Images are embedded by CLIP.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-HASHING = "hashing"
+HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
 _WORD = re.compile(r"[^\W_]+")
 _BATCH = 64
@@ -191,13 +191,82 @@ class SentenceEmbedder:
         return np.asarray(rows, dtype=np.float32)
 
 
+class ClipEmbedder:
+    """A CLIP model of transformers: images and texts in one space.
+
+    Args:
+        model: hub name or folder.
+
+    Raises:
+        ConfigurationError: a package is not installed, or the model cannot be loaded.
+    """
+
+    def __init__(self, model: str) -> None:
+        missing = [name for name in ("transformers", "PIL") if importlib.util.find_spec(name) is None]
+        if missing:
+            raise ConfigurationError(
+                f"Not installed: {', '.join(missing)}", fix="pip install -c constraints.txt -e '.[selector]'"
+            )
+        from transformers import AutoProcessor, CLIPModel  # an optional package, and slow to import
+
+        folder = Path(model).expanduser()
+        place = str(folder) if folder.is_dir() else model
+        try:
+            self._model = CLIPModel.from_pretrained(place).eval()
+            self._processor = AutoProcessor.from_pretrained(place)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"Cannot load the CLIP model {model}",
+                why=str(error).splitlines()[0],
+                fix="Pass the hub name or the folder of a CLIP model, such as openai/clip-vit-base-patch32.",
+            ) from error
+        self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """L2-normalised embeddings of texts; longer ones are cut to what the model reads."""
+        inputs = self._processor.tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True)
+        return self._normalised(self._model.get_text_features, inputs)
+
+    def embed_images(self, paths: Sequence[str]) -> Array:
+        """L2-normalised embeddings of image files.
+
+        Raises:
+            InputError: a file is no image.
+        """
+        parts = []
+        for start in range(0, len(paths), _BATCH):
+            images = [_open_image(Path(path)) for path in paths[start : start + _BATCH]]
+            inputs = self._processor.image_processor(images, return_tensors="pt")
+            parts.append(self._normalised(self._model.get_image_features, inputs))
+        return np.concatenate(parts)
+
+    def _normalised(self, features: Callable[..., Any], inputs: Any) -> Array:
+        with torch.no_grad():
+            found = features(**inputs)
+        rows = getattr(found, "pooler_output", found)  # a tensor in earlier versions of transformers
+        normalised: Array = torch.nn.functional.normalize(rows.float(), dim=-1).numpy()
+        return normalised
+
+
+def _open_image(path: Path) -> Any:
+    from PIL import Image  # an optional package
+
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise InputError(f"Cannot read the image {path}", why=f"{type(error).__name__}: {error}") from None
+
+
 def open_embedder(name: str) -> TextEmbedder:
-    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, a hub name or a folder.
+    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, ``clip:MODEL``, a hub name or a folder.
 
     Raises:
         ConfigurationError: it cannot be used.
     """
     kind, _, size = name.partition(":")
+    if kind == CLIP and size:
+        return ClipEmbedder(size)
     if kind != HASHING:
         return SentenceEmbedder(name)
     if size and not (size.isdecimal() and int(size) > 0):
@@ -219,7 +288,7 @@ def embed_once(
     """
     key = hashlib.sha256(json.dumps([name, list(items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
-    if path.is_file():
+    if path.is_file() and path.with_suffix(".json").is_file():
         return path
     folder.mkdir(parents=True, exist_ok=True)
     parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]

@@ -1,0 +1,40 @@
+"""Embedding the texts or the images of a dataset: ``selector embed``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.datasets import load_problems
+from engine.errors import InputError
+from grpo_training.shot_selection.data.embeddings import ClipEmbedder, embed_once, open_embedder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grpo_training.shot_selection.data.embeddings import Array
+    from grpo_training.shot_selection.settings import EmbedSettings
+
+
+def embed_dataset(settings: EmbedSettings) -> int:
+    """Write the embeddings of a dataset, unless they are there already. Returns the exit code.
+
+    Raises:
+        InputError: a row has no image, or the model embeds no images.
+    """
+    problems = load_problems(settings.dataset)
+    embedder = open_embedder(settings.embedding_model)
+    compute: Callable[[Sequence[str]], Array]
+    if settings.images is None:
+        items, compute = [problem.text for problem in problems], embedder.embed
+    else:
+        if not isinstance(embedder, ClipEmbedder):
+            raise InputError("Images are embedded by CLIP", fix="Pass --embedding-model clip:MODEL.")
+        items, compute = [], embedder.embed_images
+        for number, problem in enumerate(problems):
+            name = problem.meta.get(settings.images)
+            if not isinstance(name, str) or not name:
+                raise InputError(f"{settings.dataset}, row {number} ({problem.id}): no image in {settings.images!r}")
+            items.append(str(settings.images_dir / name))
+    path = embed_once(settings.output_dir, settings.embedding_model, embedder.name, items, compute)
+    print(f"{len(items)} {'texts' if settings.images is None else 'images'}: {path}")
+    return 0

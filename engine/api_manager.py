@@ -25,6 +25,9 @@ from engine.masking import (
 )
 from engine.shipped_files import shipped_file
 
+_LARGEST = 10**9
+"""Larger limits and times are mistakes; some do not fit into SQLite's integers."""
+
 DEFAULT_PATH = Path("data/api_keys/api_config.json")
 
 GENERATORS = ("generator_1", "generator_2", "generator_3")
@@ -57,13 +60,13 @@ class Endpoint(BaseModel):
     api_key: SecretStr
     base_url: str = Field(min_length=1)
     model: str = Field(min_length=1)
-    max_concurrency: int | None = Field(default=None, ge=1)
-    rpm: int | None = Field(default=None, ge=1)
-    tpm: int | None = Field(default=None, ge=1)
+    max_concurrency: int | None = Field(default=None, ge=1, le=_LARGEST)
+    rpm: int | None = Field(default=None, ge=1, le=_LARGEST)
+    tpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     price_in: float | None = Field(default=None, ge=0)
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    timeout_s: float = Field(default=600.0, gt=0)
+    timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")
@@ -85,6 +88,17 @@ class Endpoint(BaseModel):
         if parts.path.rstrip("/").endswith("/chat/completions"):
             raise ValueError("ends with /chat/completions, which is added to it; leave that out")
         return value.rstrip("/")
+
+    @field_validator("extra_body")
+    @classmethod
+    def _fits_a_request(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        except (ValueError, TypeError, RecursionError):  # UnicodeEncodeError is a ValueError
+            raise ValueError(
+                "cannot be sent as JSON (NaN, an infinite number, half a surrogate pair, or too deep)"
+            ) from None
+        return value
 
     @field_validator("api_key")
     @classmethod
@@ -170,13 +184,21 @@ class ApiManager:
             ) from None
         except UnicodeDecodeError:
             raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None
+        except ValueError as error:  # a null character in the name
+            raise ConfigurationError(f"{str(path)!r} is not the name of a file", why=str(error)) from None
         try:
             entries = json.loads(text)
+        except RecursionError:
+            raise ConfigurationError(f"{path} is nested too deeply", fix="Write one flat object per role.") from None
         except json.JSONDecodeError as error:  # the message has no part of the text, which contains keys
             raise ConfigurationError(
                 f"{path} is not valid JSON",
                 why=f"{error.msg} at line {error.lineno}, column {error.colno}",
                 fix="Correct that line; JSON has no comments and no trailing commas.",
+            ) from None
+        except ValueError:
+            raise ConfigurationError(
+                f"{path} is not valid JSON", why="A number in it has thousands of digits.", fix="Correct that number."
             ) from None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ConfigurationError(

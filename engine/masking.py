@@ -15,6 +15,8 @@ _WORD_PIECE = 6
 _REPLY_PIECE = 12
 """The same for replies. Longer, as a model's text may contain the first characters of a kind of key."""
 
+_SHORTEST_NAME, _SHORTEST_VALUE = 32, 16
+
 _SECRET_NAME = re.compile(
     r"(?:^|[-_. ])(?:key|apikey|token|secret|password|passwd|pwd|auth|authorization|credentials?|signature|sig|code)$",
     re.IGNORECASE,
@@ -26,13 +28,19 @@ _PREFIXED = re.compile(
 _ESCAPE = re.compile(rb"(\\\\)|\\u00([2-7][0-9a-fA-F])|\\(/)")
 
 
-def looks_secret(text: str) -> bool:
-    """Whether a text has the form of a key: a known prefix, or a long part of letters and digits."""
+def looks_secret(text: str, shortest: int = 12) -> bool:
+    """Whether a text has the form of a key: a known prefix, or a part with letters and digits.
+
+    Args:
+        text: a text of more than two words is none.
+        shortest: the number of characters from which such a part counts.
+    """
+    if len(text.split()) > 2:
+        return False
     if _PREFIXED.match(text):
         return True
     for part in re.split(r"[^A-Za-z0-9]+", text):
-        is_mixed = re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part)
-        if len(part) >= 24 or (len(part) >= 12 and is_mixed):
+        if len(part) >= shortest and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part):
             return True
     return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
 
@@ -95,12 +103,18 @@ def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """A copy of a JSON value in which texts that are secret, or have the form of a key, are masked."""
+    """A copy of a JSON value in which texts that are secret, or have the form of a key, are masked.
+
+    Names and texts may be those of a schema or a template, so only long ones are masked by their form.
+    """
     if isinstance(value, dict):
-        return {MASK if looks_secret(str(key)) else key: without_secrets(item, str(key)) for key, item in value.items()}
+        return {
+            MASK if looks_secret(str(key), _SHORTEST_NAME) else key: without_secrets(item, str(key))
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [without_secrets(item, name) for item in value]
-    return MASK if isinstance(value, str) and (_is_secret_name(name) or looks_secret(value)) else value
+    return MASK if isinstance(value, str) and (_is_secret_name(name) or looks_secret(value, _SHORTEST_VALUE)) else value
 
 
 class Mask:

@@ -27,6 +27,29 @@ def render_library(state: LibraryState) -> bytes:
     return _ARRAY.dump_json(state.experiences, indent=2) + b"\n"
 
 
+class LibraryRenderer:
+    """:func:`render_library` for the states of one library: only new and changed experiences are written anew."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[Experience, tuple[int, int], bytes]] = {}
+        self._last: tuple[LibraryState | None, bytes] = (None, b"")
+
+    def render(self, state: LibraryState) -> bytes:
+        """The content of the file."""
+        if self._last[0] is not state:
+            content = b",\n".join(self._text(state, one) for one in state.texts)
+            self._last = state, b"[\n" + content + b"\n]\n" if content else b"[]\n"
+        return self._last[1]
+
+    def _text(self, state: LibraryState, one: Experience) -> bytes:
+        counts = state.counts.get(one.id, (0, 0))
+        known = self._texts.get(one.id)
+        if known is None or known[0] is not one or known[1] != counts:
+            lines = state.with_uses(one).model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
+            known = self._texts[one.id] = (one, counts, b"  " + lines)
+        return known[2]
+
+
 @dataclass(frozen=True)
 class EditedFile:
     """The entries of a library file that differs from the log. An entry without a valid id has the id ``""``."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.experience.file import EditedFile, parse_library, render_library
+from engine.experience.file import EditedFile, LibraryRenderer, parse_library
 from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
@@ -33,7 +33,7 @@ from engine.experience.state import (
     reduce,
     review_proposals,
 )
-from engine.records import GroupStats, Operation, Problem, Refusal
+from engine.records import FORMAT, GroupStats, Operation, Problem, Refusal
 from engine.storage.append_log import AppendLog, Line, LineReader, encode_line, replace_file
 
 _LOCK_WAIT_S = 30.0
@@ -120,6 +120,7 @@ class ExperienceLibrary:
         self._reader = LineReader(self.log_path)
         self._guard = threading.RLock()
         self._history: list[HistoryEntry] = []
+        self._renderer = LibraryRenderer()
         self._results: dict[tuple[str, int], StepResult] = {}
         self._run_starts: dict[str, LibraryState] = {}
         if read_only:
@@ -249,7 +250,7 @@ class ExperienceLibrary:
         self._read_log()
         entry = self._history[-1]
         if entry.after is not entry.before or not self.json_path.exists():
-            replace_file(self.json_path, render_library(entry.after))
+            replace_file(self.json_path, self._renderer.render(entry.after))
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
@@ -282,12 +283,12 @@ class ExperienceLibrary:
     def _import_json(self, *, at_open: bool) -> None:
         """Handle a JSON file that differs from the log: after a crash, without a log, or after a manual edit."""
         content = self._json_content()
-        if content == render_library(self.state):
+        if content == self._renderer.render(self.state):
             return
-        is_behind = bool(self._history) and content == render_library(self._history[-1].before)
+        is_behind = bool(self._history) and content == self._renderer.render(self._history[-1].before)
         if content is None or is_behind:  # a crash happened after writing the log: the log is authoritative
             if self._history:
-                replace_file(self.json_path, render_library(self.state))
+                replace_file(self.json_path, self._renderer.render(self.state))
             return
         try:
             file = parse_library(content, self.json_path)
@@ -304,7 +305,7 @@ class ExperienceLibrary:
             self._log.append(encode_line(event))
             self._read_log()
             self.notices.append(_notice(event, self.json_path))
-        replace_file(self.json_path, render_library(self.state))
+        replace_file(self.json_path, self._renderer.render(self.state))
 
     def _import_event(self, file: EditedFile) -> ImportEvent:
         return ImportEvent(at=self._now(), experiences=file.as_import(self._prefix, self._now()))
@@ -328,11 +329,11 @@ class ExperienceLibrary:
     def _read_json_only(self) -> None:
         """Read-only: use a JSON file without a log, or add a notice about edits that are not imported yet."""
         content = self._json_content()
-        if content is None or content == render_library(self.state):
+        if content is None or content == self._renderer.render(self.state):
             return
         if not self._history:
             self._remember(self._import_event(parse_library(content, self.json_path)))
-        elif content != render_library(self._history[-1].before):
+        elif content != self._renderer.render(self._history[-1].before):
             self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:
@@ -360,7 +361,10 @@ def _event(line: Line, path: Path) -> LibraryEvent:
     why = line.fault
     if not why:
         try:
-            return EVENT.validate_json(line.text)
+            event = EVENT.validate_json(line.text)
+            if event.format <= FORMAT:
+                return event
+            why = f"format {event.format} was written by a newer version; this one reads up to {FORMAT}"
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             why = f"{'.'.join(str(part) for part in first['loc'])} {first['msg']}".strip()

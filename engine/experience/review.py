@@ -138,8 +138,9 @@ def shingles(text: str) -> frozenset[str]:
 
 
 def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
+    shared = len(one & other)
+    union = len(one) + len(other) - shared
+    return shared / union if union else 0.0
 
 
 _MARKUP = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -38,24 +39,28 @@ class LibraryState:
         texts: the experiences, oldest first, without uses.
         counts: id -> (rollouts, correct rollouts) of the experiences that were used.
         next_number: number of the next id; it never decreases, so ids are not reused.
-        version: hash of ids, contents, categories and pins; times and uses do not change it.
     """
 
     texts: tuple[Experience, ...]
     counts: Mapping[str, tuple[int, int]]
     next_number: int
-    version: str
+
+    @functools.cached_property
+    def version(self) -> str:
+        """Hash of ids, contents, categories and pins; times and uses do not change it."""
+        return version_of(self.texts)
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
         """The experiences, oldest first."""
-        return tuple(map(self._with_uses, self.texts))
+        return tuple(map(self.with_uses, self.texts))
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
-        return next((self._with_uses(one) for one in self.texts if one.id == experience_id), None)
+        return next((self.with_uses(one) for one in self.texts if one.id == experience_id), None)
 
-    def _with_uses(self, one: Experience) -> Experience:
+    def with_uses(self, one: Experience) -> Experience:
+        """An experience of ``texts`` with its use counts."""
         if one.id not in self.counts:
             return one
         rollouts, correct = self.counts[one.id]
@@ -68,7 +73,7 @@ def version_of(experiences: Iterable[Experience]) -> str:
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
 
-EMPTY = LibraryState((), {}, 1, version_of(()))
+EMPTY = LibraryState((), {}, 1)
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,7 @@ def _restored(state: LibraryState, experiences: Sequence[Experience]) -> Library
 
 
 def _state(texts: Iterable[Experience], counts: Mapping[str, tuple[int, int]], next_number: int) -> LibraryState:
-    kept = tuple(texts)
-    return LibraryState(kept, counts, next_number, version_of(kept))
+    return LibraryState(tuple(texts), counts, next_number)
 
 
 @dataclass(frozen=True)

@@ -305,6 +305,9 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         _write_all(fd, content)
         os.fsync(fd)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         os.close(fd)
     temporary.replace(path)

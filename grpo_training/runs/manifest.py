@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
+from engine.masking import without_secrets
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:
@@ -56,12 +57,18 @@ def load_manifest(path: Path) -> RunManifest | None:
     """
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
-        return RunManifest(path, str(loaded["run"]), dict(loaded["configuration"]), bool(loaded["finished"]))
+        configuration = dict(loaded["configuration"])
+        for name in ("settings", "facts"):
+            if not isinstance(configuration.get(name, {}), dict):
+                raise TypeError(f"{name} is not an object")
+        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
-            f"Cannot read {path}", why=str(error), fix="Pass --fresh to set the results aside and start over."
+            f"Cannot read {path}",
+            why=f"It is not a manifest: {type(error).__name__}: {error}"[:300],
+            fix="Pass --fresh to set the results aside and start over.",
         ) from None
 
 
@@ -120,8 +127,13 @@ def _differences(stored: RunManifest, wanted: Mapping[str, Any], defaults: Mappi
         (stored.configuration.get("facts", {}), wanted["facts"]),
     ]
     return [
-        f"{key}: stored {old.get(key)!r}, given {new.get(key)!r}"
+        f"{key}: stored {_shown(key, old)!r}, given {_shown(key, new)!r}"
         for old, new in pairs
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
+        if _shown(key, old) != _shown(key, new)
     ]
+
+
+def _shown(key: str, values: Mapping[str, Any]) -> Any:
+    """A value without keys, which earlier versions stored in the fields of a request."""
+    return without_secrets(values.get(key)) if key.startswith("extra_body") else values.get(key)

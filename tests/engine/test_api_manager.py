@@ -112,6 +112,14 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"base_url": ["http://x/v1", "localhost:8129"]}, "base_url"),
         ({"base_url": ["http://x/v1", ["http://y/v1"]]}, "base_url"),
         ({"price_in": "dear"}, "price_in"),
+        ({"price_in": float("inf")}, "price_in"),
+        ({"rpm": 10**30}, "rpm"),
+        ({"timeout_s": 1e308}, "timeout_s"),
+        ({"extra_body": {"top_k": float("nan")}}, "extra_body"),
+        ({"extra_body": {"user": "\ud800"}}, "extra_body"),
+        ({"extra_body": {"\udfff": 1}}, "extra_body"),
+        ({"extra_body": []}, "extra_body"),
+        ({"model": "\ud800"}, "model"),
         ({"model": ""}, "model"),
         ({"api_key": f"{SECRET} typographic–dash"}, "api_key"),
     ],
@@ -125,7 +133,17 @@ def test_an_invalid_value_is_named_and_the_key_is_not_shown(tmp_path, change, na
     assert caught.value.__cause__ is None  # a chained error would print the input
 
 
-@pytest.mark.parametrize("content", ["[1]", '{"critic": "sk-plain"}', '{"critic": ', "\ufeff{,}"])
+@table(
+    "content",
+    [
+        "[1]",
+        '{"critic": "sk-plain"}',
+        '{"critic": ',
+        "\ufeff{,}",
+        '{"critic": ' + "[" * 100_000,
+        '{"critic": {"rpm": ' + "9" * 5000 + "}}",
+    ],
+)
 def test_an_invalid_file_is_an_error_that_does_not_quote_it(tmp_path, content):
     path = write(tmp_path, content)
     with pytest.raises(ConfigurationError) as caught:

@@ -58,11 +58,16 @@ def test_fields_of_a_request_are_shown_without_their_secrets():
         "stop_token_ids": [1],
         "return_token_ids": True,
         "top_k": 5,
+        "guided_json": {
+            "properties": {"base64EncodedImage": {"enum": ["coordinates3D", "a plan of step1step2step3step4"]}}
+        },
+        "chat_template": "{% for message in messages %}{{ message1message2message3 }}{% endfor %}",
         KEY: 1,
     }
     shown = {**fields, "provider": {"apiKey": "***", "order": ["a"]}, "user": "***", "***": 1}
     del shown[KEY]
     assert without_secrets(fields) == shown
+    assert set(secrets_of_fields(fields)) == {"hunter2", KEY}
 
 
 @table(

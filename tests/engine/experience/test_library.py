@@ -1,9 +1,12 @@
 import json
+import random
 import re
+import time
 
 import pytest
 
 from engine.errors import InputError
+from engine.experience.file import render_library
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.state import EMPTY, MAX_PROPOSALS
 from engine.records import Operation, Uses
@@ -259,3 +262,40 @@ def test_the_prefix_of_a_library(name, prefix):
 def test_an_unknown_library_name_is_an_error(tmp_path):
     with pytest.raises(InputError, match="Unknown library 'teacher'"):
         library_prefix("teacher")
+
+
+def test_a_log_of_a_newer_format_is_refused(library, path):
+    newer = log_of(path).read_text().replace('"format":1', '"format":2', 1)
+    assert '"format":2' in newer
+    log_of(path).write_text(newer)
+    with pytest.raises(InputError, match=r"line 1(.|\n)*format 2 was written by a newer version"):
+        ExperienceLibrary(path)
+
+
+def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(library, path):
+    library.commit_step(outcome(3, used=["G1-001"]), [add(CONTENTS[3])])
+    library.commit_step(outcome(4, used=["G1-001", "G1-002"]), [Operation(op="delete", id="G1-002")])
+    library.pin("G1-003")
+    library.edit([Operation(op="modify", id="G1-001", content='A "quoted" text with é and \\ in it.')])
+    assert path.read_bytes() == render_library(ExperienceLibrary(path, read_only=True).state)
+    library.edit([Operation(op="delete", id=one.id) for one in library.state.experiences])
+    assert path.read_bytes() == render_library(library.state) == b"[]\n"
+
+
+def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_path):
+    """Ten additions to 2000 experiences, against ten to 200: ten times as many, less than five times the time."""
+    words = [a + b + c for a in "bcdfgklmn" for b in "aeiou" for c in ("rst", "nd", "lk", "mp")]
+    seconds = {}
+    for size in (200, 2000):
+        rng = random.Random(size)
+        texts = [f"When a {' '.join(rng.sample(words, 9))}, test it first." for _ in range(size + 10)]
+        path = tmp_path / f"{size}.json"
+        path.write_text(json.dumps([{"content": text} for text in texts[:size]]))
+        library = ExperienceLibrary(path, capacity=10**6)
+        library.commit_step(outcome(100), [add(texts[size])])
+        began = time.process_time()
+        for number, text in enumerate(texts[size + 1 :]):
+            library.commit_step(outcome(number), [add(text)])
+        seconds[size] = time.process_time() - began
+        assert len(library.state.experiences) == size + 10
+    assert seconds[2000] < 5 * seconds[200]

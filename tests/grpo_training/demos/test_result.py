@@ -59,7 +59,7 @@ def test_families_and_most_used_experiences():
             Experience(id=id_, content="Look.", source_problem=source, uses=Uses(rollouts=uses, correct=1))
             for id_, source, uses in experiences
         ]
-        return LibraryState(tuple(made), {}, 9, "v")
+        return LibraryState(tuple(made), {}, 9)
 
     def problem(id_, family):
         return Problem(id=id_, text=id_, answer="1", meta={"family": family})

@@ -1,5 +1,6 @@
 """A run that is stopped keeps the replies that the server is working on. The server's count is the judge."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from engine.errors import BudgetExceededError, FatalEndpointError, ScaffoldError
 from engine.storage.rollout_store import RolloutStore
 from grpo_training import generator1
 from tests.support.fault_server import serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.hostile_server import HostileServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -157,3 +159,21 @@ def test_rollouts_that_are_truncated_in_mid_run_are_noticed(run, tmp_path):
         when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, lambda: os.truncate(rollouts, 10))
         with pytest.raises(ScaffoldError, match="was truncated while it was in use"):
             run(url, "--window", 2)
+
+
+def test_three_sigterms_end_a_run_without_a_traceback(tmp_path):
+    server = HostileServer(20.0, answers=answers)
+    config = tmp_path / "api_config.json"
+    with serve_in_thread(server.app) as url:
+        config.write_text(json.dumps({"generator_1": {"api_key": "EMPTY", "base_url": url, "model": "m"}}))
+        folders = ("--cache-dir", tmp_path / "cache", "--experiences-dir", tmp_path / "experiences")
+        process = ForkedCommand("grpo_training.generator1", ["--api-config", config, *folders, "--dataset", "physics"])
+        while not server.in_flight:
+            time.sleep(0.01)
+        for _ in range(3):
+            with contextlib.suppress(ProcessLookupError):  # the second one may have ended it
+                process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        output, code = process.communicate(timeout=30)
+    assert code == 143
+    assert "Traceback" not in output

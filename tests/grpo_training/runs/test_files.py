@@ -120,7 +120,16 @@ def test_a_manifest_without_results_may_be_replaced(results):
     assert start(results, tau=0.3).run != first.run
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"run": "r"}', '{"run": 1, "finished": 0, "configuration": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("{", "[]", "null", "\x00", "[" * 100_000, "9" * 5000, '{"run": "r"}'),
+        '{"run": 1, "finished": 0, "configuration": 3}',
+        '{"run": "r", "finished": false, "configuration": {"settings": 5, "facts": {}}}',
+        '{"run": "r", "finished": false, "configuration": {"settings": {}, "facts": ["a"]}}',
+        '{"run": "r", "finished": false, "configuration": {"settings": null}}',
+    ],
+)
 def test_a_damaged_manifest_is_refused_until_fresh(results, content):
     results.with_name("probe_run.json").write_text(content)
     with pytest.raises(InputError, match="Cannot read .*probe_run.json(.|\n)*--fresh"):

@@ -39,6 +39,7 @@ RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
                 RuntimeOutcome.NOTHING_SHOWN,
                 RuntimeOutcome.BOOT_FAILED,
                 RuntimeOutcome.SCRIPT_ERROR,
+                RuntimeOutcome.STOPPED,
                 RuntimeOutcome.TIMEOUT,
                 RuntimeOutcome.OOM,
             ),

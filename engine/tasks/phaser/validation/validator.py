@@ -143,6 +143,10 @@ class PhaserValidator:
             screenshot=screenshot,
         )
 
+    def cpu_s(self) -> float:
+        """Processor seconds of all living processes; those that were replaced are not counted."""
+        return sum(worker.cpu_s() for worker in self._workers)
+
     def close(self) -> None:
         """End all processes. May be called twice."""
         for worker in self._workers:

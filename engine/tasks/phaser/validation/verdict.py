@@ -120,6 +120,8 @@ class RuntimeOutcome(StrEnum):
     CREATE_ERROR = "create_error"
     UPDATE_ERROR = "update_error"
     """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler."""
+    STOPPED = "stopped"
+    """The program stopped the game loop, so that later frames did not run."""
     TIMEOUT = "timeout"
     OOM = "oom"
     TAMPERED = "tampered"

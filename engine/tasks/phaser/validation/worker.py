@@ -203,6 +203,10 @@ class Worker:
             self._retire_runner()
         return report, used
 
+    def cpu_s(self) -> float:
+        """Processor seconds of the living processes; a browser's are unknown and count as 0."""
+        return sum(process.cpu_s() for process in (self._reader, self._runner) if process is not None)
+
     def close(self) -> None:
         """End both processes."""
         with self._guard:

@@ -261,7 +261,7 @@
       if (createdAt < 0) return { __proto__: null, name: 'no_scene', message: 'no scene of the program reached create', frame: -1 };
       const ran = ticks - createdAt;
       if (ran > 0 && (steps === 0 || ticks - lastStep > SILENT_FRAMES)) {
-        return { __proto__: null, name: 'update_error', message: 'the game loop was stopped', frame: lastStep - createdAt };
+        return { __proto__: null, name: 'stopped', message: 'the program stopped the game loop', frame: lastStep - createdAt };
       }
       return { __proto__: null, name: 'ok', message: '', frame: -1 };
     },

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from engine.records import Outcome
+from engine.tasks.phaser.problems import GameFacts
+from engine.tasks.phaser.reply import read_reply
+from engine.tasks.phaser.rewards.v1 import reward_v1
 from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
 
 pytestmark = pytest.mark.node
@@ -49,3 +52,12 @@ def test_a_hack_fails_where_it_should(validator, name):
     else:
         assert verdict.gates["runtime"].ok is False
         assert verdict.runtime.outcome.value == expected, verdict.runtime.message
+    # What shows something and ends with an uncaught error is paid as any program that does, whatever it tried to hide.
+    most = {"create_error": 0.2, "update_error": 0.3}.get(expected, 0.05)
+    plan = "[PLAN]\nREQ: a game\nAPI: Phaser.Scene\nSTEPS:\n1. preload\n2. create\n3. update\n[/PLAN]"
+    reply = read_reply(f"{plan}\n```javascript\n{_code('hacks', name)}\n```")
+    assert reward_v1(verdict, reply, GameFacts()).total <= most + 1e-9
+
+
+def test_most_hacks_earn_next_to_nothing():
+    assert sum(expected not in ("create_error", "update_error") for expected in HACKS.values()) >= 60

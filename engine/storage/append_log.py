@@ -57,6 +57,11 @@ class LineReader:
         self._offset = 0
         self._number = 0
 
+    @property
+    def offset(self) -> int:
+        """Where the last line that was read ends in the file."""
+        return self._offset
+
     def read(self, *, to_the_end: bool = False) -> Iterator[Line]:
         """Yield the complete lines since the last call, without blank ones.
 

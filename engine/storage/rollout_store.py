@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -102,6 +102,39 @@ def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) ->
     broken: list[BrokenLine] = []
     records = list(_decode_all(LineReader(path), model, broken, to_the_end=True))
     return Contents(records, broken)
+
+
+class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
+    """The complete groups of a file by (problem_id, epoch), the last one of each; a group is read when it is asked for.
+
+    Only keys and offsets stay in memory. The file may grow meanwhile; lines that were added later are not seen.
+
+    Args:
+        path: the file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.broken: list[BrokenLine] = []
+        self._path = path
+        self._spans: dict[tuple[str, int], tuple[int, int]] = {}
+        reader, start = LineReader(path), 0
+        for group in _decode_all(reader, RolloutGroup, self.broken, to_the_end=True):
+            if group.complete:
+                self._spans[group.problem_id, group.epoch] = (start, reader.offset)
+            start = reader.offset
+
+    def __getitem__(self, key: tuple[str, int]) -> RolloutGroup:
+        start, end = self._spans[key]
+        with self._path.open("rb") as stream:
+            stream.seek(start)
+            lines = [line for line in stream.read(end - start).split(b"\n") if line.strip()]
+        return _decode(Line(0, lines[-1].strip()), RolloutGroup)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
 
 
 async def follow(

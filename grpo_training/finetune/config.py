@@ -346,7 +346,7 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     export: Literal["best", "last"] = Field(
         "best",
-        description="best: the last checkpoint that is better on held-out groups than the initial model, else that "
+        description="best: the last checkpoint that is not worse on held-out groups than the initial model, else that "
         "model; last: the last checkpoint in any case",
     )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(

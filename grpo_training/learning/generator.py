@@ -11,7 +11,7 @@ from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore, latest_by_problem, read
+from engine.storage.rollout_store import RolloutStore, StoredGroups
 from engine.task import check_verifiers, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
@@ -22,7 +22,7 @@ from grpo_training.learning.records import attempt_from_rollout, check_same_prob
 from grpo_training.learning.settings import MAX_EPOCHS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from engine.experience.state import LibraryState
     from engine.records import Rollout
@@ -64,13 +64,13 @@ class GeneratorLearner(Learner[RolloutGroup]):
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
         self.total = len(self._steps)
-        self._done: dict[tuple[str, int], RolloutGroup] = {}
+        self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the groups of earlier starts; incomplete ones are asked for again."""
-        contents = read(self._store.path, RolloutGroup, missing_ok=True)
-        self._done = {key: group for key, group in latest_by_problem(contents.records).items() if group.complete}
-        return contents.broken
+        stored = StoredGroups(self._store.path)
+        self._done = stored
+        return stored.broken
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
@@ -111,7 +111,7 @@ class RolloutProducer:
         store: RolloutStore,
         settings: GeneratorSettings,
         session: Session,
-        done: dict[tuple[str, int], RolloutGroup],
+        done: Mapping[tuple[str, int], RolloutGroup],
         progress: Progress,
         choice: ExperienceChoice,
     ) -> None:

@@ -173,12 +173,10 @@ def sequence_reward(query: Tensor, shots: Tensor) -> tuple[float, float]:
     return coherence, 1.0 - float((between.sum() - between.diagonal().sum()) / (count * (count - 1)))
 
 
-def combine_levels(
-    levels: Sequence[tuple[float, float | None]],
-) -> float:
-    """The weighted sum of levels; a level that was not measured has no part in it.
+def combine_levels(levels: Sequence[tuple[float, float]]) -> float:
+    """The weighted sum of the levels of a reward.
 
     Args:
-        levels: weight and value of each level: beam, coherence, diversity, task.
+        levels: weight and value of each: the beam's score or the task's reward, coherence, diversity.
     """
-    return sum(weight * value for weight, value in levels if value is not None)
+    return sum(weight * value for weight, value in levels)

@@ -87,8 +87,11 @@ def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: a line or an element of the array is no JSON object; names file and line.
     """
     if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if text.lstrip("\ufeff \t\r\n").startswith("["):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8", why=str(error), fix="Save the file as UTF-8.") from None
+        if text.lstrip().startswith("["):
             yield from _placed_elements(text, path)
             return
     for line in LineReader(path).read(to_the_end=True):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 START = "start"
 """Name of the initial model among the candidates."""
+_NO_CHANGE = 1e-6
+_ERROR_OF_ONE_GROUP = 0.01
+"""One held-out group has no standard error; a difference up to this counts as chance."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,11 @@ def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, 
 def select(found: Sequence[Checkpoint], start: Validation | None, *, kl_limit: float, measure: str) -> Selection:
     """Select what is exported.
 
-    A checkpoint qualifies if its KL to the start is at most ``kl_limit`` and its figure on the held-out groups is above
-    that of the start. Of those it is the last one, unless an earlier one is better by more than chance: the mean of the
-    paired differences, group by group, exceeds its standard error. (With few held-out groups the figure is noisy, and
-    the last one is the safer choice.) If none qualifies, it is the start.
+    A checkpoint qualifies if its KL to the start is at most ``kl_limit`` and its figure on the held-out groups is not
+    worse than that of the start by more than chance: the mean of the paired differences, group by group, is not below
+    minus their standard error. Those above the start come first. Of them it is the last one, unless an earlier one is
+    better by more than chance. (With few held-out groups the figure is noisy, and the last one is the safer choice.) If
+    none qualifies, it is the start.
 
     Args:
         found: the checkpoints in the order of their steps.
@@ -74,16 +78,26 @@ def select(found: Sequence[Checkpoint], start: Validation | None, *, kl_limit: f
         return Selection(found[-1], "the last checkpoint; no groups are held out, so nothing was measured")
     candidates = ({"checkpoint": START, "step": 0, "reward": start.reward, "kl": 0.0}, *map(as_json, measured))
     near = [checkpoint for checkpoint in measured if _figures(checkpoint).kl <= kl_limit]
-    better = [checkpoint for checkpoint in near if _reward(checkpoint) > start.reward]
-    if not better:
+    good = [checkpoint for checkpoint in near if not _is_worse(_figures(checkpoint), start)]
+    if not good:
         return Selection(None, _why_none(measured, near, start, kl_limit, measure), candidates)
-    chosen = _last_unless_chance(better)
+    chosen = _last_unless_chance([one for one in good if _reward(one) > start.reward] or good)
     gain = _reward(chosen) - start.reward
+    chance = "" if gain > 0 else ", within chance"
     why = (
-        f"{measure} {_reward(chosen):.4g}, {start.reward:.4g} at the start ({gain:+.2g}); "
+        f"{measure} {_reward(chosen):.4g}, {start.reward:.4g} at the start ({gain:+.2g}{chance}); "
         f"KL to the start {_figures(chosen).kl:.2g}"
     )
     return Selection(chosen, why, candidates)
+
+
+def _is_worse(figures: Validation, start: Validation) -> bool:
+    """Whether the figures are below those of the start by more than chance, or the same."""
+    gains = [now - then for now, then in zip(figures.rewards, start.rewards, strict=True)]
+    if not all(math.isfinite(gain) for gain in gains) or max(map(abs, gains)) <= _NO_CHANGE:
+        return True
+    error = statistics.stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else _ERROR_OF_ONE_GROUP
+    return statistics.fmean(gains) < -error
 
 
 def _last_unless_chance(better: Sequence[Checkpoint]) -> Checkpoint:
@@ -102,8 +116,8 @@ def _why_none(
     if near:
         best = max(near, key=_reward)
         parts.append(
-            f"no checkpoint has a {measure} above that of the start ({start.reward:.4g}); the best is "
-            f"{best.folder.name} with {_reward(best):.4g}"
+            f"{measure} {start.reward:.4g} at the start; the best checkpoint, {best.folder.name}, has "
+            f"{_reward(best):.4g}"
         )
     if far:
         nearest = min(measured, key=lambda checkpoint: _order(_figures(checkpoint).kl))

@@ -15,7 +15,7 @@ from grpo_training.shot_selection.data.groups import split_groups
 from grpo_training.shot_selection.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.shot_selection.model.checkpoint import load_model
 from grpo_training.shot_selection.model.pointer import PointerSelector, SelectorConfig, count_parameters
-from grpo_training.shot_selection.rewards import sequence_reward
+from grpo_training.shot_selection.rewards import combine_levels, sequence_reward
 from grpo_training.shot_selection.settings import SftSettings, TrainSettings
 from grpo_training.shot_selection.training.loop import BEST, BEST_REWARD, TrainingTask, steps_of, train_selector
 from grpo_training.shot_selection.training.phases import Phase
@@ -137,8 +137,8 @@ def _with_sequence_rewards(
         sequences = []
         for one in group.sequences:
             coherence, diversity = sequence_reward(query, table.rows(one.shots))
-            added = settings.coherence_weight * coherence + settings.diversity_weight * diversity
-            sequences.append(dataclasses.replace(one, reward=one.reward + added))
+            levels = [(1.0, one.reward), (settings.coherence_weight, coherence), (settings.diversity_weight, diversity)]
+            sequences.append(dataclasses.replace(one, reward=combine_levels(levels)))
         result.append(dataclasses.replace(group, sequences=tuple(sequences)))
     return result
 

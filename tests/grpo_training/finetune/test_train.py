@@ -424,12 +424,13 @@ def test_prompts_without_a_reward_are_refused(tmp_path, trainers, prompt_folder,
         ('[\n {"prompt": "a"},\n 7]', "line 3: not a JSON object"),
         ('[\n {"prompt": "a"},\n', "line 3: not JSON"),
         ('{"prompt": "a"}\n{"prompt": }\n', "line 2: not JSON"),
+        ('[{"prompt": "a\udcff"}]', "grpo_dataset.json is not UTF-8"),
     ],
 )
 def test_a_row_that_is_no_prompt_is_named_with_file_and_line(tmp_path, trainers, text, message):
     (tmp_path / "rewards.py").write_text(REWARD)
     data = tmp_path / "grpo_dataset.json"
-    data.write_text(text)
+    data.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=message):
         main(flags(tmp_path, data, "--mode", "online", "--reward", f"{tmp_path}/rewards.py:short"))
     assert not (tmp_path / "out").exists()

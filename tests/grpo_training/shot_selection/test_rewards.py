@@ -118,4 +118,4 @@ def test_the_sequence_level_is_coherence_and_diversity():
     assert coherence == pytest.approx(0.8)
     assert diversity == pytest.approx(0.4)
     assert sequence_reward(query, torch.tensor([[-1.0, 0.0]])) == (0.0, 1.0)
-    assert combine_levels([(1.0, 0.5), (0.5, 0.8), (2.0, None)]) == pytest.approx(0.9)
+    assert combine_levels([(1.0, 0.5), (0.5, 0.8)]) == pytest.approx(0.9)

@@ -55,11 +55,11 @@ def test_what_is_exported_is_compared_with_the_start():
     assert [each["checkpoint"] for each in one.candidates] == ["start", "checkpoint-1"]
 
 
-@pytest.mark.parametrize("worse", [(0.4, 0.5, 0.5, 0.5), (0.5, 0.5, 0.5, 0.5), (math.nan, 0.9, 0.9, 0.9)])
-def test_the_start_is_exported_if_no_checkpoint_is_above_it(worse):
+@pytest.mark.parametrize("worse", [(0.4, 0.4, 0.5, 0.4), (0.5, 0.5, 0.5, 0.5), (math.nan, 0.9, 0.9, 0.9)])
+def test_the_start_is_exported_if_every_checkpoint_is_worse_or_the_same(worse):
     one = selected((worse, 0.01), (worse, 0.02))
     assert one.name == "start"
-    assert "no checkpoint has a held-out reward above that of the start (0.5)" in one.why
+    assert one.why.startswith("held-out reward 0.5 at the start; the best checkpoint, checkpoint-1, has ")
     json.dumps(one.candidates, allow_nan=False)
 
 
@@ -77,7 +77,17 @@ def test_a_kl_above_the_limit_disqualifies(kl):
     json.dumps(alone.candidates, allow_nan=False)
     both = selected(([0.4] * 4, 0.1), (high, kl))
     assert both.name == "start"
-    assert "the best is checkpoint-1 with 0.4; the KL of 1 of 2 checkpoints is above max_kl (0.5)" in both.why
+    assert "checkpoint-1, has 0.4; the KL of 1 of 2 checkpoints is above max_kl (0.5)" in both.why
+
+
+def test_a_difference_within_chance_is_no_reason_to_export_the_start():
+    """Gains of -0.4, 0.3, 0.1 and -0.1: mean -0.025, standard error 0.15. One group has no standard error."""
+    one = selected(([0.1, 0.8, 0.6, 0.4], 0.01))
+    assert one.name == "checkpoint-1"
+    assert "(-0.025, within chance)" in one.why
+    alone = Validation((0.5,), 0.0, 4.0)
+    assert selected(([0.4996], 0.01), start=alone).name == "checkpoint-1"
+    assert selected(([0.3], 0.01), start=alone).name == "start"
 
 
 def test_without_held_out_groups_the_last_one_is_exported():

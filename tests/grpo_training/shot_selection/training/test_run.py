@@ -124,6 +124,14 @@ def test_an_interrupted_training_ends_with_the_same_weights(sft, monkeypatch):
     assert post(sft, "parts", *flags) == 0  # finished
 
 
+def test_the_sequence_level_changes_the_rewards_that_are_learned(sft):
+    flags = ["--rce_epochs", "1", "--grpo_epochs", "0"]
+    assert post(sft, "plain", *flags) == 0
+    assert post(sft, "more", *flags, "--coherence-weight", "0.5", "--diversity-weight", "2") == 0
+    plain, more = (metrics(sft / name)[-1]["validation/reward"] for name in ("plain", "more"))
+    assert more > plain + 1  # the diversity of pairs in eight dimensions is about 0.9
+
+
 def test_a_frozen_backbone_stays_as_it_was(sft):
     assert post(sft, "out", "--rce_epochs", "0", "--grpo_epochs", "1", "--grpo-lr", "0.01", "--freeze-backbone") == 0
     before, after = (load_plain(sft / name)["state_dict"] for name in ("sft/best_model.ckpt", "out/grpo_final.ckpt"))

@@ -183,7 +183,18 @@ def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str)
             *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text
         )
     else:
-        group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=_metavar(field.annotation))
+        several: dict[str, Any] = {"nargs": "+", "action": _Joined} if get_origin(field.annotation) is tuple else {}
+        metavar = _metavar(field.annotation)
+        group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=metavar, **several)
+
+
+class _Joined(argparse.Action):
+    """Takes the values of a list with spaces or commas between them, as one text with commas."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        setattr(namespace, self.dest, ",".join(values))
 
 
 def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:

@@ -282,7 +282,9 @@ class InferSettings(ClientSettings, StepSettings):
     checkpoint: Path = Field(description="checkpoint of a selector that was trained on embeddings of texts")
     dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
     shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
-    shot_nums: tuple[Positive, ...] = Field((1, 2, 3, 4), min_length=1, description="shots in a prompt, with commas")
+    shot_nums: tuple[Positive, ...] = Field(
+        (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
+    )
     pool: Positive = Field(64, description="shots that can be chosen for a query: the nearest by text")
     max_problems: Positive | None = Field(None, description="queries, from the start (default: all)")
     seed: int = Field(42, description="of the shots by chance")

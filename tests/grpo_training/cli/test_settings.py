@@ -5,6 +5,7 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
+from grpo_training.evaluation.settings import EvaluateSettings
 from grpo_training.learning.settings import GeneratorSettings
 from tests.support.table import table
 
@@ -62,6 +63,11 @@ def test_bad_flags_name_the_flag_and_the_nearest_one():
 
 def test_underscores_and_dashes_mean_the_same():
     assert parse("--max_problems", "3").max_problems == 3
+
+
+@pytest.mark.parametrize("words", [["1", "5"], ["1,5"], ["1 5"], ["1,", "5"]])
+def test_a_list_has_spaces_or_commas_between_its_values(words):
+    assert parse("--k-values", *words, "--seed", "3", model=EvaluateSettings).k_values == (1, 5)
 
 
 def test_print_config_prints_the_resolved_settings(capsys):

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
-from grpo_training.evaluation.settings import EvaluateSettings, join_k_values
+from grpo_training.evaluation.settings import EvaluateSettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     settings = parse_settings(
         EvaluateSettings,
-        join_k_values(sys.argv[1:] if argv is None else argv),
+        argv,
         prog="python -m grpo_training.evaluate",
         description=(
             "Draws samples of a model on problems, judges them and reports pass@k with confidence intervals; with "

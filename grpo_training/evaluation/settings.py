@@ -74,18 +74,3 @@ class EvaluateSettings(ResumableSettings):
     @classmethod
     def _read_list(cls, value: Any) -> Any:
         return value.replace(",", " ").split() if isinstance(value, str) else value
-
-
-def join_k_values(argv: Sequence[str]) -> list[str]:
-    """Join the values after ``--k-values`` with commas, so that ``--k-values 1 5 10`` and ``1,5,10`` are the same."""
-    joined: list[str] = []
-    is_open = False
-    for word in argv:
-        if is_open and word.replace(",", "").isdecimal():
-            joined[-1] += word if joined[-1].endswith("=") else f",{word}"
-            continue
-        joined.append(word)
-        is_open = word in ("--k-values", "--k_values")
-        if is_open:
-            joined[-1] += "="
-    return [word[:-1] if word in ("--k-values=", "--k_values=") else word for word in joined]

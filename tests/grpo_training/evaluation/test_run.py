@@ -15,31 +15,13 @@ from grpo_training.evaluation import models
 from grpo_training.evaluation import run as evaluation_run
 from grpo_training.evaluation.models import LocalServing
 from grpo_training.evaluation.run import evaluate
-from grpo_training.evaluation.settings import EvaluateSettings, join_k_values
+from grpo_training.evaluation.settings import EvaluateSettings
 from grpo_training.serving.engines import Engine
 from grpo_training.serving.local_server import LocalServer
 from tests.support.fault_server import FaultPlan
 from tests.support.main_loop import World
 from tests.support.scaffolds import scaffold_reply
 from tests.support.table import table
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--k-values", "1", "5", "10"],
-        ["--k_values", "1,5,10"],
-        ["--k-values", "1,5", "10"],
-    ],
-)
-def test_values_of_k_may_be_separated_by_spaces_or_commas(words):
-    assert join_k_values(["--greedy", *words, "--num-samples", "3"]) == [
-        "--greedy",
-        f"{words[0]}=1,5,10",
-        "--num-samples",
-        "3",
-    ]
-    assert join_k_values(["--k-values", "--greedy"]) == ["--k-values", "--greedy"]
 
 
 @pytest.fixture

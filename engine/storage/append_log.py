@@ -185,6 +185,11 @@ class AppendLog:
         """
         self.append_all([line])
 
+    def delete(self) -> None:
+        """Delete the file. Only inside ``hold``; nothing can be appended after it."""
+        self._close()
+        self.path.unlink(missing_ok=True)
+
     def check(self) -> None:
         """Raise FileChangedError if the file was deleted, moved, replaced or truncated since the last append."""
         with self._guard:

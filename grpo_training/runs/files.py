@@ -33,12 +33,14 @@ class RunFiles:
         manifest: the manifest's path.
         results: the files that the manifest describes. ``--fresh`` renames them together with it.
         lock: held while the run is open.
+        temporary: those of ``results`` that a complete run deletes.
     """
 
-    def __init__(self, manifest: Path, results: Sequence[Path], *, lock: Lock) -> None:
+    def __init__(self, manifest: Path, results: Sequence[Path], *, lock: Lock, temporary: Sequence[Path] = ()) -> None:
         self.manifest = manifest
         self.results = results
         self._lock = lock
+        self._kept = [path for path in (manifest, *results) if path not in temporary]
 
     def resumed(self, settings: SettingsT) -> SettingsT:
         """With ``--resume``, the settings with the stored values; else the settings as they are.
@@ -80,7 +82,7 @@ class RunFiles:
                 has_results=self.has_results(),
                 resume=settings.resume,
             )
-            known = [path for path in (self.manifest, *self.results) if path.exists()]
+            known = [path for path in self._kept if path.exists()]
             yield manifest
             for path in known:
                 if not path.exists():

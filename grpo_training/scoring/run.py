@@ -49,7 +49,8 @@ def score(settings: ScoreSettings) -> int:
         ScaffoldError: bad input, or the task cannot verify anything on this machine.
     """
     log = WorkLog(settings.beside_out("_work.jsonl"))
-    files = RunFiles(settings.beside_out("_run.json"), [settings.out, log.path], lock=log)
+    results = [settings.out, log.path]
+    files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
     settings = files.resumed(settings)
     problems = _problems(settings)
     task = configured(_only_task(problems, settings), settings)
@@ -76,7 +77,7 @@ def score(settings: ScoreSettings) -> int:
         print(f"{found.rows} rows -> {settings.out}\nreport: {settings.report_path}")
         if not report.infra_faults:
             manifest.finish()
-            log.path.unlink(missing_ok=True)
+            log.delete()
             return 0
     rate = report.infra_faults / found.rows
     print(f"{report.infra_faults} rows could not be verified; run the same command again to try these again.")

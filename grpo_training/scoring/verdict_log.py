@@ -68,6 +68,10 @@ class WorkLog:
         """Hold the lock of the file."""
         return self._log.hold()
 
+    def delete(self) -> None:
+        """Delete the file, as the results are complete. Only inside ``hold``."""
+        self._log.delete()
+
     def load(self, rows: int) -> Iterator[WorkEntry]:
         """Read what an earlier start has stored; yields the entries that count. Read all before anything is stored.
 

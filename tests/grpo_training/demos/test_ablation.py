@@ -18,7 +18,7 @@ def test_a_variant_is_compared_with_grpo_alone_on_the_same_problems():
     rows = [line.split(" | ") for line in table({PLAIN: plain, "better": better}).splitlines()[2:]]
     assert rows[0][1].startswith("25.0% (")
     assert rows[0][2:] == ["-", "0.100 to 0.300", "15 |"]
-    assert rows[1][1] == "100.0% (100.0% to 100.0%)"
+    assert rows[1][1] == "100.0% (34.2% to 100.0%)"  # Wilson's interval of 2 of 2: from 2 / (2 + 1.96 ** 2)
     assert rows[1][2].startswith("+75.0 (")  # two problems: differences 1 and 0.5, t quantile 12.7, so 0 is inside
     assert rows[1][2].endswith("may be chance")
 

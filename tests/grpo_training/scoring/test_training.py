@@ -24,6 +24,7 @@ def test_the_trainer_finds_the_groups_and_the_advantages_of_the_file(scoring):
         model_name_or_path=str(ROOT / "data/models/pocket"),
         dataset_path=scoring.folder / "scored.jsonl",
         validation_share=0.0,
+        advantage_std="population",
     )
     data = load_training_data(config)
     scored = [row for row in scoring.rows() if row["advantage"] is not None]

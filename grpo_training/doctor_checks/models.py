@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages
-from engine.check_results import CheckResult, passed_if, skipped
+from engine.contract.checks import CheckResult, passed_if, skipped
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR
 from grpo_training.teacher.connection import tasks_with_example
 

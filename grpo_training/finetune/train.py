@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
-from engine.task import check_verifiers, load_task
+from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.export_record import read_helped

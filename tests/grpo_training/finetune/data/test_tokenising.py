@@ -233,7 +233,7 @@ def test_the_configuration_chooses_the_scale(tokenizer):
 def trace():
     from agents.generator import generator_messages, prompt_hash
     from engine.records import Problem
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
 
     task = task_named("math")
     messages = generator_messages(task, Problem(id="p", text="ask", answer="1"), (), "full")

@@ -11,7 +11,7 @@ from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import tokenising
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.tokenising import ChatTokens, advantages, check_prompts, tokenise_groups
-from grpo_training.finetune.tokenizer import merge_system_role
+from grpo_training.finetune.models.tokenizer import merge_system_role
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")

@@ -22,6 +22,7 @@ from engine.task import Measurement  # noqa: E402
 from engine.tasks import registry  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
+from grpo_training.finetune.models.tokenizer import load_tokenizer  # noqa: E402
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
 from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
@@ -29,7 +30,6 @@ from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E4
 from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
 from grpo_training.finetune.online.trl_arguments import grpo_arguments  # noqa: E402
 from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
-from grpo_training.finetune.tokenizer import load_tokenizer  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 

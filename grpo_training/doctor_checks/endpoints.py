@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from agents.teacher import ROLE
 from engine.api_manager import LEARNERS, ApiManager
-from engine.check_results import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
+from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Message, Sampling
-from engine.shipped_files import shipped_file
+from engine.storage.shipped_files import shipped_file
 from grpo_training.serving.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 

@@ -17,7 +17,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
-from engine.task import check_verifiers, load_task, task_named
+from engine.tasks.registry import check_verifiers, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL

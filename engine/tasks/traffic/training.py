@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from engine.contract.training_reward import Pay, Payer, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
 from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
@@ -28,7 +29,6 @@ from engine.tasks.traffic.simulation.live import (
     live_outcomes,
 )
 from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
-from engine.training_reward import Pay, Payer, TrainingReward
 
 _NO_PORTS = "simulations run inside worker processes and use no ports"
 _ONE_READER = "replies are read in one way everywhere; see docs/how-to/traffic-signals.md"

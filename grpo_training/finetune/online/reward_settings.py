@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.task import DEFAULT_TASK, known_tasks, task_named
+from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from engine.contract.training_reward import Payer, TrainingReward
     from engine.records import Problem
-    from engine.training_reward import Payer, TrainingReward
 
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from agents.generator import generator_messages
 from engine.errors import ScaffoldError
 from engine.records import Completion, Outcome, Problem
-from engine.task import task_named
+from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from engine.contract.training_reward import Payer
     from engine.records import Message
     from engine.reward_evaluator import RewardEvaluator, Scored
     from engine.task import Task
-    from engine.training_reward import Payer
 
 PATIENCE = 3
 WORKERS = 8

@@ -208,7 +208,7 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
         "test_data_path": settings.dataset,
         **by_model[MODEL],
         "format": FORMAT,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", exclude={"base_url", "api_key_env"}),
         "facts": facts,
         "timestamp": timestamp(),
     }

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from engine.errors import ConfigurationError, MissingInputError
-from engine.masking import (
+from engine.reading.masking import (
     Mask,
     looks_secret,
     secrets_of_fields,
@@ -24,7 +24,7 @@ from engine.masking import (
     shown_url,
     without_secrets,
 )
-from engine.shipped_files import shipped_file
+from engine.storage.shipped_files import shipped_file
 
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""

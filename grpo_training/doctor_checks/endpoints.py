@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agents.teacher import ROLE
 from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
-from engine.check_results import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
+from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from engine.check_results import CheckResult, failed, failure_of
+from engine.contract.checks import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor_checks import endpoints, environment, files, models, tasks
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from engine.llm.budget import Budget
-from engine.llm.rate_limits import RateLedger
+from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL

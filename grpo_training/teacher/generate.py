@@ -14,9 +14,10 @@ from agents.generator import prompt_hash
 from agents.teacher import ROLE, TeacherAgent
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
-from engine.llm.concurrency import ConcurrencyRule
+from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.storage.rollout_store import RolloutStore
-from engine.task import Task, task_named
+from engine.task import Task
+from engine.tasks.registry import task_named
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_client

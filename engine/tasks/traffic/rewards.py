@@ -12,13 +12,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from engine.contract.training_reward import Pay, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
-from engine.training_reward import Pay, TrainingReward
 
 Metric = Literal["mean_queue", "queue", "waiting_s"]
 """``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time there.

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.task import DEFAULT_TASK, known_tasks, task_named
+from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from engine.contract.training_reward import Pay, TrainingReward
     from engine.records import Candidate, Problem
-    from engine.training_reward import Pay, TrainingReward
 
     Payer = Callable[[Candidate[Any], Problem], Pay]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agents.generator import generator_messages
 from engine.errors import ScaffoldError
 from engine.records import Completion, Outcome, Problem
-from engine.task import task_named
+from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

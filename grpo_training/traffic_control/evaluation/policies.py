@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import InputError
-from engine.masking import shown_url
+from engine.reading.masking import shown_url
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES
 from grpo_training.evaluation.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role
 

@@ -10,7 +10,7 @@ import types
 import pytest
 from packaging.requirements import Requirement
 
-from engine.check_results import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
+from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import InputError
 from engine.tasks.code import checks as code_checks
 from engine.tasks.code.reply import CodeReply, ReplyStatus
@@ -330,7 +330,7 @@ def trace_line(**fields):
 
 def test_traces_of_another_prompt_and_torn_lines(tmp_path):
     from agents.generator import prompt_hash
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
 
     now = prompt_hash(task_named("code"))
     path = tmp_path / "teacher_traces.jsonl"

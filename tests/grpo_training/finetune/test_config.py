@@ -4,8 +4,8 @@ import re
 import pytest
 import yaml
 
-from engine import task as task_module
 from engine.errors import InputError, MissingInputError
+from engine.tasks import registry
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
 from tests.conftest import ROOT
@@ -162,7 +162,7 @@ def test_unknown_keys_of_a_section_in_a_section_are_named(tmp_path):
 OWN_TASK = """
 from pydantic import BaseModel, ConfigDict
 from engine.tasks.math.task import MathTask
-from engine.training_reward import Pay, TrainingReward
+from engine.contract.training_reward import Pay, TrainingReward
 
 
 class Bonus(BaseModel):
@@ -187,7 +187,7 @@ TASK = OwnTask()
 
 
 def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(task_module, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     (tmp_path / "own.py").write_text(OWN_TASK)
     given = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
     read = parse(*given, "--reward-settings", '{"bonus_of_this_task": 2}')

@@ -5,13 +5,14 @@ import threading
 import pytest
 
 from agents.generator import generator_messages
-from engine import task as task_module
 from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import Measurement, task_named
+from engine.task import Measurement
+from engine.tasks import registry
 from engine.tasks.math.quickstart import problems as quickstart_problems
 from engine.tasks.math.task import MathTask
+from engine.tasks.registry import task_named
 from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import NothingScoredError, TaskReward, dataset_rows
 from tests.engine.tasks.traffic.support import row as traffic_row
@@ -74,7 +75,7 @@ def fake(monkeypatch, reward):
     import engine.tasks
 
     engine.tasks.fake = FakeTask()
-    monkeypatch.setitem(task_module._TASKS, "math", "engine.tasks:fake")
+    monkeypatch.setitem(registry._TASKS, "math", "engine.tasks:fake")
     yield reward
     del engine.tasks.fake
 

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Roll
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences import main
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PARITY = "Split by parity before counting solutions."
 UNITS = "Convert every quantity to SI units first."
 FUSE = "Keep the edge that two proposals share."

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from engine.llm.rate_lease import RateLease
-from engine.llm.rate_limits import LedgerError, Limits, RateLedger
+from engine.llm.limits.rate_lease import RateLease
+from engine.llm.limits.rate_limits import LedgerError, Limits, RateLedger
 
 
 class VirtualTime:

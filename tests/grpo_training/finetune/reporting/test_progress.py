@@ -1,6 +1,6 @@
 import io
 
-from grpo_training.finetune.progress import TrainingProgress
+from grpo_training.finetune.reporting.progress import TrainingProgress
 
 FIGURES = {
     "loss": -0.01234,

@@ -6,15 +6,13 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
 
 from engine.api_manager import ApiManager
-from engine.llm.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from tests.conftest import ROOT
 from tests.support.table import table
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Clock:
@@ -180,7 +178,7 @@ def test_an_unusable_file_is_an_error_with_its_path(tmp_path):
 HOLDER = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from engine.llm.rate_limits import Limits, LeaseRequest, RateLedger
+    from engine.llm.limits.rate_limits import Limits, LeaseRequest, RateLedger
     ledger = RateLedger(Path(sys.argv[1]))
     print(ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(in_use=10, demand=10)).slots, flush=True)
     time.sleep(60)

@@ -12,7 +12,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import NoReturn
 
-from engine.mathematics.tree import FormulaSyntaxError
+from engine.mathematics.parsing.tree import FormulaSyntaxError
 
 MAX_CHARACTERS = 1000
 MAX_TOKENS = 400

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from engine.mathematics.tokens import (
+from engine.mathematics.parsing.tokens import (
     BRACKETS,
     END,
     FUNCTIONS,
@@ -20,7 +20,7 @@ from engine.mathematics.tokens import (
     TokenCursor,
     number_value,
 )
-from engine.mathematics.tree import FormulaSyntaxError, Name, Node, Number, apply, join, series
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Name, Node, Number, apply, join, series
 
 _INVERSES = {"sin": "asin", "cos": "acos", "tan": "atan"}
 # Functions that are written without brackets (sin x) and with a power in front of the argument (sin^2 x).

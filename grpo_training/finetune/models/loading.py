@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from grpo_training.finetune.tokenizer import (
+from grpo_training.finetune.models.tokenizer import (
     check_model,
     first_line,
     from_hub,

@@ -33,7 +33,7 @@ def check_model(config: GRPOTrainingConfig) -> None:
     """Check the model's folder and the precision, without loading weights.
 
     Raises:
-        MissingInputError, InputError, ConfigurationError: as :func:`grpo_training.finetune.model_loading.load_model`.
+        MissingInputError, InputError, ConfigurationError: as :func:`grpo_training.finetune.models.loading.load_model`.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

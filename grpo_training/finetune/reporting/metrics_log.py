@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.storage.append_log import replace_file
-from grpo_training.finetune.progress import TrainingProgress
+from grpo_training.finetune.reporting.progress import TrainingProgress
 from grpo_training.finetune.trackers import open_tracker
 
 if TYPE_CHECKING:

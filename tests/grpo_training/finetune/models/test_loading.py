@@ -10,8 +10,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from engine.errors import ConfigurationError, InputError, MissingInputError  # noqa: E402
-from grpo_training.finetune import model_loading, tokenizer  # noqa: E402
-from grpo_training.finetune.model_loading import (  # noqa: E402
+from grpo_training.finetune.models import loading, tokenizer  # noqa: E402
+from grpo_training.finetune.models.loading import (  # noqa: E402
     adapter_off,
     has_adapter,
     load_model,
@@ -19,7 +19,7 @@ from grpo_training.finetune.model_loading import (  # noqa: E402
     save_weights,
     trained_weights,
 )
-from grpo_training.finetune.tokenizer import load_tokenizer  # noqa: E402
+from grpo_training.finetune.models.tokenizer import load_tokenizer  # noqa: E402
 from tests.support.tiny_model import good_and_bad, load, logps, settings, write_model  # noqa: E402
 
 
@@ -155,15 +155,15 @@ def test_a_lora_on_modules_that_do_not_exist(folder):
 
 
 def test_bf16_on_a_machine_without_it(folder, monkeypatch):
-    for module in (tokenizer, model_loading):
+    for module in (tokenizer, loading):
         monkeypatch.setattr(module, "supports_bf16", lambda: False)
     with pytest.raises(ConfigurationError, match="does not support bfloat16"):
         load_model(settings(folder, bf16=True))
-    assert not model_loading.uses_bf16(settings(folder, bf16=None))
+    assert not loading.uses_bf16(settings(folder, bf16=None))
 
 
 def test_in_bf16_the_base_is_half_as_large_and_the_lora_stays_exact(folder, monkeypatch):
-    for module in (tokenizer, model_loading):
+    for module in (tokenizer, loading):
         monkeypatch.setattr(module, "supports_bf16", lambda: True)
     model, _ = load_model(settings(folder, bf16=True))
     assert model.get_input_embeddings().weight.dtype == torch.bfloat16

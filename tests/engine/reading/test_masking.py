@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from engine.masking import Mask, looks_secret, secrets_of_fields, shown_name, shown_url, without_secrets
+from engine.reading.masking import Mask, looks_secret, secrets_of_fields, shown_name, shown_url, without_secrets
 from tests.support.table import table
 
 KEY = "sk-test-0123456789abcdef"

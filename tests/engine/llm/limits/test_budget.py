@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from engine.errors import BudgetExceededError, ConfigurationError
-from engine.llm.budget import Budget, BudgetFileError, SharedBudget
 from engine.llm.client import LLMClient
+from engine.llm.limits.budget import Budget, BudgetFileError, SharedBudget
 from engine.records import Sampling
 from tests.conftest import ROOT
 from tests.support.fault_server import serve
@@ -141,7 +141,7 @@ async def test_a_budget_file_holds_for_later_starts_and_counts_what_a_killed_pro
     first = SharedBudget(path, tokens=1000)
     first.settle(await first.hold(400, None), 300, None)
     first.close()
-    code = "import asyncio, os, sys; from pathlib import Path; from engine.llm.budget import SharedBudget\n"
+    code = "import asyncio, os, sys; from pathlib import Path; from engine.llm.limits.budget import SharedBudget\n"
     code += "asyncio.run(SharedBudget(Path(sys.argv[1]), tokens=1000).hold(200, None)); os.kill(os.getpid(), 9)"
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, path], cwd=ROOT, check=False)
     later = SharedBudget(path, tokens=1000)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from engine.llm.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
+from engine.llm.limits.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
 _RENEW_S = 1.0
 _SLOT_S = 0.05

@@ -39,8 +39,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from engine.mathematics.calls import CallParser
-from engine.mathematics.tokens import (
+from engine.mathematics.parsing.calls import CallParser
+from engine.mathematics.parsing.tokens import (
     BRACKETS,
     COMPARE,
     COMPARISONS,
@@ -60,7 +60,7 @@ from engine.mathematics.tokens import (
     number_value,
     tokens,
 )
-from engine.mathematics.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, join
+from engine.mathematics.parsing.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, join
 
 _INFIX = {
     "+": (SUM, "add"), "-": (SUM, "sub"), "*": (PRODUCT, "mul"), "/": (PRODUCT, "div"),

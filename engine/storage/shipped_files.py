@@ -11,6 +11,6 @@ def shipped_file(path: str) -> Path:
     Args:
         path: relative to that folder, such as ``datasets/physics.jsonl``.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     installed = package / "data"
     return (installed if installed.is_dir() else package.parent / "data") / path

@@ -5,11 +5,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from engine import task as tasks
 from engine.errors import InputError, MissingInputError, TemplateError
 from engine.records import Completion, Rewards, Rollout
 from engine.reward_evaluator import Baseline, RewardEvaluator
-from engine.task import load_task, task_named
+from engine.tasks import registry
+from engine.tasks.registry import load_task, task_named
 from engine.tasks.simple import PlainTask, SimpleTask
 from prompts import PromptTemplate
 from tests.support.table import table
@@ -19,7 +19,7 @@ OWN = "from engine.tasks.simple import SimpleTask\nTASK = SimpleTask('Say {word}
 
 @pytest.fixture(autouse=True)
 def _no_task_stays(monkeypatch):
-    monkeypatch.setattr(tasks, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
 
 
 def task_file(folder, text=OWN, name="own.py"):
@@ -63,7 +63,7 @@ def test_an_installed_package_brings_a_task(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     entry = EntryPoint("own", "package_with_task:TASK", "scaffold_grpo.tasks")
     monkeypatch.setattr(
-        tasks, "entry_points", lambda *, group, name: [entry] if (group, name) == (entry.group, "own") else []
+        registry, "entry_points", lambda *, group, name: [entry] if (group, name) == (entry.group, "own") else []
     )
     assert task_named("own").name == "own"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo_training.finetune.folders import write_folder
-from grpo_training.finetune.model_loading import has_adapter
+from grpo_training.finetune.models.loading import has_adapter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -137,7 +137,7 @@ class RequestSender:
     def __init__(
         self,
         *,
-        config_path: Path,
+        config_path: Path | str,
         journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,

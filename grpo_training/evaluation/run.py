@@ -204,11 +204,13 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
     """The content of the figures' file; the keys that other tools read come first."""
     by_model = {name: _model_json(result, settings.k_values) for name, result in results.items()}
     report = {
-        "model_path": results[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
+        "model_path": results[MODEL].model
+        if settings.role or settings.base_url
+        else str(settings.model_path or POCKET_MODEL),
         "test_data_path": settings.dataset,
         **by_model[MODEL],
         "format": FORMAT,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", exclude={"base_url", "api_key_env"}),
         "facts": facts,
         "timestamp": timestamp(),
     }

@@ -39,9 +39,9 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
             return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
 
         if settings.endpoint == "local":
-            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.model)))
+            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
             return
-        manager = ApiManager.load(settings.api_config)
+        manager = settings.load_endpoints()
         local = manager.local_models()
         served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
         yield manager.with_entries({role: served[model] for role, model in local.items()})

@@ -23,7 +23,7 @@ from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.models.export_record import read_helped
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
-from grpo_training.finetune.online.reward_settings import payers
+from grpo_training.finetune.online.reward_settings import check_rewards
 from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
 from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
@@ -114,7 +114,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     problems, prompts = _online_problems(config)
     check_verifiers(problems)
     if config.reward_settings is not None:
-        payers(problems, config.reward_settings)
+        check_rewards(problems, config.reward_settings)
     check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
     print_plan(online_plan(config, problems))
     if config.dry_run:

@@ -94,7 +94,8 @@ def train_online(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         custom = None if config.reward is None else load_reward(config.reward)
-        paid_by = None if config.reward_settings is None else payers(kept, config.reward_settings)
+        settings = config.reward_settings
+        paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
         reward = stack.enter_context(
             TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
         )

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 
+_MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
+
 _FAULTS = {
     ReplyStatus.NO_CODE: "there is no fenced Python program in it",
     ReplyStatus.UNCLOSED_THINK: "its thinking never ends",
@@ -162,6 +164,7 @@ class CodeTask(Task[Program]):
                 "passed": report.passed,
                 "total": report.total,
                 "tests": dict(Counter(str(each) for each in report.statuses)),
+                "statuses": [str(each) for each in report.statuses[:_MAX_STATUSES]],
             },
         )
 

@@ -10,7 +10,8 @@ from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
 from engine.reading.json_reading import read_json_object
 from engine.records import ChatRequest, Experience, Fault, Operation, Outcome, Problem, Reply, Sampling
-from engine.task import Task, known_tasks, task_named
+from engine.task import Task
+from engine.tasks.registry import known_tasks, task_named
 from prompts import PromptTemplate
 
 MAX_WORDS = 32

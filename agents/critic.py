@@ -11,7 +11,8 @@ from agents.generator import read_candidate
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.reward_evaluator import Scored
-from engine.task import Task, known_tasks
+from engine.task import Task
+from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from agents.chat import Answer, ChatClient, ask
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
-from engine.task import Task, known_tasks
+from engine.task import Task
+from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
 

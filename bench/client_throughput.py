@@ -20,8 +20,8 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from engine.api_manager import ApiManager
 from engine.llm.client import LLMClient
-from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.records import ChatRequest, Message, Sampling
 
 IN_FLIGHT = 256

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from engine.reward_evaluator import RewardEvaluator
     from engine.statistics.groups import group_stats
     from engine.statistics.pass_at_k import pass_at_k
-    from engine.task import Measurement, Task, load_task, task_named
+    from engine.task import Measurement, Task
+    from engine.tasks.registry import load_task, task_named
     from engine.tasks.simple.task import SimpleTask
 else:
     from engine.public_names import public_names
@@ -25,7 +26,8 @@ else:
             "engine.records": "Candidate Completion Experience Outcome Problem Rollout RolloutGroup Sampling",
             "engine.experience.library": "ExperienceLibrary",
             "engine.llm.client": "LLMClient",
-            "engine.task": "Measurement Task load_task task_named",
+            "engine.task": "Measurement Task",
+            "engine.tasks.registry": "load_task task_named",
             "engine.llm.journal": "ResponseJournal",
             "engine.reward_evaluator": "RewardEvaluator",
             "engine.errors": "ScaffoldError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from engine.errors import ConfigurationError, MissingInputError
-from engine.masking import (
+from engine.reading.masking import (
     Mask,
     looks_secret,
     secrets_of_fields,
@@ -23,7 +24,7 @@ from engine.masking import (
     shown_url,
     without_secrets,
 )
-from engine.shipped_files import shipped_file
+from engine.storage.shipped_files import shipped_file
 
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""
@@ -33,6 +34,11 @@ DEFAULT_PATH = Path("data/api_keys/api_config.json")
 GENERATORS = ("generator_1", "generator_2", "generator_3")
 LEARNERS = (*GENERATORS, "critic")
 """The roles that have a cache and an experience library."""
+DEFAULT_ROLE = "default"
+"""The entry that stands for every role without one."""
+JUDGE_ROLE = "reward_evaluator"
+"""Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
+COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
 class Endpoint(BaseModel):
@@ -145,14 +151,17 @@ _NAMES = (*_FIELDS, "api_key_env")
 class ApiManager:
     """The endpoints of one configuration file, by role.
 
+    The entry ``default`` stands for every role without an entry, except ``reward_evaluator``. An entry without
+    ``base_url`` takes from ``default`` what it does not name.
+
     Args:
-        path: the file, named in errors.
+        path: the file, or another name of the place where the entries come from; named in errors.
         entries: role -> fields, as in the file.
         environ: environment variables for ``api_key_env``; those of the process by default.
     """
 
     def __init__(
-        self, path: Path, entries: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str] | None = None
+        self, path: Path | str, entries: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str] | None = None
     ) -> None:
         self.path = path
         self._entries = dict(entries)
@@ -177,11 +186,7 @@ class ApiManager:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (FileNotFoundError, IsADirectoryError):
-            example = shipped_file("api_keys/api_config.json.example")
-            raise MissingInputError(
-                f"API configuration not found: {path}",
-                fix=f"cp {example} {path}   # then fill in keys, or the address of a local server",
-            ) from None
+            raise MissingInputError(f"API configuration not found: {path}", fix=how_to_configure(path)) from None
         except UnicodeDecodeError:
             raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None
         except ValueError as error:  # a null character in the name
@@ -207,22 +212,40 @@ class ApiManager:
             )
         return cls(path, entries, environ)
 
+    @classmethod
+    def for_one_endpoint(
+        cls, base_url: str, model: str, api_key_env: str | None = None, environ: Mapping[str, str] | None = None
+    ) -> ApiManager:
+        """One endpoint for all roles, as the command line describes it. Without ``api_key_env`` no key is sent."""
+        key = {"api_key_env": api_key_env} if api_key_env else {"api_key": "EMPTY"}
+        return cls(COMMAND_LINE, {DEFAULT_ROLE: {"base_url": base_url, "model": model, **key}}, environ)
+
     def has(self, role: str) -> bool:
-        """Whether the file has an entry for the role."""
-        return role in self._entries
+        """Whether the role has an entry, or ``default`` stands for it."""
+        return role in self._entries or (DEFAULT_ROLE in self._entries and role != JUDGE_ROLE)
+
+    def local_model(self, role: str) -> str | None:
+        """The model of a role with ``base_url: local``, on this machine and not served yet; None for other roles."""
+        entry = self._entry(role) if self.has(role) else {}
+        return str(entry.get("model", "")) if entry.get("base_url") == "local" else None
 
     def local_models(self) -> dict[str, str]:
-        """Role -> model for the roles with ``base_url: local``: a model on this machine that is not served yet."""
-        return {
-            role: str(entry.get("model", ""))
-            for role, entry in self._entries.items()
-            if entry.get("base_url") == "local"
-        }
+        """Role -> model for the roles of the file with ``base_url: local``."""
+        return {role: model for role in self._entries if (model := self.local_model(role)) is not None}
 
     def with_entries(self, entries: Mapping[str, Mapping[str, Any]]) -> ApiManager:
         """A copy with some fields of some roles replaced."""
-        merged = {role: {**entry, **entries.get(role, {})} for role, entry in self._entries.items()}
-        return ApiManager(self.path, merged, self._environ)
+        replaced = {role: {**self._entry(role), **fields} for role, fields in entries.items() if self.has(role)}
+        return ApiManager(self.path, {**self._entries, **replaced}, self._environ)
+
+    def with_fields(self, fields: Mapping[str, Any]) -> ApiManager:
+        """A copy with these fields replaced in every entry of the file."""
+        others = {"api_key"} if "api_key_env" in fields else set()
+        entries = {
+            role: {**{name: value for name, value in entry.items() if name not in others}, **fields}
+            for role, entry in self._entries.items()
+        }
+        return ApiManager(self.path, entries, self._environ)
 
     def roles(self) -> list[str]:
         """The roles in the order of the file."""
@@ -247,13 +270,19 @@ class ApiManager:
         return self._endpoints[role]
 
     def _build(self, role: str) -> tuple[Endpoint, ...]:
-        if role not in self._entries:
-            raise self._no_key(role, f"{self.path} has no entry {role!r}.")
-        entry = dict(self._entries[role])
+        if not self.has(role):
+            raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
+        entry = self._entry(role)
         variable = entry.pop("api_key_env", None)
         if not entry.get("api_key"):
             if not variable:
                 raise self._no_key(role, f"The entry in {self.path} has no api_key and no api_key_env.")
+            if self.path == COMMAND_LINE and isinstance(variable, str) and not self._environ.get(variable):
+                raise ConfigurationError(
+                    f"The environment variable {shown_name(variable)} is not set",
+                    why="--api-key-env takes the name of the variable that contains the API key.",
+                    fix="Set it with `export`, then run the same command again.",
+                )
             if not isinstance(variable, str) or not self._environ.get(variable):
                 raise self._no_key(
                     role, f"The environment variable {shown_name(variable)} named in {self.path} is not set."
@@ -270,11 +299,24 @@ class ApiManager:
                 f"Invalid entry {role!r} in {self.path}", why=faults, fix="Correct these fields."
             ) from None
 
+    def _entry(self, role: str) -> dict[str, Any]:
+        """The fields of a role, completed from ``default``. A key is never taken over for another address."""
+        own = self._entries.get(role, {})
+        default = dict(self._entries.get(DEFAULT_ROLE, {}))
+        if role == DEFAULT_ROLE or "base_url" in own:
+            return dict(own)
+        dropped: set[str] = set()
+        if "api_key" in own or "api_key_env" in own:
+            dropped |= {"api_key", "api_key_env"}
+        if own.get("model", default.get("model")) != default.get("model"):
+            dropped |= {"price_in", "price_out"}
+        return {name: value for name, value in default.items() if name not in dropped} | dict(own)
+
     def _no_key(self, role: str, why: str) -> ConfigurationError:
         return ConfigurationError(
             f"API key not found for {role}",
             why=why,
-            fix=f'Add "api_key" to "{role}" in {self.path} ("EMPTY" for a local server without keys), '
+            fix=f'Add "api_key" to "{role}" or to "default" in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
         )
 
@@ -287,3 +329,13 @@ class ApiManager:
                 f"Unknown field {shown_name(name)} for {role} in {self.path}",
                 fix=f"Did you mean {near[0]!r}? Valid fields: {', '.join(sorted(_NAMES))}.",
             )
+
+
+def how_to_configure(path: Path) -> str:
+    """What to do where the configuration file is missing."""
+    example = shipped_file("api_keys/api_config.json.example")
+    make_folder = "" if path.parent.is_dir() else f"mkdir -p {shlex.quote(str(path.parent))} && "
+    return (
+        "Pass --base-url URL --model NAME [--api-key-env VARIABLE], or write a file: "
+        f"{make_folder}cp {shlex.quote(str(example))} {shlex.quote(str(path))}"
+    )

@@ -12,11 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+from engine.contract.datasets import Dataset, HubDataset
+from engine.contract.families import ProblemFamilies
 from engine.errors import InputError, MissingInputError
-from engine.problem_families import ProblemFamilies
 from engine.records import Problem
-from engine.shipped_files import shipped_file
-from engine.task import Dataset, HubDataset, Task, known_tasks, task_named
+from engine.storage.shipped_files import shipped_file
+from engine.task import Task
+from engine.tasks.registry import known_tasks, task_named
 from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, text_of
 
 MAX_LINE_BYTES = 1 << 20

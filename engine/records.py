@@ -60,7 +60,7 @@ class Problem(Record):
         text: the problem statement.
         answer: the truth that candidates are compared with, in the form of its task (an answer, or tests as JSON).
             Only the task reads it.
-        task: name of the task; empty for the default task (:data:`engine.task.DEFAULT_TASK`).
+        task: name of the task; empty for the default task (:data:`engine.tasks.registry.DEFAULT_TASK`).
         meta: further columns of the dataset row.
     """
 

@@ -1,45 +1,27 @@
-"""The Task contract: what a kind of task implements, and the registry of tasks."""
+"""The Task contract: what a kind of task implements."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pydantic import BaseModel
 
-from engine.check_results import CheckResult
-from engine.errors import InputError
+from engine.contract.checks import CheckResult
+from engine.contract.datasets import DataPreparation, Dataset
+from engine.contract.training_reward import TrainingReward
 from engine.experience.review import leaks_short_answer
-from engine.plugins import load_object, source_digest
-from engine.problem_families import ProblemFamilies
+from engine.reading.plugins import source_digest
 from engine.records import AnswerSource, Candidate, Completion, ContentT, DisplayBlock, Fault, Outcome, Problem
-from engine.training_reward import TrainingReward
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
-
-ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
-"""Installed packages declare tasks in this group of entry points, by name."""
-
-DEFAULT_TASK = "math"
-"""The task of problems and records that name none: files of the first format have no ``task`` key."""
-
-_TASKS = {
-    "math": "engine.tasks.math.task:TASK",
-    "physics": "engine.tasks.physics.task:TASK",
-    "code": "engine.tasks.code.task:TASK",
-    "traffic": "engine.tasks.traffic.task:TASK",
-    "phaser": "engine.tasks.phaser.task:TASK",
-    "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
-}
 
 REPLY_FIELDS = ("text", "completion", "response", "output")
 """Where rows of other programs hold the reply."""
@@ -101,74 +83,6 @@ class TaskMerge(Generic[ContentT]):
 
     candidate: Candidate[ContentT] | None
     conflicts: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class HubDataset:
-    """A dataset on the Hugging Face hub.
-
-    Args:
-        repository: for messages, ``owner/name``.
-        arguments: positional arguments of ``datasets.load_dataset``.
-        options: keyword arguments of ``datasets.load_dataset``.
-        has_own_ids: whether the ``id`` of a row identifies the problem; if not, problems are numbered by position and
-            the ``id`` is kept as ``source_id``.
-    """
-
-    repository: str
-    arguments: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    has_own_ids: bool = True
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Where the problems of a dataset name come from: a generator, a file, or the hub; the first that is given.
-
-    Args:
-        generate: makes the problems; the argument is their number, None for the dataset's own choice.
-        files: names of the file in the data folders.
-        hub: used if there is no such file.
-        read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
-        described: the rows that belong to it, for a message.
-        drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
-        max_line_bytes: limit of a line of the file; None for the usual limit.
-        families: the families of generated problems whose solutions are known; None if there are none.
-    """
-
-    generate: Callable[[int | None], list[Problem]] | None = None
-    files: tuple[str, ...] = ()
-    hub: HubDataset | None = None
-    read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
-    described: str = ""
-    drops_unusable_rows: bool = False
-    max_line_bytes: int | None = None
-    families: ProblemFamilies | None = None
-
-
-OptionsT = TypeVar("OptionsT", bound=BaseModel)
-
-
-class DataPreparation(ABC, Generic[OptionsT]):
-    """How ``prepare_data`` selects the training problems of a task.
-
-    Attributes:
-        options: the flags of ``prepare_data`` that concern this task, as a pydantic model.
-    """
-
-    options: type[OptionsT]
-
-    @abstractmethod
-    def datasets(self, options: OptionsT) -> Mapping[str, str]:
-        """The datasets to read, each with the flag that leaves it out; empty if there is none."""
-
-    @abstractmethod
-    def fault(self, problem: Problem) -> tuple[str, str] | None:
-        """Why a problem cannot be used, as a short code and a sentence; None if it can. Blocking; from any thread."""
-
-    @abstractmethod
-    def row(self, problem: Problem) -> dict[str, Any]:
-        """The problem as a row from which the task reads the same problem."""
 
 
 @dataclass(frozen=True)
@@ -443,68 +357,3 @@ def _prompt_folders(task_class: type) -> tuple[Path, ...]:
             if folder.is_dir() and folder not in folders:
                 folders.append(folder)
     return tuple(folders)
-
-
-_registered: dict[str, Task] = {}
-
-
-def known_tasks() -> list[Task]:
-    """The tasks of the project, and those that were loaded with :func:`load_task`."""
-    return [*(task_named(name) for name in _TASKS), *_registered.values()]
-
-
-def task_named(name: str) -> Task:
-    """The task with a name: a task of the project, a loaded one, or one of an installed package.
-
-    Args:
-        name: the name; empty for the default task.
-
-    Raises:
-        InputError: there is no such task.
-    """
-    name = name or DEFAULT_TASK
-    if name in _registered:
-        return _registered[name]
-    if name in _TASKS:
-        module, _, attribute = _TASKS[name].partition(":")
-        task: Task = getattr(importlib.import_module(module), attribute)
-        return task
-    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
-    if found is not None:
-        return _register(load_object(found.value), found.value)
-    raise InputError(
-        f"Unknown task {name!r}",
-        why=f"Known tasks: {', '.join([*_TASKS, *_registered])}.",
-        fix="Give a task of your own with --task path/to/file.py:TASK.",
-    )
-
-
-def load_task(place: str) -> Task:
-    """The task with a name, or at ``path/to/file.py:NAME`` or ``package.module:NAME``; its name is known from then on.
-
-    Raises:
-        MissingInputError: there is no such file.
-        InputError: there is no such task, or another task has its name.
-    """
-    return _register(load_object(place), place) if ":" in place else task_named(place)
-
-
-def check_verifiers(problems: Iterable[Problem]) -> None:
-    """Check that the tasks of problems can verify replies on this machine, before a model is asked.
-
-    Raises:
-        ConfigurationError: a tool that a task needs is missing; with the fix.
-    """
-    for name in sorted({problem.task for problem in problems}):
-        task_named(name).verifier()
-
-
-def _register(task: object, place: str) -> Task:
-    if not isinstance(task, Task):
-        raise InputError(
-            f"{place} is not a task but a {type(task).__name__}", fix="Give an instance of engine.task.Task."
-        )
-    if task.name in _TASKS or _registered.get(task.name, task) is not task:
-        raise InputError(f"{place}: another task has the name {task.name!r}", fix="Give the task a name of its own.")
-    _registered[task.name] = task
-    return task

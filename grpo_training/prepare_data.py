@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.teacher.settings import with_task_options

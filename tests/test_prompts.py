@@ -7,7 +7,7 @@ from agents.analyst import Attempt
 from agents.templates import role_template
 from engine.errors import TemplateError
 from engine.records import Experience, Problem
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from prompts import PromptTemplate, experience_block
 
 GENERATOR = {"problem", "experiences", "answer_form"}

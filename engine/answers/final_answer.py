@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import read_unit
 
 MAX_ANSWER_CHARS = 1000

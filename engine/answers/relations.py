@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from engine.mathematics.tokens import FUNCTIONS
+from engine.mathematics.parsing.tokens import FUNCTIONS
 
 APPROXIMATELY = "~"
 _RELATION = re.compile(r"\\(?:le|ge|ne|approx|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<>]")

@@ -22,10 +22,10 @@ from engine.mathematics.equivalence import (
     same_zeros,
     symbols_of,
 )
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Node, apply
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, dimension_of, read_quantity, same_quantity
-from engine.mathematics.tree import FormulaSyntaxError, Node, apply
 
 _MAX_MATH_VERIFY_CHARS = 300
 _SMALLEST_FOR_MATH_VERIFY = 1e-5

@@ -24,11 +24,11 @@ from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerErro
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.shapes import Shape, read_shape
 from engine.errors import InputError
-from engine.mathematics.parser import parse_expression
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tokens import Dialect
+from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.quantities.numerals import numeral_prefix
 from engine.mathematics.quantities.units import read_quantity, without_side_remarks
-from engine.mathematics.tokens import Dialect
-from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.experience.steering import mixed_word, steering_phrase
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.records import Experience, Problem

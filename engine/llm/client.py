@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
-from engine.llm.budget import Budget
 from engine.llm.cancellation import CancelScope
-from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal, request_keys
-from engine.llm.rate_limits import Limits, RateLedger, scope_id
+from engine.llm.limits.budget import Budget
+from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, Sample, Tally, reply_of
 from engine.llm.servers import Server, ServerPool

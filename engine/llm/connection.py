@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
+from engine.llm.limits.rate_lease import Permit, RateLease
+from engine.llm.limits.rate_limits import Limits, RateLedger
 from engine.llm.protocol import Capabilities
-from engine.llm.rate_lease import Permit, RateLease
-from engine.llm.rate_limits import Limits, RateLedger
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.servers import ServerHealth
 from engine.llm.transport import Transport, classify_exception

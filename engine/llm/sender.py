@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.budget import Budget, Hold
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget, Hold
 from engine.llm.protocol import (
     CHAT,
     BadReplyError,
@@ -30,7 +30,7 @@ from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
-    from engine.llm.rate_lease import Permit
+    from engine.llm.limits.rate_lease import Permit
     from engine.llm.servers import Server, ServerPool
 
 
@@ -137,7 +137,7 @@ class RequestSender:
     def __init__(
         self,
         *,
-        config_path: Path,
+        config_path: Path | str,
         journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,

@@ -95,7 +95,9 @@ def lacks_path(base_url: str) -> bool:
     return urlsplit(base_url).path in ("", "/")
 
 
-def unreachable_error(endpoint: Endpoint, decision: RetryDecision, seconds: float, path: Path) -> FatalEndpointError:
+def unreachable_error(
+    endpoint: Endpoint, decision: RetryDecision, seconds: float, path: Path | str
+) -> FatalEndpointError:
     """The error of a run whose endpoint could not be reached once in ``seconds``."""
     return FatalEndpointError(
         f"{endpoint.role}: cannot reach {endpoint.shown_url}",
@@ -105,7 +107,7 @@ def unreachable_error(endpoint: Endpoint, decision: RetryDecision, seconds: floa
     )
 
 
-def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path) -> FatalEndpointError:
+def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -> FatalEndpointError:
     """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
     why = f"{endpoint.shown_url}, model {endpoint.model}: {decision.message}"[:1000]

@@ -14,9 +14,9 @@ from functools import lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
+from engine.mathematics.parsing.tokens import COMPARISONS, FUNCTIONS
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, apply, series
 from engine.mathematics.rule import Rule
-from engine.mathematics.tokens import COMPARISONS, FUNCTIONS
-from engine.mathematics.tree import Apply, Name, Node, Number, Series, apply, series
 
 _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "pow": "".join,

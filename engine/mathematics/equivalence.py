@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
-from engine.mathematics.parser import parse_expression
-from engine.mathematics.tokens import COMPARISONS, Dialect
-from engine.mathematics.tree import FormulaSyntaxError, Node
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tokens import COMPARISONS, Dialect
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Node
 from engine.mathematics.values import FormulaValueError
 
 _SEED = 20240601

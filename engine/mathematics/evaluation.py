@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.functions import OPERATIONS, positive
-from engine.mathematics.tree import Apply, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
 from engine.mathematics.values import (
     FormulaValueError,
     Value,

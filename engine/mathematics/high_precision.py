@@ -14,7 +14,7 @@ import mpmath
 from mpmath.libmp import NoConvergence
 
 from engine.mathematics.evaluation import Evaluator
-from engine.mathematics.tree import Node
+from engine.mathematics.parsing.tree import Node
 from engine.mathematics.values import Value, WorkBudget, fail
 
 CONSTANTS = frozenset({"pi", "e", "i", "inf"})

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.mathematics.parser import parse_expression, parse_sides
-from engine.mathematics.tokens import MAX_CHARACTERS
-from engine.mathematics.tree import Apply, FormulaSyntaxError, Node, substitute
+from engine.mathematics.parsing.parser import parse_expression, parse_sides
+from engine.mathematics.parsing.tokens import MAX_CHARACTERS
+from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Node, substitute
 
 _MAX_PHRASE_DEPTH = 3
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})

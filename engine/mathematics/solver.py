@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.evaluation import evaluate
-from engine.mathematics.tree import Apply, Name, Node, apply
+from engine.mathematics.parsing.tree import Apply, Name, Node, apply
 from engine.mathematics.values import (
     MAX_ANSWER_BITS,
     FormulaValueError,

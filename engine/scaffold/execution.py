@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate_rule
+from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.mathematics.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
-from engine.mathematics.tree import FormulaSyntaxError
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from engine.mathematics.evaluation import CONSTANTS, evaluate
-from engine.mathematics.notation import clean
-from engine.mathematics.parser import parse_expression
+from engine.mathematics.parsing.notation import clean
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import read_quantity
 from engine.mathematics.rule import domain_words
-from engine.mathematics.tree import FormulaSyntaxError
 from engine.mathematics.values import MAX_ANSWER_BITS, FormulaValueError, Value, WorkBudget, bits_of, canonical
 from engine.records import Scaffold
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.mathematics.binding import BoundRule, folded
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number
 from engine.mathematics.solver import Solver, solve_in_worker
-from engine.mathematics.tree import Apply, Name, Node, Number
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import Execution, compile_scaffold, run

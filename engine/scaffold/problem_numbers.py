@@ -18,12 +18,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS, evaluate
-from engine.mathematics.notation import clean
-from engine.mathematics.parser import parse_expression
+from engine.mathematics.parsing.notation import clean
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Node, Number, Series
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import convert, from_base_units
-from engine.mathematics.tree import Apply, FormulaSyntaxError, Node, Number, Series
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget
 from engine.scaffold.number_words import IMPLIED_BY_WORD, spoken_numbers
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
+from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.tree import FormulaSyntaxError
 from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
 

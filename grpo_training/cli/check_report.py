@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from engine.check_results import CheckLevel, CheckResult
+from engine.contract.checks import CheckLevel, CheckResult
 from grpo_training.cli.terminal_text import harmless
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.errors import InputError, MissingInputError
-from engine.shipped_files import shipped_file
+from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 
 if TYPE_CHECKING:

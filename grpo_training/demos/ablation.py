@@ -10,7 +10,7 @@ from agents.generator import generator_messages
 from engine.datasets import load_problems
 from engine.records import Completion
 from engine.storage.append_log import replace_file
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.demos.process_supervisor import Command, supervise
 from grpo_training.demos.settings import DATASET, STYLE, TEST_SET
 from grpo_training.demos.variants import SHARED, TRACES_FILE, VARIANTS, VariantResult, table

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.teacher import ROLE
-from engine.api_manager import LEARNERS, ApiManager
-from engine.check_results import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
+from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
+from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Message, Sampling
-from engine.shipped_files import shipped_file
 from grpo_training.serving.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 
@@ -33,15 +32,19 @@ _PLACEHOLDER = "write-your-key-here"  # of the shipped example
 _TIMEOUT_S = 90
 
 
-def api_config(path: Path) -> Iterator[CheckResult]:
-    """Whether the file can be read and every role in it is complete. Keys are not printed."""
+def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
+    """Whether the configuration can be read and every role in it is complete. Keys are not printed."""
+    path = settings.api_config
+    if settings.base_url is not None:
+        yield _role(settings.load_endpoints(), DEFAULT_ROLE, None)
+        return
     if not path.exists():
         yield warned(
-            f"no API configuration at {path}: only local models can be used (--endpoint local)",
-            f"cp {shipped_file('api_keys/api_config.json.example')} {path}   # then fill in keys",
+            f"no API configuration at {path}: pass --base-url and --model to each command, or --endpoint local",
+            how_to_configure(path),
         )
         return
-    manager = ApiManager.load(path)
+    manager = settings.load_endpoints()
     if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         yield warned(f"{path} can be read by other users of this machine", f"chmod 600 {path}")
     local = manager.local_models()
@@ -55,7 +58,7 @@ def api_config(path: Path) -> Iterator[CheckResult]:
 
 
 def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResult:
-    known = (*LEARNERS, *_OPTIONAL_ROLES)
+    known = (*LEARNERS, *_OPTIONAL_ROLES, DEFAULT_ROLE)
     if role not in known:
         near = difflib.get_close_matches(role, known, 1, cutoff=0.0)
         return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
@@ -76,9 +79,9 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
     return passed(f"{role}: {endpoint.model} at {addresses}, key present")
 
 
-def ask_endpoints(path: Path) -> Iterable[CheckResult]:
+def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:
     """One short request to each configured role and server."""
-    return asyncio.run(_ask_all(ApiManager.load(path)))
+    return asyncio.run(_ask_all(settings.load_endpoints()))
 
 
 async def _ask_all(manager: ApiManager) -> list[CheckResult]:
@@ -120,7 +123,7 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
 
 def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
     """One small problem to the teacher."""
-    manager = ApiManager.load(settings.api_config)
+    manager = settings.load_endpoints()
     return asyncio.run(ask_for_solution(manager, ROLE, settings.prompts, settings.max_tokens))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from engine.check_results import CheckResult, failed, passed, passed_if, warned
+from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
 
 if TYPE_CHECKING:

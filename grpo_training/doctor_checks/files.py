@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from agents.generator import prompt_hash
 from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
-from engine.check_results import CheckResult, failure_of, passed, passed_if, warned
+from engine.contract.checks import CheckResult, failure_of, passed, passed_if, warned
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
 from engine.experience.file import parse_library
-from engine.shipped_files import shipped_file
 from engine.storage.append_log import LineReader
-from engine.task import known_tasks
+from engine.storage.shipped_files import shipped_file
+from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import prompt_styles
 

@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages
-from engine.check_results import CheckResult, passed_if, skipped
+from engine.contract.checks import CheckResult, passed_if, skipped
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR
 from grpo_training.teacher.connection import tasks_with_example
 
@@ -54,7 +54,7 @@ def labels() -> Iterator[CheckResult]:
     from grpo_training.finetune.data.batches import collate
     from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
     from grpo_training.finetune.data.tokenising import ChatTokens, tokenise_groups
-    from grpo_training.finetune.tokenizer import load_tokenizer
+    from grpo_training.finetune.models.tokenizer import load_tokenizer
 
     task, example = tasks_with_example()[0]
     problem = example.problem

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from engine.check_results import CheckResult, failed, failure_of
+from engine.contract.checks import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor_checks import endpoints, environment, files, models, tasks
 
@@ -38,7 +38,7 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
     """The checks that the settings select, in order, with their titles."""
     selected: list[tuple[str, Check]] = [
         ("Environment", environment.environment),
-        ("Endpoints and keys", lambda: endpoints.api_config(settings.api_config)),
+        ("Endpoints and keys", lambda: endpoints.api_config(settings)),
         ("Prompts", files.prompts),
         ("Examples of the tasks", tasks.execution),
         *(check for task in known_tasks() for check in task.checks()),
@@ -48,11 +48,11 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
         ("Shipped model", models.shipped_model),
     ]
     if settings.endpoints:
-        selected.append(("Endpoints, asked", lambda: endpoints.ask_endpoints(settings.api_config)))
+        selected.append(("Endpoints, asked", lambda: endpoints.ask_endpoints(settings)))
     if settings.teacher:
         selected.append(("Teacher, asked", lambda: endpoints.ask_teacher(settings)))
-    if settings.model is not None:
-        folder = settings.model
+    folder = settings.model_folder
+    if folder is not None:
         selected.append((f"Model {folder}, asked", lambda: endpoints.ask_model(folder, settings)))
     return selected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.check_results import CheckResult, passed_if
+from engine.contract.checks import CheckResult, passed_if
 from engine.records import Completion
 from grpo_training.teacher.connection import tasks_with_example
 

@@ -12,7 +12,7 @@ from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.paired import majority
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.evaluation.arms import Arm, ProblemResult, group_of
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from engine.api_manager import ApiManager
+from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from engine.llm.budget import Budget
-from engine.llm.rate_limits import RateLedger
+from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL
@@ -129,12 +129,17 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
         ConfigurationError: an adapter belongs to another model, or an endpoint is incomplete.
     """
     models: dict[str, EvaluatedModel] = {}
-    if settings.role is None:
+    by_address = settings.base_url is not None or settings.role is not None
+    if by_address and (settings.model_path or settings.adapter):
+        raise InputError(
+            "--role and --base-url evaluate an endpoint and cannot be combined with --model-path or --adapter"
+        )
+    if settings.base_url is not None:
+        models[MODEL] = model_of_role(settings.load_endpoints(), settings.role or DEFAULT_ROLE)
+    elif settings.role is None:
         models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
-    elif settings.model_path or settings.adapter:
-        raise InputError("--role evaluates an endpoint and cannot be combined with --model-path or --adapter")
     else:
-        models[MODEL] = model_of_role(settings.api_config, settings.role)
+        models[MODEL] = model_of_role(settings.load_endpoints(), settings.role)
     if settings.base_model is not None:
         models[BASE] = local_model(settings.base_model, None)
     return models
@@ -159,14 +164,13 @@ def local_model(folder: Path, adapter: Path | None = None) -> LocalModel:
     return LocalModel(folder, adapter)
 
 
-def model_of_role(api_config: Path, role: str) -> EvaluatedModel:
+def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:
     """The model of a role's endpoint; a local one if the role names a folder.
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`models_of`.
     """
-    manager = ApiManager.load(api_config)
-    local = manager.local_models().get(role)
+    local = manager.local_model(role)
     if local is not None:
         return local_model(Path(local), None)
     manager.endpoint(role)

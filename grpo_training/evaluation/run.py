@@ -17,7 +17,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
-from engine.task import check_verifiers, load_task, task_named
+from engine.tasks.registry import check_verifiers, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
@@ -204,11 +204,13 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
     """The content of the figures' file; the keys that other tools read come first."""
     by_model = {name: _model_json(result, settings.k_values) for name, result in results.items()}
     report = {
-        "model_path": results[MODEL].model if settings.role else str(settings.model_path or POCKET_MODEL),
+        "model_path": results[MODEL].model
+        if settings.role or settings.base_url
+        else str(settings.model_path or POCKET_MODEL),
         "test_data_path": settings.dataset,
         **by_model[MODEL],
         "format": FORMAT,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", exclude={"base_url", "api_key_env"}),
         "facts": facts,
         "timestamp": timestamp(),
     }

@@ -10,7 +10,7 @@ from agents.generator import generator_messages, read_candidate
 from engine.errors import IncompleteRunError
 from engine.records import ChatRequest, Outcome
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.evaluation.arms import JudgedSample, ProblemResult
 from grpo_training.learning.window import run_in_window
 

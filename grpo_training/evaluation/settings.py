@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import POCKET_DATASET, WORKING_DIR, Positive
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ENDPOINT_FIELDS, EndpointSettings, ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", "api_config", "budget_usd", "budget_tokens"}
+_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, "budget_usd", "budget_tokens"}
 
 
-class EvaluateSettings(ResumableSettings):
+class EvaluateSettings(EndpointSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -32,13 +32,14 @@ class EvaluateSettings(ResumableSettings):
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh"),
-        "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),
+        "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, "budget_usd", "budget_tokens"),
     }
-    aliases: ClassVar[Mapping[str, str]] = {"model": "model_path", "test_data": "dataset", "test_data_path": "dataset"}
+    aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset"}
 
     model_path: Path | None = Field(
         None, description="folder of a model, or of an adapter that names its base model (default: data/models/pocket)"
     )
+    model: str | None = Field(None, description="name of the model at --base-url; without that, as --model-path")
     adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")
     base_model: Path | None = Field(None, description="folder of a model to compare with on the same problems")
     role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
@@ -57,7 +58,6 @@ class EvaluateSettings(ResumableSettings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
-    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys for --role")
     budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
@@ -69,6 +69,16 @@ class EvaluateSettings(ResumableSettings):
     def fingerprint_fields(cls) -> list[str]:
         """The fields that change the figures."""
         return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _folder_in_model(cls, values: Any) -> Any:
+        """``--model`` alone is the folder of a model."""
+        if isinstance(values, dict) and values.get("model") and not (values.get("base_url") or values.get("role")):
+            if values.get("model_path"):
+                raise ValueError("--model and --model-path exclude each other, except with --base-url")
+            values = {**values, "model_path": values["model"], "model": None}
+        return values
 
     @field_validator("k_values", mode="before")
     @classmethod

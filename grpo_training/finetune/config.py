@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from engine.task import load_task
+from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.finetune.online.reward_settings import checked_settings, declared_rewards
 from grpo_training.runs.settings import ResumableSettings

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
-from engine.task import check_verifiers, load_task
+from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.export_record import read_helped
+from grpo_training.finetune.models.export_record import read_helped
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
-from grpo_training.finetune.online.reward_settings import payers
-from grpo_training.finetune.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.finetune.online.reward_settings import check_rewards
 from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
+from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
 from grpo_training.viewer.training_page import write_page
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from engine.records import Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
-    from grpo_training.finetune.export import TrainingResult
+    from grpo_training.finetune.models.export import TrainingResult
     from grpo_training.finetune.online.prompt_dataset import Prompts
 
 EXIT_NOTHING_LEARNED = 3
@@ -107,13 +107,13 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.data.tokenising import check_prompts
+    from grpo_training.finetune.models.tokenizer import load_tokenizer
     from grpo_training.finetune.online.rewards import messages_of
-    from grpo_training.finetune.tokenizer import load_tokenizer
 
     problems, prompts = _online_problems(config)
     check_verifiers(problems)
     if config.reward_settings is not None:
-        payers(problems, config.reward_settings)
+        check_rewards(problems, config.reward_settings)
     check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
     print_plan(online_plan(config, problems))
     if config.dry_run:

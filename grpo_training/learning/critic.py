@@ -14,7 +14,7 @@ from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Samplin
 from engine.reward_evaluator import fusion_baseline, task_total
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, latest_fusions, read
-from engine.task import DEFAULT_TASK, load_task, task_named
+from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice

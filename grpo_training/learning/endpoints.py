@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import LEARNERS, ApiManager
 from engine.errors import InputError
-from engine.llm.budget import Budget, SharedBudget
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.rate_limits import RateLedger
+from engine.llm.limits.budget import Budget, SharedBudget
+from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from grpo_training.serving.local_server import user_folder
 from grpo_training.serving.shared_server import shared_server
@@ -21,7 +21,7 @@ from grpo_training.serving.shared_server import shared_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from engine.llm.concurrency import ConcurrencyRule
+    from engine.llm.limits.concurrency import ConcurrencyRule
     from grpo_training.learning.settings import ExtractionSettings
     from grpo_training.runs.settings import ClientSettings
 
@@ -39,9 +39,9 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
             return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
 
         if settings.endpoint == "local":
-            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.model)))
+            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
             return
-        manager = ApiManager.load(settings.api_config)
+        manager = settings.load_endpoints()
         local = manager.local_models()
         served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
         yield manager.with_entries({role: served[model] for role, model in local.items()})

@@ -11,7 +11,7 @@ from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
-from engine.task import DEFAULT_TASK, load_task
+from engine.tasks.registry import DEFAULT_TASK, load_task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.learning.critic import scored_fusions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
 from engine.records import Problem, Rewards
-from engine.task import task_named
+from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal

@@ -12,7 +12,7 @@ from engine.datasets import load_problems
 from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, StoredGroups
-from engine.task import check_verifiers, load_task, task_named
+from engine.tasks.registry import check_verifiers, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice

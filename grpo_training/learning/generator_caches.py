@@ -9,7 +9,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import Problem, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine, follow, latest_by_problem, read
-from engine.task import DEFAULT_TASK
+from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
 

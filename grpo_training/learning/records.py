@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agents.analyst import Attempt
 from engine.errors import ConfigurationError, InputError
 from engine.records import Rollout
-from engine.task import task_named
+from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from agents.chat import Answer

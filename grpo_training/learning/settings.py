@@ -23,9 +23,11 @@ CRITIC_FINGERPRINT_FIELDS = (
 )
 
 _ENDPOINTS = (
-    "endpoint",
+    "base_url",
     "model",
+    "api_key_env",
     "api_config",
+    "endpoint",
     "attempts",
     "retry_minutes",
     "connect_minutes",
@@ -51,10 +53,25 @@ class ExtractionSettings(ClientSettings, ResumableSettings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     capacity: Positive = Field(64, description="maximum experiences of a library")
     endpoint: Literal["config", "local"] = Field(
-        "config", description="config: as --api-config says; local: serve --model for all roles during the run"
+        "config", description="config: as --base-url or --api-config say; local: serve a model folder during the run"
     )
-    model: Path = Field(POCKET_MODEL, description="model folder for --endpoint local")
+    model: str | None = Field(
+        None,
+        description="name of the model at the endpoint, for all roles; for --endpoint local its folder, by default "
+        "the pocket model of the project",
+    )
     experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+
+    @model_validator(mode="after")
+    def _one_endpoint(self) -> Self:
+        if self.endpoint == "local" and self.base_url is not None:
+            raise ValueError("--endpoint local and --base-url exclude each other")
+        return self
+
+    @property
+    def local_model(self) -> Path:
+        """The model folder of ``--endpoint local``."""
+        return POCKET_MODEL if self.model is None else Path(self.model).expanduser()
 
 
 class LearnerSettings(ExtractionSettings):

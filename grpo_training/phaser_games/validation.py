@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from engine.check_results import CheckLevel, CheckResult, failed, passed, skipped, warned
+from engine.contract.checks import CheckLevel, CheckResult, failed, passed, skipped, warned
 from engine.errors import ConfigurationError, MissingInputError
 from engine.records import Outcome
 from engine.tasks.phaser.hints import is_condition

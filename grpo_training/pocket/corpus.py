@@ -17,13 +17,13 @@ from agents.critic import critic_template
 from agents.generator import generator_messages, generator_template, prompt_hash
 from engine.datasets import problem_families
 from engine.records import Experience
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import PromptTemplate
 
 if TYPE_CHECKING:
-    from engine.problem_families import FamilyProblem, ProblemFamilies, ProblemFamily
+    from engine.contract.families import FamilyProblem, ProblemFamilies, ProblemFamily
     from engine.records import Message, Scaffold
     from engine.task import Task
 

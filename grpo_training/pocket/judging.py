@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.experience.review import check_text
 from engine.records import Completion
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.pocket.corpus import problem_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from engine.problem_families import ProblemFamily
+    from engine.contract.families import ProblemFamily
     from grpo_training.pocket.corpus import Conversation
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
-from engine.masking import without_secrets
+from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:

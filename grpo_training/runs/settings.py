@@ -1,4 +1,4 @@
-"""Settings that several commands share: the client's, and ``--resume`` and ``--fresh``."""
+"""Settings that several commands share: the endpoints, the client's, and ``--resume`` and ``--fresh``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,47 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
+from engine.api_manager import ApiManager
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class ClientSettings(Settings):
+ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config")
+
+
+class EndpointSettings(Settings):
+    """Base of the settings of a command that asks endpoints: a configuration file, or one endpoint by flags."""
+
+    base_url: str | None = Field(
+        None, description="one OpenAI-compatible endpoint for all roles, instead of --api-config; needs --model"
+    )
+    model: str | None = Field(None, description="name of the model at the endpoint, for all roles")
+    api_key_env: str | None = Field(None, description="environment variable that contains the API key of --base-url")
+    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+
+    @model_validator(mode="after")
+    def _base_url_with_model(self) -> Self:
+        if self.base_url is not None and self.model is None:
+            raise ValueError("--base-url needs --model NAME, the name of the model there (GET /models lists them)")
+        return self
+
+    def load_endpoints(self) -> ApiManager:
+        """The endpoints: that of ``--base-url``, or those of the file with the other flags in every entry.
+
+        Raises:
+            MissingInputError, ConfigurationError: as :meth:`ApiManager.load`.
+        """
+        if self.base_url is not None and self.model is not None:
+            return ApiManager.for_one_endpoint(self.base_url, self.model, self.api_key_env)
+        given = {"model": self.model, "api_key_env": self.api_key_env}
+        return ApiManager.load(self.api_config).with_fields({k: v for k, v in given.items() if v is not None})
+
+
+class ClientSettings(EndpointSettings):
     """Base of the settings of a command that asks endpoints and stores their replies."""
 
-    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
     cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
     budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
 from engine.storage.append_log import replace_file
-from engine.task import load_task, task_named
+from engine.tasks.registry import load_task, task_named
 from grpo_training.runs.files import RunFiles
 from grpo_training.scoring.near_copies import payments
 from grpo_training.scoring.report import ScoreReport

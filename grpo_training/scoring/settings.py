@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 from engine.errors import InputError
-from engine.task import Task, known_tasks, load_task
+from engine.task import Task
+from engine.tasks.registry import known_tasks, load_task
 from grpo_training.cli.settings import Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
 

@@ -11,7 +11,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.task import Task, load_task
+from engine.task import Task
+from engine.tasks.registry import load_task
 from grpo_training.scoring.verdicts import Verdict, verify
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import json
 import random
 from typing import TYPE_CHECKING
 
-from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
 from engine.records import ChatRequest, Message, Outcome, Sampling
@@ -24,6 +23,7 @@ from grpo_training.shot_selection.vqa import normalize_answer, short_answer, vqa
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from engine.api_manager import ApiManager
     from engine.records import Problem
     from grpo_training.shot_selection.settings import InferSettings
 
@@ -39,7 +39,7 @@ def infer(settings: InferSettings) -> int:
     Raises:
         ScaffoldError: bad input, or an endpoint that refuses or does not answer.
     """
-    manager = ApiManager.load(settings.api_config)
+    manager = settings.load_endpoints()
     manager.endpoint(settings.role)
     shots = load_problems(settings.shots_dataset)
     queries = load_problems(settings.dataset, max_problems=settings.max_problems)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import ClientSettings, ResumableSettings
+from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, EndpointSettings, ResumableSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -71,7 +71,7 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         return self.model_dump(mode="json")
 
 
-class BeamsSettings(ResumableSettings, StepSettings):
+class BeamsSettings(EndpointSettings, ResumableSettings, StepSettings):
     """Settings of ``selector beams``."""
 
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
@@ -79,7 +79,7 @@ class BeamsSettings(ResumableSettings, StepSettings):
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
         "search": ("shots", "beam_size"),
         "files": ("output_dir", "resume", "fresh"),
-        "endpoint": ("role", "api_config", "concurrency", "attempts"),
+        "endpoint": ("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
     }
 
     dataset: str = Field(
@@ -96,7 +96,6 @@ class BeamsSettings(ResumableSettings, StepSettings):
     beam_size: Positive = Field(5, description="sequences that are kept")
     seed: int = Field(42, ge=0, description="of the draws")
     role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
-    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
     concurrency: Positive = Field(16, description="requests in flight")
     attempts: Positive = Field(8, description="maximum attempts per request")
     output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
@@ -274,7 +273,7 @@ class InferSettings(ClientSettings, StepSettings):
         "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
         "files": ("output", "cache_dir"),
         "endpoint and budget": (
-            *("role", "max_tokens", "api_config", "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
+            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
             "budget_tokens",
         ),
     }

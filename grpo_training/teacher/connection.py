@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agents.teacher import TeacherAgent
-from engine.check_results import CheckResult, failed, failure_of, passed, warned
+from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 
 if TYPE_CHECKING:
     from agents.teacher import TeacherReply

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import prompt_hash
 from agents.teacher import ROLE, TeacherAgent
-from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
-from engine.llm.concurrency import ConcurrencyRule
+from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.storage.rollout_store import RolloutStore
-from engine.task import Task, task_named
+from engine.task import Task
+from engine.tasks.registry import task_named
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_client
@@ -30,6 +30,7 @@ from grpo_training.teacher.traces import table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from engine.api_manager import ApiManager
     from engine.llm.client import Counters
     from engine.records import Problem
     from grpo_training.teacher.settings import TeacherSettings
@@ -46,8 +47,8 @@ def run(settings: TeacherSettings) -> int:
 @contextmanager
 def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     """The endpoints. A local teacher is served for the length of the block."""
-    manager = ApiManager.load(settings.api_config)
-    model = manager.local_models().get(ROLE)
+    manager = settings.load_endpoints()
+    model = manager.local_model(ROLE)
     if model is None:
         endpoints = manager.endpoints(ROLE)
         share = max(1, settings.concurrency // len(endpoints))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from engine.contract.datasets import DataPreparation
     from engine.records import Problem
-    from engine.task import DataPreparation
     from grpo_training.teacher.settings import PrepareSettings
 
 _SHINGLE = 3  # words; problems of MBPP have about twelve

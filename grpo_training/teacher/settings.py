@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, create_model, model_validator
 
+from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
-from engine.task import DataPreparation
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
-from grpo_training.runs.settings import ClientSettings, ResumableSettings
+from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, ResumableSettings
 
 
 class PrepareSettings(Settings):
@@ -49,7 +49,7 @@ class TeacherSettings(ClientSettings, ResumableSettings):
             *(
                 "test_connection",
                 "concurrency",
-                "api_config",
+                *ENDPOINT_FIELDS,
                 "attempts",
                 "retry_minutes",
                 "connect_minutes",

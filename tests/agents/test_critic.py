@@ -3,7 +3,7 @@ import json
 from agents.critic import CriticAgent
 from engine.records import Problem, Sampling
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.agents.test_generator import SCAFFOLD
 from tests.support.scripted_client import ScriptedClient
 

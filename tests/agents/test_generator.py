@@ -6,7 +6,7 @@ from agents.critic import critic_template
 from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from agents.templates import check_prompts
 from engine.records import Experience, Outcome, Problem, Sampling
-from engine.task import known_tasks, task_named
+from engine.tasks.registry import known_tasks, task_named
 from engine.tasks.scaffold_task import ScaffoldTask
 from tests.support.scripted_client import ScriptedClient
 

@@ -2,7 +2,7 @@ import pytest
 
 from agents.judge import Judge
 from engine.records import Candidate, Outcome, Problem, Scaffold
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")

@@ -173,10 +173,62 @@ def test_words_that_contain_a_part_of_the_key_are_masked(tmp_path):
     assert local.mask.message("EMPTY reply") == "EMPTY reply"
 
 
-def test_the_example_names_every_role_and_loads(monkeypatch):
-    path = Path(__file__).resolve().parents[2] / "data/api_keys/api_config.json.example"
+def test_the_short_example_serves_every_role_and_the_full_one_names_them():
+    folder = Path(__file__).resolve().parents[2] / "data/api_keys"
+    short = ApiManager.load(folder / "api_config.json.example", environ={"OPENAI_API_KEY": SECRET})
+    assert short.endpoint("generator_3").model == short.endpoint("critic").model == "gpt-4o-mini"
+    path = folder / "api_config.full.json.example"
     manager = ApiManager.load(path, environ={"OPENAI_API_KEY": SECRET})
     roles = ["generator_1", "generator_2", "generator_3", "critic", "analyst", "reward_evaluator", "teacher"]
     assert manager.roles() == roles
     assert {manager.endpoint(role).role for role in roles} == set(roles)
     assert any(manager.endpoint(role).base_url == "http://localhost:8129/v1" for role in roles)
+
+
+def test_default_stands_for_every_role_without_an_entry_but_not_for_the_judge(tmp_path):
+    manager = ApiManager.load(write(tmp_path, {"default": ENTRY, "critic": {**ENTRY, "model": "own"}}))
+    roles = ("generator_1", "generator_3", "analyst", "teacher", "critic")
+    assert [manager.endpoint(role).model for role in roles] == ["m", "m", "m", "m", "own"]
+    assert manager.endpoint("generator_3").role == "generator_3"
+    assert manager.has("analyst")
+    assert not manager.has("reward_evaluator")
+    judged = ApiManager.load(write(tmp_path, {"default": ENTRY, "reward_evaluator": {}}))
+    assert judged.endpoint("reward_evaluator").model == "m"
+
+
+def test_an_entry_takes_from_default_what_it_does_not_name(tmp_path):
+    default = {**ENTRY, "price_in": 1, "price_out": 2, "rpm": 60}
+    entries = {"default": default, "analyst": {"model": "large"}, "critic": {"api_key_env": "MY_KEY"}}
+    manager = ApiManager.load(write(tmp_path, entries), environ={"MY_KEY": "other"})
+    analyst = manager.endpoint("analyst")
+    assert (analyst.model, analyst.rpm, analyst.api_key.get_secret_value()) == ("large", 60, SECRET)
+    assert analyst.cost_usd(1, 1) is None  # the prices are those of another model
+    assert manager.endpoint("critic").api_key.get_secret_value() == "other"
+    assert manager.endpoint("critic").price_out == 2
+
+
+def test_the_key_of_default_is_never_sent_to_another_address(tmp_path):
+    entries = {"default": ENTRY, "critic": {"base_url": "http://elsewhere/v1", "model": "m"}}
+    with pytest.raises(ConfigurationError, match="API key not found for critic"):
+        ApiManager.load(write(tmp_path, entries)).endpoint("critic")
+
+
+def test_one_endpoint_of_the_command_line_serves_every_role():
+    manager = ApiManager.for_one_endpoint("http://x/v1", "m", "MY_KEY", environ={"MY_KEY": SECRET})
+    assert {manager.endpoint(role).chat_url for role in ("generator_3", "critic")} == {"http://x/v1/chat/completions"}
+    assert manager.endpoint("analyst").api_key.get_secret_value() == SECRET
+    with pytest.raises(ConfigurationError, match="'MY_KEY' is not set") as caught:
+        ApiManager.for_one_endpoint("http://x/v1", "m", "MY_KEY", environ={}).endpoint("critic")
+    assert "export" in caught.value.fix
+
+
+def test_a_local_default_is_replaced_for_all_roles_by_its_server(tmp_path):
+    entries = {"default": {"base_url": "local", "model": "models/a"}, "critic": {"model": "models/b"}}
+    manager = ApiManager.load(write(tmp_path, entries))
+    assert manager.local_models() == {"default": "models/a", "critic": "models/b"}
+    assert manager.local_model("generator_2") == "models/a"
+    served = {role: {**ENTRY, "model": model} for role, model in manager.local_models().items()}
+    assert [manager.with_entries(served).endpoint(r).model for r in ("generator_2", "critic")] == [
+        "models/a",
+        "models/b",
+    ]

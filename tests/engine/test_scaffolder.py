@@ -7,7 +7,7 @@ from fractions import Fraction
 import networkx
 import pytest
 
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.solver import EquationError
 from engine.records import CausalEdge, PlanStep, Scaffold

@@ -7,7 +7,7 @@ import pytest
 from engine.datasets import load_problems
 from engine.records import Completion
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import load_task
+from engine.tasks.registry import load_task
 from tests.characterisation.support import ModelServer, Workspace, lesson
 from tests.conftest import ROOT
 from tests.support.tiny_model import lines, settings, write_model

@@ -61,7 +61,7 @@ class ScoringFolder:
         (folder / "recorded_task.py").write_text(TASK_FILE)
         self.log = folder / "verified.txt"
         monkeypatch.setenv("RECORDED_LOG", str(self.log))
-        monkeypatch.setattr("engine.task._registered", {})
+        monkeypatch.setattr("engine.tasks.registry._registered", {})
 
     def prompts(self, count=2, **fields):
         rows = [{"id": f"p{n}", "problem": f"What is {n} + {n}?", "answer": str(2 * n), **fields} for n in range(count)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.tree import Apply, FormulaSyntaxError, Name, Node, Number
 from engine.records import Scaffold
 
 Dimension = Mapping[str, Fraction]

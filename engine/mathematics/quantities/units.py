@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, physics_tolerance
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from engine.check_results import CheckResult, failed, passed, passed_if, warned
+from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.errors import InputError
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import strongest_level

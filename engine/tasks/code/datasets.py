@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.contract.datasets import Dataset, HubDataset
 from engine.errors import InputError
 from engine.records import Problem
-from engine.task import Dataset, HubDataset
 from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS, code_problem
 from engine.tasks.rows import UnusableRowError, split_dataset_name
 

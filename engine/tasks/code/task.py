@@ -11,11 +11,12 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from engine.check_results import CheckResult
+from engine.contract.checks import CheckResult
+from engine.contract.datasets import Dataset
 from engine.errors import InputError
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome
-from engine.task import MAX_SHOWN_CHARS, Dataset, Example, Measurement, Task, TaskMerge
+from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import checks
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
 from engine.tasks.code.execution import program_tests, run_program

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.contract.datasets import Dataset, HubDataset
 from engine.errors import InputError
 from engine.records import Problem
-from engine.task import Dataset, HubDataset
 from engine.tasks.math.quickstart import Quickstart, problems
 from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.task import Dataset
+from engine.contract.datasets import Dataset
 from engine.tasks.math.datasets import AIME, aime_dataset, quickstart_dataset
 from engine.tasks.scaffold_task import ScaffoldTask
 

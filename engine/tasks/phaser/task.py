@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
-from engine.task import MAX_SHOWN_CHARS, Dataset, Measurement, ScoredFields, Task, TaskMerge
+from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge
 from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt

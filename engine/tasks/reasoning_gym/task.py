@@ -10,10 +10,11 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
+from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.sandbox.worker import WorkerPool, WorkResult
-from engine.task import Dataset, Measurement
+from engine.task import Measurement
 from engine.tasks.rows import split_dataset_name
 from engine.tasks.simple import PlainTask
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from engine.contract.datasets import Dataset
 from engine.errors import InputError
-from engine.plugins import source_digest
+from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
-from engine.task import Dataset, Measurement, Task, task_named
+from engine.task import Measurement, Task
+from engine.tasks.registry import task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
 
 Reward = Callable[[str, Mapping[str, Any]], float | Mapping[str, float]]

@@ -1,24 +1,19 @@
-"""Rewards of a decision from a stored row: arithmetic only, no SUMO."""
+"""Rewards of a decision from the outcomes in its row: arithmetic only, no SUMO."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from engine.errors import InputError
-from engine.records import Candidate, Problem
 from engine.tasks.traffic.policies import max_pressure
-from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
+from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
-from engine.training_reward import Pay, TrainingReward
 
 Metric = Literal["mean_queue", "queue", "waiting_s"]
 """``mean_queue``: halting vehicles, mean over the horizon; ``queue``: at its end; ``waiting_s``: waiting time there.
@@ -27,10 +22,29 @@ Metric = Literal["mean_queue", "queue", "waiting_s"]
 always switching looks as good as a trained policy; of the mean less than 1 % tie (2x2 grids, 703 decisions)."""
 
 
-class TrafficRewardSettings(BaseModel):
-    """How a decision is paid in training."""
+class OutcomeSettings(BaseModel):
+    """Where the outcomes of both decisions come from."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    tsc_reward_mode: Literal["stored", "live"] = Field(
+        default="stored", description="outcomes of the decisions: stored in the rows, or simulated from the state files"
+    )
+    live_dataset: str = Field(
+        default="data/traffic", description="live: grpo_dataset.json with its state files, or a folder of several"
+    )
+    live_scenarios_dir: str = Field(
+        default="data/traffic/scenarios", description="live: the folder with the scenarios of the dataset"
+    )
+    live_workers: int = Field(default=2, gt=0, description="live: simulations at the same time")
+    live_time_limit_s: float = Field(
+        default=60.0, gt=0, description="live: seconds without a sign of life before a simulation is replaced"
+    )
+    live_max_failures: int = Field(default=10, ge=0, description="live: more failed simulations than that end the run")
+
+
+class TrafficRewardSettings(OutcomeSettings):
+    """How a decision is paid in training."""
 
     strict: float = Field(default=1.0, description="format reward of a reply in the exact form")
     partial: float = Field(default=-0.5, description="format reward of a reply whose decision can be read")
@@ -139,70 +153,3 @@ def observation_of(row: TrafficRow) -> Observation:
 def row_of_answer(answer: str) -> TrafficRow:
     """The row that ``Problem.answer`` holds."""
     return TrafficRow.model_validate({**json.loads(answer), "prompt": ""})
-
-
-_NO_SIMULATION = "rewards are computed from the stored outcomes of both decisions, so no simulation runs in training"
-_ONE_READER = "replies are read in one way everywhere; see docs/how-to/traffic-signals.md"
-
-
-class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply]):
-    """``format_weight x format + tsc_weight x traffic``, from the stored outcomes of a completion's own row."""
-
-    settings = TrafficRewardSettings
-    spellings: Mapping[str, str] = MappingProxyType(
-        {
-            "format_reward.strict": "strict",
-            "format_reward.partial": "partial",
-            "format_reward.invalid": "invalid",
-            "reward.format.strict": "strict",
-            "reward.format.partial": "partial",
-            "reward.format.invalid": "invalid",
-            "reward.format_weight": "format_weight",
-            "reward.tsc_weight": "tsc_weight",
-            "reward.chain.format_weight": "format_weight",
-            "reward.chain.tsc_weight": "tsc_weight",
-            "reward.chain.use_relative_baseline": "use_relative_baseline",
-            "reward.tsc.reward_scale": "reward_scale",
-            "reward.max_pressure.min_green_offset": "min_green_offset",
-            "reward.max_pressure.max_green_override": "max_green_override",
-            "reward.max_pressure.pressure_threshold": "pressure_threshold",
-            "sumo.reward_scale": "reward_scale",
-            "sumo.extend_seconds": "extend_seconds",
-        }
-    )
-    without_effect: Mapping[str, str] = MappingProxyType(
-        {
-            **dict.fromkeys(("format_reward.extract_regex", "reward.format.extract_regex"), _ONE_READER),
-            "reward.max_pressure.enabled": "the agreement with Max-Pressure is always logged",
-            "max_workers": _NO_SIMULATION,
-            "sumo.max_workers": _NO_SIMULATION,
-            "sumo.port_range": _NO_SIMULATION,
-            "simulation": "the dataset was simulated by `python -m grpo_training.traffic generate`, with its own flags",
-        }
-    )
-
-    def pay(self, candidate: Candidate[TrafficReply], problem: Problem, settings: TrafficRewardSettings) -> Pay:
-        """The reward, with the tier of the reply, the regret and the agreement with the better decision."""
-        reply = candidate.content or INVALID
-        row = row_of_answer(problem.answer)
-        paid = reward_of(reply, row, settings)
-        figures = {f"format/{tier}": float(reply.tier is tier) for tier in Tier}
-        if reply.extend is None:
-            return Pay(paid.total, {"format": paid.format}, figures, is_correct=False)
-        best = better_branch(row, settings.metric)
-        figures["regret"] = regret(reply.extend, row, settings.metric)
-        figures["agreement/max_pressure"] = float(reply.extend == baseline_decision(row, settings))
-        if best is not None:
-            figures["agreement/better_branch"] = float(reply.extend == best)
-        parts = {"format": paid.format, "tsc": paid.tsc}
-        return Pay(paid.total, parts, figures, is_correct=best is None or reply.extend == best)
-
-    def check(self, problem: Problem, settings: TrafficRewardSettings) -> None:
-        """Refuse rows that were made with another extension."""
-        row = row_of_answer(problem.answer)
-        if settings.extend_seconds not in (None, row.extend_seconds):
-            raise InputError(
-                f"Row {row.id} was made with extensions of {row.extend_seconds} s, the configuration has "
-                f"extend_seconds {settings.extend_seconds}",
-                fix="Leave extend_seconds out, or generate the dataset again with --extend-seconds.",
-            )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
@@ -16,8 +18,8 @@ from engine.task import Measurement, Task
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
 from engine.tasks.traffic.rewards import (
+    OutcomeSettings,
     TrafficRewardSettings,
-    TrafficTrainingReward,
     after,
     better_branch,
     observation_of,
@@ -25,7 +27,10 @@ from engine.tasks.traffic.rewards import (
     row_of_answer,
     traffic_reward,
 )
-from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.rows import Branches, TrafficRow
+from engine.tasks.traffic.simulation.live import LiveOutcomes
+from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
+from engine.tasks.traffic.training import TrafficTrainingReward
 
 _REWARDS = TrafficRewardSettings()
 _TRAINING_REWARD = TrafficTrainingReward()
@@ -46,6 +51,9 @@ class TrafficTask(Task[TrafficReply]):
     ``r_ans`` is 1 for the better of the two stored branches (for either, where both ended alike); ``r_tsc`` is the
     traffic reward, moved into [0, 1]; ``r_format`` pays the form. The truth of a problem is its row as JSON text,
     so that cached groups can be scored again without the dataset.
+
+    Args:
+        options: where the outcomes of the decisions come from; by default they are those that the row stores.
     """
 
     name = "traffic"
@@ -58,6 +66,11 @@ class TrafficTask(Task[TrafficReply]):
             "critic": "decisions that a critic took after seeing several proposals",
         }
     )
+
+    def __init__(self, options: OutcomeSettings | None = None) -> None:
+        self._options = options or OutcomeSettings()
+        self._live: LiveOutcomes | None = None
+        self._guard = threading.Lock()
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row of ``grpo_dataset.json``."""
@@ -81,7 +94,7 @@ class TrafficTask(Task[TrafficReply]):
         return Candidate(outcome=Outcome.OK, text=completion.text, stated_answer=reply.decision, content=reply)
 
     def evaluate(self, candidate: Candidate[TrafficReply], problem: Problem) -> Measurement:
-        """Score the decision with the stored outcomes of both branches. No simulation runs."""
+        """Score the decision with the outcomes of both branches: those of the row, or simulated ones."""
         reply = candidate.content
         if reply is None or reply.extend is None:
             return Measurement(
@@ -92,6 +105,12 @@ class TrafficTask(Task[TrafficReply]):
                 detail={"tier": Tier.INVALID},
             )
         row = row_of_answer(problem.answer)
+        if self._options.tsc_reward_mode == "live":
+            branches = self._simulated(row)
+            if branches is None:
+                fault = Fault(kind="simulation_failed", message="the decision could not be simulated")
+                return Measurement({}, None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": fault.message})
+            row = row.model_copy(update={"branches": branches})
         best = better_branch(row)
         is_correct = best is None or reply.extend == best
         return Measurement(
@@ -110,6 +129,24 @@ class TrafficTask(Task[TrafficReply]):
                 "max_pressure": "yes" if max_pressure(observation_of(row)) else "no",
             },
         )
+
+    def _simulated(self, row: TrafficRow) -> Branches | None:
+        """Both outcomes from simulations; None where one failed. They are started at the first call.
+
+        Raises:
+            InputError: there is no dataset with the row and its state file.
+            TooManyFailuresError: more simulations failed than the options allow.
+        """
+        with self._guard:
+            if self._live is None:
+                self._live = LiveOutcomes(
+                    live_scenarios(Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)),
+                    workers=self._options.live_workers,
+                    limit_s=self._options.live_time_limit_s,
+                    max_failures=self._options.live_max_failures,
+                )
+                atexit.register(self._live.close)
+        return self._live.branches(row)
 
     def re_ask_reason(self, candidate: Candidate[TrafficReply]) -> str | None:
         """A reply without a decision may be sent again."""
@@ -134,6 +171,15 @@ class TrafficTask(Task[TrafficReply]):
         rows.append(("waiting time (s)", "", *(f"{branch.waiting_s:g}" for branch in branches)))
         rows.append(("vehicles that left", "", *(str(branch.throughput) for branch in branches)))
         return [DisplayBlock("queues of both branches", "table", _outcomes_text(row), rows)]
+
+    @property
+    def check_options(self) -> OutcomeSettings:
+        """Where the outcomes of the decisions come from."""
+        return self._options
+
+    def with_check_options(self, options: BaseModel) -> TrafficTask:
+        """This task with outcomes from elsewhere."""
+        return TrafficTask(OutcomeSettings.model_validate(options.model_dump()))
 
     @property
     def training_reward(self) -> TrafficTrainingReward:

@@ -11,7 +11,7 @@ from grpo_training.finetune.data.samples import DropReport, Sample
 from grpo_training.finetune.data.scored_files import RowError, json_rows, prompt_messages, report_broken
 from grpo_training.finetune.data.tokenising import TOO_LONG, ChatTokens
 from grpo_training.finetune.data.training_data import TrainingData
-from grpo_training.finetune.tokenizer import load_tokenizer
+from grpo_training.finetune.models.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import latest_by_problem, read
-from engine.task import DEFAULT_TASK
+from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.finetune.data.stored_logprobs import without_unusable_logprobs

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import InputError
 from engine.records import Message
 from engine.storage.append_log import MAX_LINE_BYTES, LineReader
-from engine.task import DEFAULT_TASK
+from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
 
 if TYPE_CHECKING:

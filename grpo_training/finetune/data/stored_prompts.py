@@ -13,7 +13,7 @@ from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Problem
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from prompts import prompt_styles
 
 if TYPE_CHECKING:

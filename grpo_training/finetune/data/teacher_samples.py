@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agents.generator import prompt_hash
 from engine.errors import InputError
 from engine.storage.rollout_store import read
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 from grpo_training.finetune.data.rollout_data import join_reasoning
 from grpo_training.finetune.data.samples import DropReport, Sample
 from grpo_training.finetune.data.scored_files import report_broken

@@ -10,7 +10,7 @@ from grpo_training.finetune.data.rollout_data import load_groups, split_validati
 from grpo_training.finetune.data.samples import DropReport
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.data.tokenising import tokenise_groups
-from grpo_training.finetune.tokenizer import load_tokenizer
+from grpo_training.finetune.models.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

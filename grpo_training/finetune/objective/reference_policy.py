@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from grpo_training.finetune.model_loading import adapter_off
+from grpo_training.finetune.models.loading import adapter_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ import torch
 
 from engine.errors import InputError
 from grpo_training.finetune.folders import remove_folder, write_folder
-from grpo_training.finetune.model_loading import load_weights, save_weights
+from grpo_training.finetune.models.loading import load_weights, save_weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import gather_object
 
-from grpo_training.finetune.export import ADAPTER, MERGED, TrainingResult
 from grpo_training.finetune.folders import repair_folders
-from grpo_training.finetune.metrics_log import open_metrics
-from grpo_training.finetune.model_loading import NO_DROPOUT, trained_weights
+from grpo_training.finetune.models.export import ADAPTER, MERGED, TrainingResult
+from grpo_training.finetune.models.loading import NO_DROPOUT, trained_weights
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
 from grpo_training.finetune.offline.step_rows import policy_step, rce_step, sft_step
 from grpo_training.finetune.offline.training import export, new_optimizer, prepare, restore, save
 from grpo_training.finetune.offline.validation import validate, validate_start
+from grpo_training.finetune.reporting.metrics_log import open_metrics
 from grpo_training.finetune.stopped import not_finite
 from grpo_training.runs.stop_request import StopRequest
 

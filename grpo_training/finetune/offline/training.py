@@ -16,9 +16,9 @@ from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
 from grpo_training.finetune.data.batches import collate
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.export import export_model
-from grpo_training.finetune.export_record import write_export
-from grpo_training.finetune.model_loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
+from grpo_training.finetune.models.export import export_model
+from grpo_training.finetune.models.export_record import write_export
+from grpo_training.finetune.models.loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
 from grpo_training.finetune.objective.logprobs import check_logits, completion_logps, completion_logps_and_entropy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
 from grpo_training.finetune.objective.schedules import AdaptiveKL

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from grpo_training.finetune.metrics_log import MetricsLog
     from grpo_training.finetune.objective.schedules import AdaptiveKL
     from grpo_training.finetune.online.rewards import ScoredCompletion, TaskReward
-    from grpo_training.finetune.progress import TrainingProgress
+    from grpo_training.finetune.reporting.metrics_log import MetricsLog
+    from grpo_training.finetune.reporting.progress import TrainingProgress
     from grpo_training.runs.stop_request import StopRequest
 
 STAGE = "online"

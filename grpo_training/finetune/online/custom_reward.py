@@ -8,8 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
-from engine.plugins import load_object, source_digest
-from engine.task import task_named
+from engine.reading.plugins import load_object, source_digest
+from engine.tasks.registry import task_named
 from engine.tasks.simple import RewardTask
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from trl import GRPOConfig
 
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
-from grpo_training.finetune.export import TrainingResult, export_model
-from grpo_training.finetune.export_record import write_export
-from grpo_training.finetune.metrics_log import open_metrics
-from grpo_training.finetune.model_loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
+from grpo_training.finetune.models.export import TrainingResult, export_model
+from grpo_training.finetune.models.export_record import write_export
+from grpo_training.finetune.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
@@ -36,6 +35,7 @@ from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
+from grpo_training.finetune.reporting.metrics_log import open_metrics
 from grpo_training.runs.stop_request import StopRequest
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def train_online(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         custom = None if config.reward is None else load_reward(config.reward)
-        paid_by = None if config.reward_settings is None else payers(kept, config.reward_settings)
+        settings = config.reward_settings
+        paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
         reward = stack.enter_context(
             TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
         )

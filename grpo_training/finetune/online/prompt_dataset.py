@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import FOLDER_FILE
 from engine.errors import InputError
 from engine.records import Message, Problem
-from engine.task import known_tasks
+from engine.tasks.registry import known_tasks
 from engine.tasks.rows import ANSWER_FIELDS
 from grpo_training.finetune.data.scored_files import RowError, placed_rows, prompt_messages
 

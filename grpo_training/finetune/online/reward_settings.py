@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import json
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.task import DEFAULT_TASK, known_tasks, task_named
+from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from engine.records import Candidate, Problem
-    from engine.training_reward import Pay, TrainingReward
-
-    Payer = Callable[[Candidate[Any], Problem], Pay]
+    from engine.contract.training_reward import Payer, TrainingReward
+    from engine.records import Problem
 
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:
@@ -59,24 +57,45 @@ def checked_settings(given: Any) -> dict[str, Any]:
     return values
 
 
-def payers(problems: Iterable[Problem], given: Mapping[str, Any]) -> dict[str, Payer]:
+def check_rewards(problems: Sequence[Problem], given: Mapping[str, Any]) -> None:
+    """Check that the tasks of the problems have training rewards with these settings, which fit the problems.
+
+    Raises:
+        InputError: they do not.
+    """
+    for reward, settings, those in _rewards_of(problems, given).values():
+        reward.check(those, settings)
+
+
+@contextmanager
+def payers(problems: Sequence[Problem], given: Mapping[str, Any]) -> Iterator[dict[str, Payer]]:
     """The training reward of each task of the problems with these settings, by the name of the task.
 
     Raises:
-        InputError: a task has no training reward with these settings, or they do not fit a problem.
+        InputError: a task has no training reward with these settings, or they do not fit its problems.
     """
-    found: dict[str, Payer] = {}
-    settings: dict[str, Any] = {}
+    check_rewards(problems, given)
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(reward.opened(those, settings))
+            for name, (reward, settings, those) in _rewards_of(problems, given).items()
+        }
+
+
+def _rewards_of(
+    problems: Sequence[Problem], given: Mapping[str, Any]
+) -> dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]]:
+    """Reward, settings and problems of each task."""
+    found: dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]] = {}
     for problem in problems:
-        reward = task_named(problem.task).training_reward
-        if reward is None or not given.keys() <= reward.settings.model_fields.keys():
-            raise InputError(
-                f"The task {problem.task or DEFAULT_TASK!r} has no training reward with the settings "
-                f"{', '.join(given)}",
-                fix="Leave them out, or train on problems of a task that has them.",
-            )
         if problem.task not in found:
-            settings[problem.task] = reward.read(given)
-            found[problem.task] = functools.partial(reward.pay, settings=settings[problem.task])
-        reward.check(problem, settings[problem.task])
+            reward = task_named(problem.task).training_reward
+            if reward is None or not given.keys() <= reward.settings.model_fields.keys():
+                raise InputError(
+                    f"The task {problem.task or DEFAULT_TASK!r} has no training reward with the settings "
+                    f"{', '.join(given)}",
+                    fix="Leave them out, or train on problems of a task that has them.",
+                )
+            found[problem.task] = (reward, reward.read(given), [])
+        found[problem.task][2].append(problem)
     return found

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from agents.generator import generator_messages
 from engine.errors import ScaffoldError
 from engine.records import Completion, Outcome, Problem
-from engine.task import task_named
+from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from engine.contract.training_reward import Payer
     from engine.records import Message
     from engine.reward_evaluator import RewardEvaluator, Scored
     from engine.task import Task
-    from grpo_training.finetune.online.reward_settings import Payer
 
 PATIENCE = 3
 WORKERS = 8
@@ -202,8 +202,9 @@ class TaskReward:
         """Score a completion by the training reward of its task."""
         candidate = task_named(problem.task).parse(Completion(text=text, reasoning=reasoning), problem)
         paid = pay(candidate, problem)
+        outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
         return ScoredCompletion(
-            problem, text, token_ids, paid.total, paid.parts, paid.is_correct, candidate.outcome, figures=paid.figures
+            problem, text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
         )
 
     def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:

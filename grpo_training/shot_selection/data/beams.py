@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.llm.retry import RetryPolicy
@@ -38,7 +37,7 @@ def make_beams(settings: BeamsSettings) -> int:
     Raises:
         ScaffoldError: bad input, or an endpoint that cannot score answers.
     """
-    manager = ApiManager.load(settings.api_config)
+    manager = settings.load_endpoints()
     endpoint = manager.endpoint(settings.role)
     problems = load_problems(settings.dataset)
     if settings.pool < settings.shots or len(problems) <= settings.pool:

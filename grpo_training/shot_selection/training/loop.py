@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grpo_training.finetune.metrics_log import open_metrics
 from grpo_training.finetune.objective.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.finetune.reporting.metrics_log import open_metrics
 from grpo_training.finetune.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.shot_selection.data.groups import batches, make_batch
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, TextIO
 
-    from grpo_training.finetune.metrics_log import MetricsLog
-    from grpo_training.finetune.progress import TrainingProgress
+    from grpo_training.finetune.reporting.metrics_log import MetricsLog
+    from grpo_training.finetune.reporting.progress import TrainingProgress
     from grpo_training.shot_selection.data.embeddings import EmbeddingTable
     from grpo_training.shot_selection.data.groups import Batch, ShotGroup
     from grpo_training.shot_selection.model.pointer import PointerSelector

@@ -18,8 +18,8 @@ from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
 from engine.tasks.traffic.task import TASK
 
 if TYPE_CHECKING:
-    from engine.llm.budget import Budget
     from engine.llm.journal import ResponseJournal
+    from engine.llm.limits.budget import Budget
     from engine.records import Experience, Reply
     from grpo_training.evaluation.models import ServedModel
 

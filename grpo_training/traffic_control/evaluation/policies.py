@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api_manager import ApiManager
+from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import InputError
-from engine.masking import shown_url
+from engine.reading.masking import shown_url
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES
 from grpo_training.evaluation.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role
 
@@ -26,7 +26,6 @@ ORACLE = "oracle"
 """On stored decisions: the better of the two branches."""
 
 _ROLE = "role:"
-_ENDPOINT = "endpoint"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _policy(name: str, settings: EvaluateSettings) -> EvaluatedPolicy:
     if name in LOCAL_POLICIES:
         return EvaluatedPolicy(name, name)
     if name.startswith(_ROLE):
-        return _of_model(name, model_of_role(settings.api_config, name.removeprefix(_ROLE)))
+        return _of_model(name, model_of_role(ApiManager.load(settings.api_config), name.removeprefix(_ROLE)))
     if name.startswith(("http://", "https://")):
         return _of_model(settings.model or name, _endpoint(name, settings))
     folder = Path(name).expanduser()
@@ -100,8 +99,6 @@ def _endpoint(base_url: str, settings: EvaluateSettings) -> RoleModel:
             f"Which model of {shown_url(base_url)} is meant?",
             fix="Pass its name: --model NAME (a server lists them at /models).",
         )
-    key = {"api_key_env": settings.api_key_env} if settings.api_key_env else {"api_key": "EMPTY"}
-    entry = {"base_url": base_url, "model": settings.model, **key}
-    manager = ApiManager(settings.api_config, {_ENDPOINT: entry})
-    manager.endpoint(_ENDPOINT)  # a missing key or a wrong URL is reported now
-    return RoleModel(manager, _ENDPOINT)
+    manager = ApiManager.for_one_endpoint(base_url, settings.model, settings.api_key_env)
+    manager.endpoint(DEFAULT_ROLE)  # a missing key or a wrong URL is reported now
+    return RoleModel(manager, DEFAULT_ROLE)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from agents.generator import prompt_hash
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
-from engine.llm.budget import Budget
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget
 from engine.records import Sampling
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK

@@ -1,1 +1,1 @@
-"""The pages of the viewer: what each shows, as plain values for its template."""
+"""The pages: what each shows, as functions from the stored data to the variables of its template."""

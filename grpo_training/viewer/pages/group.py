@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
 from engine.mathematics.solver import solve_in_worker
 from engine.records import Problem, Scaffold
-from engine.task import task_named
+from engine.storage.rollout_store import UnreadableLineError
+from engine.tasks.registry import task_named
 from grpo_training.finetune.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.viewer.data.runs import NotFoundError
 from grpo_training.viewer.pages.rollout_view import (
     CutText,
     RolloutView,
@@ -33,15 +35,18 @@ from grpo_training.viewer.pages.scaffold_runs import (
     standings,
     value_text,
 )
+from grpo_training.viewer.web.page import Page
 from prompts import prompt_styles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from engine.mathematics.solver import Solver
     from engine.records import Candidate, Rollout, RolloutGroup
     from engine.task import Task
+    from grpo_training.viewer.data.runs import Store
     from grpo_training.viewer.pages.scaffold_runs import Parting, ScaffoldRun, Standing
+    from grpo_training.viewer.web.page import Params, Request
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.answers.final_answer import answer_text, stated_answer
 from engine.answers.shapes import Shape, read_shape
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from tests.support.table import table
 
 

@@ -6,8 +6,8 @@ from aiohttp import web
 
 from engine.errors import ConfigurationError, FatalEndpointError
 from engine.llm.client import LLMClient
-from engine.llm.concurrency import ConcurrencyRule
-from engine.llm.rate_limits import RateLedger
+from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
 from tests.support.fault_server import (

@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from engine.errors import BudgetExceededError
-from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
-from engine.llm.concurrency import ConcurrencyRule
 from engine.llm.journal import ResponseJournal
-from engine.llm.rate_limits import RateLedger
+from engine.llm.limits.budget import Budget
+from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits.rate_limits import RateLedger
 from engine.records import Outcome, Sampling
 from tests.support.fault_server import FaultPlan, chat_app, serve
 from tests.support.llm_client import SECRET, VirtualClock, answer, ask, client_of, manager, texts

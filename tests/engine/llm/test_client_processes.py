@@ -9,14 +9,11 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from pathlib import Path
 
 from engine.llm.journal import ResponseJournal, request_keys
+from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.llm_client import answer, ask
-
-ROOT = Path(__file__).resolve().parents[3]
-
 
 RUNNER = textwrap.dedent("""
     import asyncio, json, os, sys

@@ -14,8 +14,7 @@ import pytest
 
 from engine.llm.journal import JournalError, ResponseJournal, request_keys
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.conftest import ROOT
 
 
 @pytest.fixture

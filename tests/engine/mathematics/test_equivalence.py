@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros, symbols_of
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import HighPrecision
-from engine.mathematics.tree import FormulaSyntaxError, Name, Node, Number
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Name, Node, Number
 from engine.mathematics.values import FormulaValueError
 from tests.support.table import table
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from engine.mathematics.binding import bind_rule
 from engine.mathematics.evaluation import evaluate, evaluate_rule
-from engine.mathematics.parser import parse_expression, parse_sides
+from engine.mathematics.parsing.parser import parse_expression, parse_sides
+from engine.mathematics.parsing.tokens import Dialect
+from engine.mathematics.parsing.tree import MAX_NODES, FormulaSyntaxError, Name
 from engine.mathematics.rule import Rule, parse_rule
-from engine.mathematics.tokens import Dialect
-from engine.mathematics.tree import MAX_NODES, FormulaSyntaxError, Name
 from engine.mathematics.values import FormulaValueError, WorkBudget, as_rational, format_value
 from engine.scaffold.parsing import scaffold_from_object
 from tests.support.table import table

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.mathematics import solver as rule_solver
-from engine.mathematics.parser import parse_sides
+from engine.mathematics.parsing.parser import parse_sides
 from engine.mathematics.solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
 from engine.mathematics.values import FormulaValueError, WorkBudget
 from tests.support.table import table

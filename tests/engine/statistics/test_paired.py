@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from engine.statistics.paired import clustered_mean, clustered_share, majority, paired_difference, student_t_quantile
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.support.table import table
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, fusion_reward, task_total
 from engine.statistics.groups import combine_rewards
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.support.constructions import CASES, CONSTRUCTIONS, reply
 
 DOCS = Path(__file__).parents[3] / "docs/reference/rewards.md"

@@ -7,7 +7,7 @@ from engine.records import Completion, Fusion, Outcome, Problem, RolloutGroup
 from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.sandbox.worker import WorkerPool, WorkResult
 from engine.storage.rollout_store import read
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.support.table import table
 
 MATH, PHYSICS = task_named("math"), task_named("physics")

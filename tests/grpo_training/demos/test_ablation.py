@@ -4,7 +4,7 @@ import pytest
 
 from engine.datasets import load_problems
 from engine.records import Completion
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.demos.variants import PLAIN, VariantResult, table
 from grpo_training.finetune.config import load_config
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples

@@ -10,13 +10,14 @@ import types
 import pytest
 from packaging.requirements import Requirement
 
-from engine.check_results import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
+from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import InputError
 from engine.tasks.code import checks as code_checks
 from engine.tasks.code.reply import CodeReply, ReplyStatus
 from grpo_training import doctor
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor_checks import endpoints, environment, files, models, run, tasks
+from grpo_training.doctor_checks.settings import DoctorSettings
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -186,7 +187,7 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
         critick=entry(),
         analyst={"base_url": "local", "model": str(tmp_path)},
     )
-    by_text = {result.text: result for result in endpoints.api_config(path)}
+    by_text = {result.text: result for result in endpoints.api_config(DoctorSettings(api_config=path))}
     shown = str(by_text)
     assert SECRET not in shown
     assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
@@ -199,13 +200,15 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     assert by_text["critic is not configured"].level is CheckLevel.WARN
     assert not any("can be read by other users" in text for text in by_text)
     path.chmod(0o644)
-    assert any("can be read by other users" in result.text for result in endpoints.api_config(path))
+    assert any(
+        "can be read by other users" in result.text for result in endpoints.api_config(DoctorSettings(api_config=path))
+    )
 
 
 def test_a_broken_configuration_is_one_failure(tmp_path):
     path = tmp_path / "api_config.json"
     path.write_text('{"critic": ')
-    [result] = run.results_of(lambda: endpoints.api_config(path))
+    [result] = run.results_of(lambda: endpoints.api_config(DoctorSettings(api_config=path)))
     assert result.level is CheckLevel.FAIL
     assert "is not valid JSON" in result.text
 
@@ -216,7 +219,7 @@ def test_endpoints_are_asked_once_each(tmp_path):
         path = config(
             tmp_path, generator_1=entry(url), critic=entry(url, api_key="sk-another-0000"), analyst=entry(timeout_s=1)
         )
-        first, second, third = endpoints.ask_endpoints(path)
+        first, second, third = endpoints.ask_endpoints(DoctorSettings(api_config=path))
     assert first.level is CheckLevel.PASS
     assert "generator_1: m answered in" in first.text
     assert (second.level, third.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
@@ -327,7 +330,7 @@ def trace_line(**fields):
 
 def test_traces_of_another_prompt_and_torn_lines(tmp_path):
     from agents.generator import prompt_hash
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
 
     now = prompt_hash(task_named("code"))
     path = tmp_path / "teacher_traces.jsonl"

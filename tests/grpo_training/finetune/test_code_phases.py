@@ -125,7 +125,7 @@ def margins(torch, folder, problems):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from agents.generator import generator_messages
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
     from grpo_training.finetune.data.tokenising import ChatTokens
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

@@ -4,8 +4,8 @@ import re
 import pytest
 import yaml
 
-from engine import task as task_module
 from engine.errors import InputError, MissingInputError
+from engine.tasks import registry
 from grpo_training.cli.settings import parse_settings
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
 from tests.conftest import ROOT
@@ -98,17 +98,18 @@ reward:
 """
 
 
-def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path, capsys):
+def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path):
     read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
-    assert read.reward_settings == {"format_weight": 1.0, "tsc_weight": 1.0, "extend_seconds": 5}
+    given = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    assert read.reward_settings == given
     assert (read.mode, read.report_to, str(read.dataset_path)) == ("online", "none", "data/grpo_datasets")
-    assert re.search(r"run.yaml: max_workers has no effect: .*no simulation", capsys.readouterr().err)
 
 
-def test_reward_keys_in_sections_mean_the_same(tmp_path):
+def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
     nested = from_text(tmp_path, SEED_YAML + NESTED_REWARD_KEYS).reward_settings
     values = {"strict": 1.0, "partial": -0.5, "invalid": -10.0, "extend_seconds": 5, "reward_scale": 10.0}
-    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0}
+    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4}
+    assert re.search(r"run.yaml: sumo.port_range has no effect: .*no ports", capsys.readouterr().err)
     central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
     values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
     assert central == values | {"min_green_offset": 0, "max_green_override": False, "pressure_threshold": 0}
@@ -162,7 +163,7 @@ def test_unknown_keys_of_a_section_in_a_section_are_named(tmp_path):
 OWN_TASK = """
 from pydantic import BaseModel, ConfigDict
 from engine.tasks.math.task import MathTask
-from engine.training_reward import Pay, TrainingReward
+from engine.contract.training_reward import Pay, TrainingReward
 
 
 class Bonus(BaseModel):
@@ -187,7 +188,7 @@ TASK = OwnTask()
 
 
 def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(task_module, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     (tmp_path / "own.py").write_text(OWN_TASK)
     given = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
     read = parse(*given, "--reward-settings", '{"bonus_of_this_task": 2}')

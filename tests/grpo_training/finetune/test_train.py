@@ -11,9 +11,10 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
 from engine.storage.append_log import AppendLog
-from grpo_training.finetune import tokenizer, train
+from grpo_training.finetune import train
 from grpo_training.finetune.config import GRPOTrainingConfig, load_config
-from grpo_training.finetune.export import TrainingResult
+from grpo_training.finetune.models import tokenizer
+from grpo_training.finetune.models.export import TrainingResult
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
 from grpo_training.train import main

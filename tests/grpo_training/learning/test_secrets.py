@@ -8,6 +8,7 @@ from engine.errors import ScaffoldError
 from grpo_training import generator1
 from grpo_training.cli.entry import print_error
 from grpo_training.doctor_checks.endpoints import api_config, ask_endpoints
+from grpo_training.doctor_checks.settings import DoctorSettings
 from tests.support.fault_server import serve_in_thread
 from tests.support.hostile_server import ECHOES, HostileServer
 from tests.support.table import table
@@ -90,7 +91,12 @@ def test_no_error_about_a_configuration_has_a_part_of_a_key(fields, tmp_path, ca
     config.write_text(json.dumps({"generator_1": role} if KEY not in fields else {**fields, "generator_1": role}))
     files = ("--cache-dir", tmp_path / "cache", "--experiences-dir", tmp_path / "experiences")
     run(generator1.main, ("--api-config", config, *files, "--dataset", "physics", "--connect-minutes", 0.001))
-    run(lambda _: print(*api_config(config), *ask_endpoints(config)), ())
+    run(
+        lambda _: print(
+            *api_config(DoctorSettings(api_config=config)), *ask_endpoints(DoctorSettings(api_config=config))
+        ),
+        (),
+    )
     out, err = capfd.readouterr()
     assert "✗" in out + err
     check_no_secret(tmp_path, config, out + err)

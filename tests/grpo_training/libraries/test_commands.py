@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Roll
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences import main
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PARITY = "Split by parity before counting solutions."
 UNITS = "Convert every quantity to SI units first."
 FUSE = "Keep the edge that two proposals share."
@@ -201,3 +200,12 @@ def test_exit_codes_of_the_process(places, args, code):
     assert done.returncode == code
     assert bool(done.stderr) == bool(code)
     assert "Traceback" not in done.stderr
+
+
+def test_edit_forbid_and_allow_are_written(run, places):
+    path = places["experiences"] / "generator_1_experiences.json"
+    assert "another text" in run("edit", "G1-001", "Draw the free body first.")
+    assert json.loads(path.read_text())[0]["content"] == "Draw the free body first."
+    assert "is forbidden" in run("forbid", "G1-001")
+    assert "G1-001" not in [one["id"] for one in json.loads(path.read_text())]
+    assert "no longer forbidden" in run("allow", "G1-001")

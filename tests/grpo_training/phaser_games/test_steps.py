@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from engine.task import check_verifiers
 from engine.tasks.phaser.options import GameOptions
+from engine.tasks.registry import check_verifiers
 from grpo_training.phaser import main
 from grpo_training.score_rollouts import main as score_rollouts
 

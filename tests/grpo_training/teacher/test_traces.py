@@ -15,7 +15,7 @@ from engine.errors import (
 )
 from engine.llm.retry import RetryPolicy
 from engine.records import Usage
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training import generate_teacher_traces
 from grpo_training.teacher.traces import (
     KeptTrace,

@@ -39,7 +39,7 @@ class Instance:
 
 
 class Quickstart:
-    """The families, for corpora (:class:`engine.problem_families.ProblemFamilies`)."""
+    """The families, for corpora (:class:`engine.contract.families.ProblemFamilies`)."""
 
     task = _TASK
     families = FAMILIES

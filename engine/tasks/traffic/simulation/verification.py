@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import ScaffoldError
+from engine.errors import InputError, ScaffoldError
 from engine.tasks.traffic.rows import Outcome, TrafficRow
-from engine.tasks.traffic.scenarios import find_config, network_digest
-from engine.tasks.traffic.simulation.generation import dataset_record
 from engine.tasks.traffic.simulation.live import LiveOutcomes, live_outcomes
+from engine.tasks.traffic.simulation.live_scenarios import live_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads
 from engine.tasks.traffic.validation import DatasetError, read_rows
-
-_OPTIONS = ("extend_seconds", "min_green_offset", "max_green_offset")
 
 
 def differences_to_sumo(
@@ -40,21 +37,14 @@ def differences_to_sumo(
         return
     if not sample:
         return
-    config = find_config(scenarios_dir / sample[0][1].scenario)
-    if network_digest(config) != sample[0][1].network:
-        yield DatasetError(path, 0, f"its rows are of other files than those in {config.parent}")
-        return
-    try:
-        settings = dataset_record(path.parent)["settings"]
-        options = {name: settings[name] for name in _OPTIONS}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        yield DatasetError(path, 0, f"the settings of its generation cannot be read: {error}")
-        return
     drawn = [row for _, row in sample]
+    try:
+        scenario = live_scenario(path, scenarios_dir, drawn)
+    except InputError as error:
+        yield DatasetError(path, 0, error.what.removeprefix(f"{path}: "))
+        return
     with (
-        live_outcomes(
-            config, path.parent, drawn, options, workers=workers, limit_s=limit_s, max_failures=len(drawn)
-        ) as live,
+        live_outcomes({drawn[0].scenario: scenario}, workers=workers, limit_s=limit_s, max_failures=len(drawn)) as live,
         SimulationThreads(workers) as threads,
     ):
         found = [(number, threads.submit(_differences, live, row)) for number, row in sample]

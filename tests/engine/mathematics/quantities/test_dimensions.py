@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from engine.mathematics.parser import parse_expression
+from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.quantities.dimensions import DimensionMismatchError, dimension_checks, dimension_of_tree
 from engine.records import CausalEdge, Scaffold
 from tests.support.table import table

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import constants
 
-from engine.mathematics.notation import clean
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import UNITS, read_unit
 from engine.mathematics.quantities.units import convert, dimension_of, read_quantity, same_quantity
 from tests.support.table import table

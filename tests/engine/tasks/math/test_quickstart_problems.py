@@ -8,9 +8,9 @@ from engine.errors import InputError
 from engine.experience.review import check_text, count_words
 from engine.records import Completion
 from engine.scaffolder import check_structure, execute
-from engine.task import task_named
 from engine.tasks.math.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
 from engine.tasks.math.quickstart.wording import expand
+from engine.tasks.registry import task_named
 from tests.support.table import table
 
 EACH = table("family", FAMILIES.values())

@@ -10,11 +10,11 @@ from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator, task_total
-from engine.task import task_named
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.task import PhaserTask
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome
+from engine.tasks.registry import task_named
 from tests.support.phaser import ScriptedValidator, seen, unavailable, validation
 
 SYMBOL = "Phaser.GameObjects.Text"

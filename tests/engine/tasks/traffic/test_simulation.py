@@ -1,5 +1,6 @@
 """Generation, live outcomes and closed loop in SUMO itself, on own scenarios and on a real network."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -58,25 +59,29 @@ def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
 
 
 def test_live_outcomes_equal_the_stored_ones(grid, dataset):
-    from engine.tasks.traffic.scenarios import find_config
     from engine.tasks.traffic.simulation.live import live_outcomes
+    from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
     rows = rows_of(dataset)
-    with live_outcomes(find_config(grid), dataset.parent, rows, {}, workers=2) as live:
+    with live_outcomes(live_scenarios(dataset, grid.parent)) as live:
         for row in reversed(rows):
             assert live.outcome(row, True) == row.branches.extend
             assert live.outcome(row, False) == row.branches.switch
 
 
 def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
-    from engine.tasks.traffic.scenarios import find_config, specs_of, write_scenario
+    from engine.tasks.traffic.scenarios import specs_of, write_scenario
     from engine.tasks.traffic.simulation.live import live_outcomes
+    from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
     other = write_scenario(specs_of("single", 1, 1)[0], tmp_path)
     rows = rows_of(dataset)
-    with live_outcomes(find_config(other.parent), dataset.parent, rows, {}, workers=1, max_failures=1) as live:
+    scenarios = {
+        name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()
+    }
+    with live_outcomes(scenarios, workers=1, max_failures=1) as live:
         assert live.outcome(rows[0], True) is None
-        with pytest.raises(SimulationFailedError, match="2 simulated branches failed"):
+        with pytest.raises(SimulationFailedError, match="2 simulated decisions failed"):
             live.outcome(rows[1], True)
 
 

@@ -8,7 +8,7 @@ from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from tests.characterisation.support import ModelServer, Workspace, lesson
 from tests.engine.tasks.traffic.support import row
 

@@ -19,7 +19,7 @@ from engine.records import (
     Sampling,
 )
 from engine.storage.rollout_store import RolloutStore
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import rollout_data, scored_files, stored_logprobs, stored_prompts
 from grpo_training.finetune.data import trl_datasets as exports

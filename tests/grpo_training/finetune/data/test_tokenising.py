@@ -11,7 +11,7 @@ from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import tokenising
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.tokenising import ChatTokens, advantages, check_prompts, tokenise_groups
-from grpo_training.finetune.tokenizer import merge_system_role
+from grpo_training.finetune.models.tokenizer import merge_system_role
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
@@ -233,7 +233,7 @@ def test_the_configuration_chooses_the_scale(tokenizer):
 def trace():
     from agents.generator import generator_messages, prompt_hash
     from engine.records import Problem
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
 
     task = task_named("math")
     messages = generator_messages(task, Problem(id="p", text="ask", answer="1"), (), "full")

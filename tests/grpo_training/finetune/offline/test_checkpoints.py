@@ -9,8 +9,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from engine.errors import InputError, ScaffoldError  # noqa: E402
-from grpo_training.finetune.export import export_model  # noqa: E402
-from grpo_training.finetune.model_loading import load_model, trained_weights  # noqa: E402
+from grpo_training.finetune.models.export import export_model  # noqa: E402
+from grpo_training.finetune.models.loading import load_model, trained_weights  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import (  # noqa: E402
     Checkpoint,
     State,

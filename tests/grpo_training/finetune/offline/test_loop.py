@@ -16,7 +16,7 @@ pytest.importorskip("accelerate")
 
 
 from engine.errors import InputError  # noqa: E402
-from grpo_training.finetune.model_loading import trained_weights  # noqa: E402
+from grpo_training.finetune.models.loading import trained_weights  # noqa: E402
 from grpo_training.finetune.offline import loop, objective  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.finetune.offline.loop import optimizer_steps, train_offline  # noqa: E402

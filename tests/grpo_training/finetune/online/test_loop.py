@@ -16,12 +16,13 @@ pytest.importorskip("datasets")
 
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
-from engine import task as task_module  # noqa: E402
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
+from engine.tasks import registry  # noqa: E402
 from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
+from grpo_training.finetune.models.tokenizer import load_tokenizer  # noqa: E402
 from grpo_training.finetune.online import loop as online  # noqa: E402
 from grpo_training.finetune.online.callback import RunCallback  # noqa: E402
 from grpo_training.finetune.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
@@ -29,7 +30,6 @@ from grpo_training.finetune.online.rewards import NothingScoredError  # noqa: E4
 from grpo_training.finetune.online.trainer import DualSourceTrainer  # noqa: E402
 from grpo_training.finetune.online.trl_arguments import grpo_arguments  # noqa: E402
 from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
-from grpo_training.finetune.tokenizer import load_tokenizer  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 
@@ -79,7 +79,7 @@ def model(tmp_path_factory):
 def task(monkeypatch):
     one = EchoTask()
     monkeypatch.setitem(sys.modules, "echo_task", SimpleNamespace(TASK=one))
-    monkeypatch.setitem(task_module._TASKS, "math", "echo_task:TASK")
+    monkeypatch.setitem(registry._TASKS, "math", "echo_task:TASK")
     return one
 
 
@@ -204,7 +204,7 @@ def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
     tokenizer = load_tokenizer(config)
     (problem,) = quickstart_problems("train", 1)
     from agents.generator import generator_messages
-    from engine.task import task_named
+    from engine.tasks.registry import task_named
 
     messages = generator_messages(task_named("math"), problem, (), "compact")
     text = "".join(f"<|{message.role}|>{message.content}<|end|>" for message in messages) + "<|assistant|>"

@@ -5,14 +5,15 @@ import threading
 import pytest
 
 from agents.generator import generator_messages
-from engine import task as task_module
 from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.task import Measurement, task_named
+from engine.task import Measurement
+from engine.tasks import registry
 from engine.tasks.math.quickstart import problems as quickstart_problems
 from engine.tasks.math.task import MathTask
-from grpo_training.finetune.online.reward_settings import payers
+from engine.tasks.registry import task_named
+from grpo_training.finetune.online.reward_settings import check_rewards, payers
 from grpo_training.finetune.online.rewards import NothingScoredError, TaskReward, dataset_rows
 from tests.engine.tasks.traffic.support import row as traffic_row
 
@@ -74,7 +75,7 @@ def fake(monkeypatch, reward):
     import engine.tasks
 
     engine.tasks.fake = FakeTask()
-    monkeypatch.setitem(task_module._TASKS, "math", "engine.tasks:fake")
+    monkeypatch.setitem(registry._TASKS, "math", "engine.tasks:fake")
     yield reward
     del engine.tasks.fake
 
@@ -193,7 +194,7 @@ BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
 
 
 def pay(problems, texts, given, metrics=None):
-    with TaskReward(RewardEvaluator(), payers=payers(problems, given)) as reward:
+    with payers(problems, given) as paid_by, TaskReward(RewardEvaluator(), payers=paid_by) as reward:
         log = {} if metrics is None else {"log_metric": metrics.__setitem__}
         return score(reward, problems, texts, **log)
 
@@ -232,6 +233,6 @@ def test_a_shuffled_batch_of_decisions_is_paid_by_each_ones_own_row():
 
 def test_settings_that_do_not_fit_the_problems_are_refused_before_the_training():
     with pytest.raises(InputError, match="Row .* extensions of 5 s, the configuration has extend_seconds 10"):
-        payers(decisions(BETTER_TO_EXTEND), {"extend_seconds": 10})
+        check_rewards(decisions(BETTER_TO_EXTEND), {"extend_seconds": 10})
     with pytest.raises(InputError, match="task 'math' has no training reward with the settings tsc_weight"):
-        payers([problem(7)], {"tsc_weight": 1.0})
+        check_rewards([problem(7)], {"tsc_weight": 1.0})

@@ -7,7 +7,7 @@ from agents.generator import prompt_hash
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Policy, Problem, Rollout, RolloutGroup
-from engine.task import task_named
+from engine.tasks.registry import task_named
 from grpo_training.viewer.pages.group import PromptView, Segment, group_page, marked, prompt_of
 from tests.support.table import table
 

@@ -1,0 +1,80 @@
+"""Where the problems of a task come from, and how training problems are selected from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from engine.contract.families import ProblemFamilies
+from engine.records import Problem
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """A dataset on the Hugging Face hub.
+
+    Args:
+        repository: for messages, ``owner/name``.
+        arguments: positional arguments of ``datasets.load_dataset``.
+        options: keyword arguments of ``datasets.load_dataset``.
+        has_own_ids: whether the ``id`` of a row identifies the problem; if not, problems are numbered by position and
+            the ``id`` is kept as ``source_id``.
+    """
+
+    repository: str
+    arguments: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_own_ids: bool = True
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where the problems of a dataset name come from: a generator, a file, or the hub; the first that is given.
+
+    Args:
+        generate: makes the problems; the argument is their number, None for the dataset's own choice.
+        files: names of the file in the data folders.
+        hub: used if there is no such file.
+        read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
+        described: the rows that belong to it, for a message.
+        drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
+        max_line_bytes: limit of a line of the file; None for the usual limit.
+        families: the families of generated problems whose solutions are known; None if there are none.
+    """
+
+    generate: Callable[[int | None], list[Problem]] | None = None
+    files: tuple[str, ...] = ()
+    hub: HubDataset | None = None
+    read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
+    described: str = ""
+    drops_unusable_rows: bool = False
+    max_line_bytes: int | None = None
+    families: ProblemFamilies | None = None
+
+
+class DataPreparation(ABC, Generic[OptionsT]):
+    """How ``prepare_data`` selects the training problems of a task.
+
+    Attributes:
+        options: the flags of ``prepare_data`` that concern this task, as a pydantic model.
+    """
+
+    options: type[OptionsT]
+
+    @abstractmethod
+    def datasets(self, options: OptionsT) -> Mapping[str, str]:
+        """The datasets to read, each with the flag that leaves it out; empty if there is none."""
+
+    @abstractmethod
+    def fault(self, problem: Problem) -> tuple[str, str] | None:
+        """Why a problem cannot be used, as a short code and a sentence; None if it can. Blocking; from any thread."""
+
+    @abstractmethod
+    def row(self, problem: Problem) -> dict[str, Any]:
+        """The problem as a row from which the task reads the same problem."""

@@ -1,0 +1,1 @@
+"""How much is asked: budgets, concurrency and the rate limits of endpoints."""

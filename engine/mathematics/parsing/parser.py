@@ -1,0 +1,300 @@
+r"""The parser of formulas: text to a tree, by precedence climbing. Nothing is evaluated here.
+
+Calls of functions are parsed in ``calls``. One grammar reads the rules of scaffolds and final answers. Text that can be
+read in two ways is refused (``ambiguous``). These are the decisions for text that authors write in different ways:
+
+=================  ==========================================  ==================================================
+text               reading                                     reason
+=================  ==========================================  ==================================================
+``sin 2x``         sin(2x)                                     usual convention
+``sin x/2``        refused                                     sin(x/2) and sin(x)/2 are both usual
+``sin^-1(x)``      asin(x)                                     usual convention; ``ln^-1`` is refused
+``1/2x``           (1/2)x                                      a quotient of numbers is a coefficient: ``1/2mv^2``
+``a/2x``           refused                                     a/(2x) and (a/2)x are both usual
+``1/(2a)b``        (1/(2a))b                                   the bracket ends the denominator
+``2^3x``, ``e^2x`` refused                                     e^(2x) in plain text, e^2 x in LaTeX
+``e^2 x``          (e^2)x                                      the space or brace ends the exponent
+``x^2y``           (x^2)y                                      a power of a variable is followed by another one
+``C(5,2)``         a binomial coefficient                      with two arguments it can be nothing else
+``3!!``            refused                                     a double factorial is not a factorial twice
+=================  ==========================================  ==================================================
+
+The dialects differ where rules and answers do. The names of a rule are declared in its scaffold, so they can
+be words; an answer has only symbols, which are letters:
+
+=================  ==========================================  ==================================================
+text               ``Dialect.RULE``                            ``Dialect.ANSWER``
+=================  ==========================================  ==================================================
+``abc``, ``xy``    one name                                    the product of the letters; more than three
+                                                               letters that are no known word are refused
+``x y``            refused as prose, unless the text is LaTeX  a product
+``n(n - 1)``       a call; ``binding`` makes it a product      a product
+                   where n is a variable
+``sqrt``           a name, if nothing follows                  refused: a function without its argument
+``\text{...}``     a name                                      refused: a unit or a remark
+=================  ==========================================  ==================================================
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from engine.mathematics.parsing.calls import CallParser
+from engine.mathematics.parsing.tokens import (
+    BRACKETS,
+    COMPARE,
+    COMPARISONS,
+    END,
+    FRACTIONS,
+    GREEK,
+    MAX_DIGITS,
+    POSTFIX,
+    POWER,
+    PRODUCT,
+    RESERVED_WORDS,
+    SERIES,
+    SIGN,
+    SUM,
+    Dialect,
+    Token,
+    number_value,
+    tokens,
+)
+from engine.mathematics.parsing.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, join
+
+_INFIX = {
+    "+": (SUM, "add"), "-": (SUM, "sub"), "*": (PRODUCT, "mul"), "/": (PRODUCT, "div"),
+    "//": (PRODUCT, "floordiv"), "%": (PRODUCT, "mod"),
+    "mod": (PRODUCT, "mod"), "choose": (POWER - 1, "binomial"),
+    "^": (POWER, "pow"), "!": (POSTFIX, "factorial"), "°": (POSTFIX, "radians"),
+    **{symbol: (COMPARE, name) for symbol, name in COMPARISONS.items()},
+}  # fmt: skip
+
+
+def parse_sides(text: str, dialect: Dialect = Dialect.RULE) -> list[Node]:
+    """Read a text into the expressions around its top-level ``=`` signs (one where there is none).
+
+    Raises:
+        FormulaSyntaxError: the text is not an expression, can be read in two ways, or is too large.
+    """
+    if not text.strip():
+        raise FormulaSyntaxError("syntax", "the formula is empty")
+    return _Parser(text, dialect).whole()
+
+
+def parse_expression(text: str, dialect: Dialect = Dialect.RULE) -> Node:
+    """Read one expression. Raises FormulaSyntaxError, also where the text is an equation."""
+    sides = parse_sides(text, dialect)
+    if len(sides) != 1:
+        raise FormulaSyntaxError("syntax", "an equation instead of an expression")
+    return sides[0]
+
+
+class _Parser(CallParser):
+    """Precedence climbing: comparisons < sums < products < sign < powers < postfix."""
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        super().__init__(tokens(text, dialect), dialect is Dialect.ANSWER)
+        self._depth = 0
+        self._typeset = "\\" in text
+
+    def whole(self) -> list[Node]:
+        """The sides of the text around top-level ``=``."""
+        sides = [self.expression(0)]
+        while self.take("="):
+            sides.append(self.expression(0))
+        if self.peek is not END:
+            self.refuse()
+        return sides
+
+    def expression(self, minimum: int) -> Node:
+        """An expression whose operators bind tighter than ``minimum``."""
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise FormulaSyntaxError("too_large", "brackets are nested too deep")
+        left = self._operand()
+        joined = ""  # the operator that made ``left`` at this level
+        while True:
+            token = self.peek
+            if self.multiplies_silently(token):
+                if minimum >= PRODUCT:
+                    break
+                self._guard_silent_product(joined, left, token)
+                function, left = "mul", join("mul", left, self.expression(PRODUCT + 1))
+            else:
+                power, function = _INFIX.get(token.text, (0, "")) if token.kind in ("symbol", "name") else (0, "")
+                if power <= minimum:
+                    break
+                self.at += 1
+                left = self._joined(left, token.text, power, function)
+            joined = function
+        self._depth -= 1
+        return left
+
+    def _joined(self, left: Node, symbol: str, power: int, function: str) -> Node:
+        """``left`` combined with what follows the operator, which has been read."""
+        if symbol == "!" and self.symbol == "!":
+            raise FormulaSyntaxError("ambiguous", "a double factorial")
+        if power == POSTFIX:
+            return apply(function, left)
+        if symbol == "%" and self._percent():
+            return apply("div", left, Number(100))
+        if power == POWER:
+            return self._raised(left)
+        return join(function, left, self.expression(power))
+
+    def _raised(self, base: Node) -> Node:
+        r"""A power, from right to left: 2^3^2 = 2^9; a sign may begin the exponent. x^\circ is x degrees."""
+        if self.take("°"):
+            return apply("radians", base)
+        if self.symbol == "{" and self.ahead(1).text == "°" and self.ahead(2).text == "}":
+            self.at += 3
+            return apply("radians", base)
+        return apply("pow", base, self.expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
+
+    def _percent(self) -> bool:
+        """Whether a per cent sign, which has been read, ends a number and is no ``mod``."""
+        return self.peek is END or self.symbol in (")", "]", "}", "|", ",", "+", "*", "/", "=")
+
+    def multiplies_silently(self, token: Token) -> bool:
+        """Whether the token starts a factor: ``2x``, ``2(a+b)``, ``(a)(b)``, ``(a)b``; ``a b`` only in answers."""
+        before = self.ahead(-1)
+        closed = before.kind == "symbol" and before.text in (")", "}", "]", "!", "⌋", "⌉", "°", "|")
+        if token.kind == "symbol":
+            starts = token.text in ("(", "⌊", "⌈", "√", "∛") or (token.text in ("{", "[") and before.kind != "number")
+            starts = starts or (token.text == "|" and not self.bars)
+        elif token.kind == "number":
+            starts = closed or (self.is_answer and before.kind == "name")
+        else:
+            starts = token.kind in ("name", "command") and token.text not in RESERVED_WORDS
+        if self.is_answer or before.kind != "name":
+            return starts
+        if before.text == "pi":
+            return token.kind == "name" or token.text == "("
+        # "x(y + 1)" is a call, and read elsewhere; "a b" may be prose
+        return self._typeset and _is_letter(before) and (_is_letter(token) or token.kind == "command")
+
+    def _guard_silent_product(self, joined: str, left: Node, token: Token) -> None:
+        """Refuse ``a/2x`` and ``e^2x``, which have two readings; ``1/2x``, ``1/(2a)b`` and ``x^2y`` have one."""
+        parts = left.arguments if isinstance(left, Apply) else ()
+        ended = self.ahead(-1).text in BRACKETS.values()
+        if joined in ("div", "floordiv", "mod"):
+            unclear = not ended and not all(isinstance(part, Number) for part in parts)
+        elif joined == "pow":
+            bare = isinstance(parts[0], Number) or (isinstance(parts[0], Name) and parts[0].name == "e")
+            unclear = bare and not ended and not token.spaced and token.kind != "symbol"
+        else:
+            unclear = False
+        if unclear:
+            raise FormulaSyntaxError("ambiguous", f"what {token.text!r} is multiplied with is not clear")
+
+    def _operand(self) -> Node:
+        token = self.next()
+        if token.kind == "number":
+            return self._numeral(token)
+        if token.kind == "name":
+            return self.call_or_name(token.text)
+        if token.kind == "command":
+            return self._latex(token.text)
+        if token.kind == "symbol":
+            if token.text in BRACKETS:
+                return self.bracketed(token.text)
+            if token.text in ("+", "-"):
+                inner = self.expression(SIGN)
+                return apply("neg", inner) if token.text == "-" else inner
+            if token.text == "|":
+                return self._absolute()
+            if token.text in ("√", "∛"):
+                return apply("sqrt" if token.text == "√" else "cbrt", self.expression(POWER))
+        self.at -= 1
+        return self.refuse()
+
+    def _absolute(self) -> Node:
+        self.bars += 1
+        inner = self.expression(0)
+        self.bars -= 1
+        self.expect("|")
+        return apply("abs", inner)
+
+    def bracketed(self, opening: str) -> Node:
+        bars, self.bars = self.bars, 0
+        inner = self.expression(0)
+        self.expect(BRACKETS[opening])
+        self.bars = bars
+        if opening in "⌊⌈":
+            return apply("floor" if opening == "⌊" else "ceil", inner)
+        return inner
+
+    def _numeral(self, token: Token) -> Node:
+        r"""A number: ``2.5``, ``0.1\overline{6}`` with a period, ``52_8`` in a base."""
+        value = number_value(token.text)
+        if "." in token.text and self.peek == Token("command", "overline", self.peek.spaced):
+            self.at += 1
+            period = self._braced_digits()
+            shift = 10 ** len(token.text.partition(".")[2])
+            return Number(value + Fraction(int(period), shift * (10 ** len(period) - 1)))
+        if self.take("_"):
+            base = self._braced_digits() if self.symbol == "{" else self.next().text
+            if not base.isdecimal() or not 2 <= int(base[:4]) <= 36:
+                raise FormulaSyntaxError("syntax", "a subscript of a number that is no base")
+            try:
+                return Number(int(token.text, int(base)))
+            except ValueError:
+                raise FormulaSyntaxError("syntax", f"{token.text[:20]!r} has no digits of base {base}") from None
+        return Number(value)
+
+    def _braced_digits(self) -> str:
+        self.expect("{")
+        digits = self.next().text
+        self.expect("}")
+        if not digits.isdecimal() or len(digits) > MAX_DIGITS:
+            raise FormulaSyntaxError("syntax", "digits are missing")
+        return digits
+
+    def _latex(self, command: str) -> Node:
+        if command in FRACTIONS:
+            top = self.group(digit=True)
+            return apply(FRACTIONS[command], top, self.group(digit=True))
+        if command == "sqrt":
+            if self.take("["):
+                degree = self.expression(0)
+                self.expect("]")
+                return apply("root", self.group(), degree)
+            return apply("sqrt", self.group())
+        if command in ("sum", "prod"):
+            return self.latex_series(SERIES[command])
+        if command == "text":
+            self.expect("{")
+            token = self.next()
+            self.expect("}")
+            if token.kind != "name":
+                raise FormulaSyntaxError("prose", "text inside a formula")
+            return self.call_or_name(token.text)
+        self.at -= 1
+        return self.refuse()
+
+    def group(self, digit: bool = False) -> Node:
+        r"""A braced group, or one atom instead.
+
+        Args:
+            digit: whether one digit is an atom, as LaTeX has it: ``\frac12`` is 1/2, but ``\sqrt 12`` is a cleaned √12.
+        """
+        token = self.peek
+        if digit and token.kind == "number" and len(token.text) > 1 and token.text.isdecimal():
+            self.tokens[self.at] = Token("number", token.text[1:])
+            return Number(int(token.text[0]))
+        if token.kind == "end":
+            self.refuse()
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise FormulaSyntaxError("too_large", "brackets are nested too deep")
+        if token.kind == "symbol" and token.text in ("+", "-", "|"):
+            self.refuse()
+        node = self._operand()
+        self._depth -= 1
+        return node
+
+
+def _is_letter(token: Token) -> bool:
+    base = token.text.partition("_")[0]
+    return token.kind == "name" and (len(base) == 1 or base in GREEK)

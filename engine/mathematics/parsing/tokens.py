@@ -1,0 +1,279 @@
+"""Split formula text into tokens. Plain, Python, Unicode and LaTeX notation give the same tokens.
+
+The two dialects read a sequence of letters differently; ``parser`` lists the differences and the reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import NoReturn
+
+from engine.mathematics.parsing.tree import FormulaSyntaxError
+
+MAX_CHARACTERS = 1000
+MAX_TOKENS = 400
+MAX_DIGITS = 300
+_MAX_EXPONENT_DIGITS = 3
+_MAX_LETTERS = 3  # a longer run of letters in an answer is a word, not a product
+
+
+class Dialect(Enum):
+    """Where a formula is written: in a rule, whose names are words, or in an answer, whose names are letters."""
+
+    RULE = "rule"
+    ANSWER = "answer"
+
+
+# Spellings of a function, mapped to the name that the evaluator knows.
+FUNCTIONS = {
+    **{name: name for name in (
+        "sqrt cbrt root abs sin cos tan cot sec csc asin acos atan atan2 sinh cosh tanh exp ln log log2 log10 gcd lcm "
+        "mod floor ceil round factorial binomial permutations min max numerator denominator sign degrees radians "
+        "if pow isqrt"
+    ).split()},
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "lg": "log10", "fabs": "abs",
+    "C": "binomial", "comb": "binomial", "choose": "binomial", "nCr": "binomial", "ncr": "binomial",
+    "binom": "binomial", "Binomial": "binomial", "P": "permutations", "perm": "permutations",
+    "nPr": "permutations", "npr": "permutations", "fact": "factorial", "ceiling": "ceil", "sgn": "sign",
+    "numer": "numerator", "denom": "denominator", "rad2deg": "degrees", "deg2rad": "radians",
+    "Fraction": "div", "Rational": "div", "GCD": "gcd", "LCM": "lcm", "Abs": "abs", "Min": "min",
+    "Max": "max",
+}  # fmt: skip
+SERIES = {"sum": "sum", "Sum": "sum", "prod": "product", "product": "product", "Product": "product"}
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+# Precedences: an operator binds tighter than all with a smaller number.
+COMPARE, SUM, PRODUCT, SIGN, POWER, POSTFIX = 5, 10, 20, 25, 30, 40
+BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
+RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where", "text"})
+FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
+GREEK = frozenset(
+    (
+        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma "
+        "tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega ell hbar"
+    ).split()
+)
+_COMMANDS = {
+    "cdot": "*", "times": "*", "div": "/", "bmod": "mod", "mod": "mod", "pi": "pi", "infty": "inf", "le": "<=",
+    "leq": "<=", "ge": ">=", "geq": ">=", "lt": "<", "gt": ">", "ne": "!=", "neq": "!=", "lvert": "|", "rvert": "|",
+    "vert": "|", "mid": "|", "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "degree": "°", "circ": "°",
+}  # fmt: skip
+_WITHOUT_MEANING = frozenset({"left", "right", "displaystyle", "big", "Big", "bigl", "bigr", "Bigl", "Bigr"})
+_TEXT_COMMANDS = frozenset({"text", "mathrm", "operatorname", "mathit", "mathbf"})
+# Words that are found inside a run of letters of an answer ("sinx"), the longest first.
+_WORDS_AMONG_LETTERS = sorted(
+    {
+        *"sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp abs".split(),
+        *"floor ceil max min gcd lcm sqrt cbrt binom pi infinity inf".split(),
+        *(name for name in GREEK if len(name) > 2),
+    },
+    key=len,
+    reverse=True,
+)
+_ONE_WORD = {"infinity": "inf"}
+
+_CHARACTERS = str.maketrans({
+    "×": "*", "·": "*", "∙": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "⁄": "/", "−": "-", "–": "-",
+    "π": " pi ", "∣": "|", "≤": "<=", "≥": ">=", "≠": "!=", "\u00a0": " ", "\u2009": " ", "\u202f": " ",
+    **{sub: str(digit) for digit, sub in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+})  # fmt: skip
+_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
+_MODULES = re.compile(r"\b(?:math|np|numpy|sympy|sp|cmath)\.(?=[A-Za-z])")
+
+
+def _token_pattern(name: str, subscript: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""\s*(?:
+          (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\overline))?(?:[eE][+-]?\d+(?![\w.]))?
+                     |\.\d+(?:[eE][+-]?\d+)?)
+        | (?P<name>{name})
+        | \\(?P<command>(?:sum|prod)(?![A-Za-z])|[A-Za-z]+(?:{subscript})?)
+        | (?P<skip>\\[,;:!\x20]|\$|~)
+        | (?P<symbol>\*\*|//|<=|>=|==|!=|\\%|\\[{{}}|]|[-+*/%^!(){{}}\[\]|,<>=⌊⌋⌈⌉√∛°_])
+        )""",
+        re.VERBOSE,
+    )
+
+
+_LETTER_SUBSCRIPT = r"(?:_(?:\{[^{}]*\}|\d+|max|min|[A-Za-z]))?'*"
+_TOKEN = {
+    Dialect.RULE: _token_pattern(r"[^\W\d_]\w*(?:_\{\w+\})?", r"_\w+|_\{\w+\}"),
+    Dialect.ANSWER: _token_pattern(rf"[A-Za-z]+{_LETTER_SUBSCRIPT}", _LETTER_SUBSCRIPT),
+}
+_ESCAPED = frozenset({"\\{", "\\}", "\\|", "\\%"})
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a formula's text."""
+
+    kind: str  # "number", "name", "command", "symbol", "end"
+    text: str
+    spaced: bool = False  # there is white space before it
+
+
+END = Token("end", "")
+
+
+class TokenCursor:
+    """A position in a list of tokens."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+
+    @property
+    def peek(self) -> Token:
+        """The next token; ``END`` after the last."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else END
+
+    @property
+    def symbol(self) -> str:
+        """The next token's text where it is a symbol, else an empty text."""
+        token = self.peek
+        return token.text if token.kind == "symbol" else ""
+
+    def ahead(self, distance: int) -> Token:
+        """The token at a distance from the next one; -1 is the one that was read last."""
+        index = self.at + distance
+        return self.tokens[index] if index < len(self.tokens) else END
+
+    def next(self) -> Token:
+        """Read one token."""
+        token = self.peek
+        self.at += 1
+        return token
+
+    def take(self, symbol: str) -> bool:
+        """Read the next token if it is this symbol."""
+        if self.symbol == symbol:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, symbol: str) -> None:
+        """Read this symbol. Raises FormulaSyntaxError where it is missing."""
+        if not self.take(symbol):
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise FormulaSyntaxError about the next token."""
+        token = self.peek
+        seen = repr(token.text[:20]) if token is not END else "the end"
+        prose = token.kind == "name" and self.at > 0 and self.ahead(-1).kind in ("name", "number")
+        raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
+
+
+def tokens(text: str, dialect: Dialect = Dialect.RULE) -> list[Token]:
+    """The tokens of a formula, with LaTeX and Unicode notation normalised.
+
+    Raises:
+        FormulaSyntaxError: the text has an unknown character or command, or is too long.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise FormulaSyntaxError("too_large", f"a formula is longer than {MAX_CHARACTERS} characters")
+    text = _one_spelling(text)
+    found: list[Token] = []
+    is_call: list[bool] = []  # for each open bracket: does a comma in it separate arguments?
+    pattern = _TOKEN[dialect]
+    position = 0
+    while position < len(text):
+        match = pattern.match(text, position)
+        if match is None:
+            raise FormulaSyntaxError("syntax", f"cannot read {text[position : position + 20]!r}")
+        kind = match.lastgroup or ""
+        spaced = match.start(kind) > position + (kind == "command")
+        position = match.end()
+        for token in _tokens_of(kind, match[kind], spaced, dialect, any(is_call)):
+            if token.kind == "symbol" and token.text in _OPENING:
+                is_call.append(bool(found) and found[-1].kind == "name")
+            elif token.kind == "symbol" and token.text in _CLOSING and is_call:
+                is_call.pop()
+            found.append(token)
+        if len(found) > MAX_TOKENS:
+            raise FormulaSyntaxError("too_large", f"a formula has more than {MAX_TOKENS} tokens")
+    return found
+
+
+def _one_spelling(text: str) -> str:
+    if any(dot in text for dot in "·⋅∙") and "×" in text:
+        raise FormulaSyntaxError("ambiguous", "dot and cross together are products of vectors")
+    if not text.isascii():
+        text = _SUPERSCRIPTS.sub(lambda run: f"^({run[0].translate(_DIGITS)})", text).translate(_CHARACTERS)
+    return _MODULES.sub("", text).strip().rstrip(".;")
+
+
+def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect, in_call: bool) -> Iterator[Token]:
+    """The tokens of one match of the token pattern, in most cases one."""
+    if kind == "number" and "," in text and in_call:  # max(1,000) has two arguments
+        for place, digits in enumerate(text.split(",")):
+            if place:
+                yield Token("symbol", ",")
+            yield Token(kind, digits, spaced and not place)
+    elif kind == "name" and dialect is Dialect.ANSWER:
+        yield from _letters(text, spaced)
+    elif kind == "name":
+        yield Token(kind, _without_braces(text), spaced)
+    elif kind == "command":
+        kind, text = _command(text, dialect)
+        if text:
+            yield Token(kind, text, spaced)
+    elif kind == "symbol":
+        text = text[1:] if text in _ESCAPED else text
+        yield Token(kind, "^" if text == "**" else text, spaced)
+    elif kind == "number":
+        yield Token(kind, text, spaced)
+
+
+def _letters(text: str, spaced: bool) -> Iterator[Token]:
+    """Split letters that are written together: ``sinx`` is sin x, ``abc`` is a b c, ``number`` is refused."""
+    letters = re.match("[A-Za-z]+", text)
+    end = letters.end() if letters else 0
+    subscript = _without_braces(text[end:])
+    at, run = 0, 0
+    while at < end:
+        word = next((word for word in _WORDS_AMONG_LETTERS if text.startswith(word, at, end)), "")
+        piece = word or text[at]
+        run = 0 if word else run + 1
+        if run > _MAX_LETTERS:
+            raise FormulaSyntaxError("prose", f"a word: {text[:20]!r}")
+        at += len(piece)
+        yield Token("name", _ONE_WORD.get(piece, piece) + (subscript if at == end else ""), spaced)
+        spaced = False
+
+
+def _command(text: str, dialect: Dialect) -> tuple[str, str]:
+    """Kind and text of a LaTeX command's token; the text is empty for a command without a meaning."""
+    base, _, subscript = _without_braces(text).partition("_")
+    if base in _WITHOUT_MEANING:
+        return "symbol", ""
+    if base in FRACTIONS or base in ("sqrt", "sum", "prod", "overline"):
+        return ("command", f"{base}_{subscript}" if subscript else base)
+    if base in _TEXT_COMMANDS and dialect is Dialect.RULE:
+        return "command", "text"
+    if base in _COMMANDS:
+        meaning = _COMMANDS[base]
+        return ("name" if meaning.isalpha() else "symbol"), meaning
+    if base in FUNCTIONS or base.rstrip("'") in GREEK:
+        return "name", f"{base}_{subscript}" if subscript else base
+    raise FormulaSyntaxError("syntax", f"unknown command \\{text[:20]}")
+
+
+def _without_braces(text: str) -> str:
+    return re.sub(r"[{}\s]", "", text) if "{" in text else text
+
+
+def number_value(text: str) -> int | Fraction:
+    """The value of a number token. Raises FormulaSyntaxError (``too_large``)."""
+    if text.isdecimal() and len(text) <= MAX_DIGITS:
+        return int(text)
+    mantissa, _, exponent = text.replace(",", "").lower().partition("e")
+    if len(mantissa) > MAX_DIGITS or len(exponent.lstrip("+-")) > _MAX_EXPONENT_DIGITS:
+        raise FormulaSyntaxError("too_large", "a number has too many digits")
+    value = Fraction(mantissa.removesuffix(".")) * Fraction(10) ** int(exponent or 0)
+    return value.numerator if value.denominator == 1 else value

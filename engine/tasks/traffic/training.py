@@ -1,0 +1,138 @@
+"""The reward of online training: the weighted sum of format and traffic reward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from engine.contract.training_reward import Pay, Payer, TrainingReward
+from engine.errors import InputError
+from engine.records import Candidate, Problem
+from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
+from engine.tasks.traffic.rewards import (
+    OutcomeSettings,
+    TrafficRewardSettings,
+    baseline_decision,
+    better_branch,
+    regret,
+    reward_of,
+    row_of_answer,
+)
+from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.simulation.live import (
+    LiveOutcomes,
+    LiveScenario,
+    check_states,
+    live_outcomes,
+)
+from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
+
+_NO_PORTS = "simulations run inside worker processes and use no ports"
+_ONE_READER = "replies are read in one way everywhere; see docs/how-to/traffic-signals.md"
+
+
+class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply]):
+    """``format_weight x format + tsc_weight x traffic``, from the outcomes of a completion's own row."""
+
+    settings = TrafficRewardSettings
+    spellings: Mapping[str, str] = MappingProxyType(
+        {
+            "format_reward.strict": "strict",
+            "format_reward.partial": "partial",
+            "format_reward.invalid": "invalid",
+            "reward.format.strict": "strict",
+            "reward.format.partial": "partial",
+            "reward.format.invalid": "invalid",
+            "reward.format_weight": "format_weight",
+            "reward.tsc_weight": "tsc_weight",
+            "reward.chain.format_weight": "format_weight",
+            "reward.chain.tsc_weight": "tsc_weight",
+            "reward.chain.use_relative_baseline": "use_relative_baseline",
+            "reward.tsc.reward_scale": "reward_scale",
+            "reward.max_pressure.min_green_offset": "min_green_offset",
+            "reward.max_pressure.max_green_override": "max_green_override",
+            "reward.max_pressure.pressure_threshold": "pressure_threshold",
+            "sumo.reward_scale": "reward_scale",
+            "sumo.extend_seconds": "extend_seconds",
+            "max_workers": "live_workers",
+            "sumo.max_workers": "live_workers",
+        }
+    )
+    without_effect: Mapping[str, str] = MappingProxyType(
+        {
+            **dict.fromkeys(("format_reward.extract_regex", "reward.format.extract_regex"), _ONE_READER),
+            "reward.max_pressure.enabled": "the agreement with Max-Pressure is always logged",
+            "sumo.port_range": _NO_PORTS,
+            "simulation": "the dataset was simulated by `python -m grpo_training.traffic generate`, with its own flags",
+        }
+    )
+
+    def pay(self, candidate: Candidate[TrafficReply], problem: Problem, settings: TrafficRewardSettings) -> Pay:
+        """The reward by the outcomes that the row stores."""
+        return pay_of(candidate.content or INVALID, row_of_answer(problem.answer), settings)
+
+    def check(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> None:
+        """Refuse rows that were made with another extension, and live outcomes of rows without a state file."""
+        rows = [row_of_answer(problem.answer) for problem in problems]
+        for row in rows:
+            if settings.extend_seconds not in (None, row.extend_seconds):
+                raise InputError(
+                    f"Row {row.id} was made with extensions of {row.extend_seconds} s, the configuration has "
+                    f"extend_seconds {settings.extend_seconds}",
+                    fix="Leave extend_seconds out, or generate the dataset again with --extend-seconds.",
+                )
+        if settings.tsc_reward_mode == "live":
+            _scenarios(rows, settings)
+
+    @contextmanager
+    def opened(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> Iterator[Payer]:
+        """:meth:`pay`; in the mode ``live`` with a pool of simulations."""
+        if settings.tsc_reward_mode == "stored":
+            yield functools.partial(self.pay, settings=settings)
+            return
+        scenarios = _scenarios([row_of_answer(problem.answer) for problem in problems], settings)
+        with live_outcomes(
+            scenarios,
+            workers=settings.live_workers,
+            limit_s=settings.live_time_limit_s,
+            max_failures=settings.live_max_failures,
+        ) as live:
+            yield functools.partial(_pay_live, settings=settings, live=live)
+
+
+def pay_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings) -> Pay:
+    """The reward, with the tier of the reply, the regret and the agreement with the better decision."""
+    paid = reward_of(reply, row, settings)
+    figures = {f"format/{tier}": float(reply.tier is tier) for tier in Tier}
+    if reply.extend is None:
+        return Pay(paid.total, {"format": paid.format}, figures, is_correct=False)
+    best = better_branch(row, settings.metric)
+    figures["regret"] = regret(reply.extend, row, settings.metric)
+    figures["agreement/max_pressure"] = float(reply.extend == baseline_decision(row, settings))
+    if best is not None:
+        figures["agreement/better_branch"] = float(reply.extend == best)
+    parts = {"format": paid.format, "tsc": paid.tsc}
+    return Pay(paid.total, parts, figures, is_correct=best is None or reply.extend == best)
+
+
+def _pay_live(
+    candidate: Candidate[TrafficReply], problem: Problem, *, settings: TrafficRewardSettings, live: LiveOutcomes
+) -> Pay:
+    """The reward by simulated outcomes; none where the simulation failed. A reply without a decision needs none."""
+    reply, row = candidate.content or INVALID, row_of_answer(problem.answer)
+    if reply.extend is not None:
+        branches = live.branches(row)
+        if branches is None:
+            return Pay(None, error=f"row {row.id} could not be simulated: {live.last_failure}")
+        row = row.model_copy(update={"branches": branches})
+    return pay_of(reply, row, settings)
+
+
+def _scenarios(rows: Sequence[TrafficRow], settings: OutcomeSettings) -> dict[str, LiveScenario]:
+    names = {row.scenario for row in rows}
+    scenarios = live_scenarios(Path(settings.live_dataset), Path(settings.live_scenarios_dir), names)
+    check_states(scenarios, rows)
+    return scenarios

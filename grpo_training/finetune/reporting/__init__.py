@@ -1,0 +1,1 @@
+"""What a training prints and writes while it runs: the plan, progress and metrics."""

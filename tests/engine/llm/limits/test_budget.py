@@ -1,0 +1,171 @@
+import asyncio
+import contextlib
+import subprocess
+import sys
+
+import pytest
+
+from engine.errors import BudgetExceededError, ConfigurationError
+from engine.llm.client import LLMClient
+from engine.llm.limits.budget import Budget, BudgetFileError, SharedBudget
+from engine.records import Sampling
+from tests.conftest import ROOT
+from tests.support.fault_server import serve
+from tests.support.hostile_server import HostileServer
+from tests.support.llm_client import SHORT_WAITS, ask, client_of, manager
+
+
+async def test_without_limits_everything_fits():
+    budget = Budget()
+    hold = await budget.hold(10**9, None)
+    budget.settle(hold, 7, None)
+    assert (budget.spent_tokens, budget.spent_usd, budget.limited) == (7, 0.0, False)
+
+
+async def test_a_request_that_could_exceed_the_limit_is_refused():
+    budget = Budget(tokens=1000)
+    budget.settle(await budget.hold(400, None), 300, None)
+    budget.settle(await budget.hold(700, None), 100, None)  # 300 + 700: exactly the limit
+    with pytest.raises(BudgetExceededError, match="400 tokens") as caught:
+        await budget.hold(601, None)
+    assert caught.value.exit_code == 3
+    assert "--budget-tokens" in caught.value.fix
+    await budget.hold(600, None)
+
+
+async def test_the_limit_in_usd():
+    budget = Budget(usd=0.01)
+    budget.settle(await budget.hold(1, 0.006), 1, 0.004)
+    with pytest.raises(BudgetExceededError, match=r"0\.0040 USD"):
+        await budget.hold(1, 0.0061)
+    await budget.hold(1, 0.006)
+
+
+async def test_a_limit_in_usd_requires_prices():
+    with pytest.raises(ConfigurationError, match="prices"):
+        await Budget(usd=1.0).hold(1, None)
+
+
+async def test_a_request_waits_while_others_reserve_the_budget():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(800, None)
+    waiting = [asyncio.create_task(budget.hold(300, None)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    budget.settle(first, 100, None)  # 900 remain: three of 300 fit
+    done = await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert [hold.tokens for hold in done] == [300, 300, 300]
+
+
+async def test_waiters_that_no_longer_fit_fail_and_smaller_ones_continue():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(900, None)
+    big = asyncio.create_task(budget.hold(800, None))
+    small = asyncio.create_task(budget.hold(200, None))
+    await asyncio.sleep(0)
+    budget.settle(first, 700, None)
+    with pytest.raises(BudgetExceededError):
+        await asyncio.wait_for(big, 1)
+    assert (await asyncio.wait_for(small, 1)).tokens == 200
+
+
+async def test_a_cancelled_waiter_does_not_block_the_queue():
+    budget = Budget(tokens=1000)
+    first = await budget.hold(900, None)
+    gone = asyncio.create_task(budget.hold(500, None))
+    next_one = asyncio.create_task(budget.hold(500, None))
+    await asyncio.sleep(0)
+    gone.cancel()
+    budget.settle(first, 0, None)
+    assert (await asyncio.wait_for(next_one, 1)).tokens == 500
+
+
+async def test_a_limit_is_never_exceeded_under_load():
+    budget = Budget(tokens=5000)
+    passed = []
+
+    async def caller(cost):
+        try:
+            hold = await budget.hold(100, None)
+        except BudgetExceededError:
+            return 0
+        await asyncio.sleep(0)
+        budget.settle(hold, cost, None)
+        passed.append(budget.spent_tokens)
+        return cost
+
+    costs = [1 + number * 37 % 100 for number in range(300)]
+    spent = await asyncio.wait_for(asyncio.gather(*map(caller, costs)), 5)
+    assert sum(spent) == budget.spent_tokens
+    assert 4900 < max(passed) <= 5000
+
+
+UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip", "html", "not_http", "fine")
+
+
+async def ask_until_it_ends(client, name):
+    """Requests whose first attempt ends without a readable reply, and how many were refused."""
+    requests = [ask(f"{UNREADABLE[n % 9]} {name}{n}", sampling=Sampling(max_tokens=20)) for n in range(90)]
+    results = await asyncio.gather(*(client.sample(one, [0]) for one in requests), return_exceptions=True)
+    assert {type(result) for result in results} == {list, BudgetExceededError}
+
+
+async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(journal):
+    """The server's own count never exceeds the budget."""
+    server = HostileServer()
+    budget = Budget(tokens=1500)
+    async with client_of(server.app, journal, {"timeout_s": 1.0}, budget=budget, probe_patience_s=0.1) as client:
+        await ask_until_it_ends(client, "q")
+    assert 500 < server.billed_tokens <= 1500
+
+
+async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_path):
+    server = HostileServer()
+    both = [SharedBudget(tmp_path / "budget.sqlite", tokens=1500) for _ in range(2)]
+    async with serve(server.app) as url, contextlib.AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(
+                LLMClient(manager(url, timeout_s=1.0), journal=journal, retry=SHORT_WAITS, budget=own)
+            )
+            for own in both
+        ]
+        await asyncio.gather(*(ask_until_it_ends(client, name) for client, name in zip(clients, "ab", strict=True)))
+    assert 500 < server.billed_tokens <= 1500
+    assert both[0].spent_tokens <= 1500
+    for own in both:
+        own.close()
+
+
+async def test_a_budget_file_holds_for_later_starts_and_counts_what_a_killed_process_reserved(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    first = SharedBudget(path, tokens=1000)
+    first.settle(await first.hold(400, None), 300, None)
+    first.close()
+    code = "import asyncio, os, sys; from pathlib import Path; from engine.llm.limits.budget import SharedBudget\n"
+    code += "asyncio.run(SharedBudget(Path(sys.argv[1]), tokens=1000).hold(200, None)); os.kill(os.getpid(), 9)"
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, path], cwd=ROOT, check=False)
+    later = SharedBudget(path, tokens=1000)
+    with pytest.raises(BudgetExceededError, match="spent: 500 tokens"):
+        await later.hold(501, None)
+    later.settle(await later.hold(500, None), 10, None)
+    assert later.spent_tokens == 510
+    later.close()
+
+
+async def test_a_hold_waits_for_the_reservation_of_another_process(tmp_path):
+    first, second = (SharedBudget(tmp_path / "budget.sqlite", tokens=1000) for _ in range(2))
+    held = await first.hold(800, None)
+    waiting = asyncio.create_task(second.hold(300, None))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    first.settle(held, 100, None)
+    assert (await asyncio.wait_for(waiting, 5)).tokens == 300
+    first.close()
+    second.close()
+
+
+def test_an_unusable_budget_file_is_an_error_with_its_path(tmp_path):
+    path = tmp_path / "budget.sqlite"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(BudgetFileError, match=r"budget\.sqlite"):
+        SharedBudget(path, tokens=1)

@@ -1,0 +1,169 @@
+"""Tasks by name, from files and from packages; rewards with components of any name; simple tasks."""
+
+import json
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from engine.errors import InputError, MissingInputError, TemplateError
+from engine.records import Completion, Rewards, Rollout
+from engine.reward_evaluator import Baseline, RewardEvaluator
+from engine.tasks import registry
+from engine.tasks.registry import load_task, task_named
+from engine.tasks.simple import PlainTask, SimpleTask
+from prompts import PromptTemplate
+from tests.support.table import table
+
+OWN = "from engine.tasks.simple import SimpleTask\nTASK = SimpleTask('Say {word}', lambda text, row: 1.0, name='own')\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_task_stays(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+def task_file(folder, text=OWN, name="own.py"):
+    (folder / name).write_text(text)
+    return f"{folder / name}:TASK"
+
+
+def test_a_task_of_a_file_is_known_by_its_name(tmp_path):
+    task = load_task(task_file(tmp_path))
+    assert task_named("own") is task
+    assert load_task(task_file(tmp_path)) is task  # the file is executed once
+    assert load_task("math") is task_named("")
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "message"),
+    [
+        ("absent.py:TASK", None, "File not found"),
+        ("broken.py:TASK", "import no_such_module", "Cannot import"),
+        ("own.py:TSAK", OWN, "has no 'TSAK'"),
+        ("own.py:NUMBER", "NUMBER = 3", "is not a task but a int"),
+        ("own.py:TASK", OWN.replace("'own'", "'math'"), "another task has the name 'math'"),
+    ],
+)
+def test_what_is_no_task_is_refused(tmp_path, place, text, message):
+    if text is not None:
+        (tmp_path / place.partition(":")[0]).write_text(text)
+    with pytest.raises((InputError, MissingInputError), match=message):
+        load_task(f"{tmp_path}/{place}")
+
+
+def test_an_unknown_name_says_what_there_is():
+    with pytest.raises(InputError, match="Unknown task 'chess'") as caught:
+        task_named("chess")
+    assert "math" in caught.value.why
+    assert "--task" in caught.value.fix
+
+
+def test_an_installed_package_brings_a_task(tmp_path, monkeypatch):
+    (tmp_path / "package_with_task.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = EntryPoint("own", "package_with_task:TASK", "scaffold_grpo.tasks")
+    monkeypatch.setattr(
+        registry, "entry_points", lambda *, group, name: [entry] if (group, name) == (entry.group, "own") else []
+    )
+    assert task_named("own").name == "own"
+
+
+def score(task, row, text, **options):
+    problem = task.problem_from_row(row, "rows.jsonl, line 1")
+    return RewardEvaluator(**options).score(task, problem, task.parse(Completion(text=text), problem))
+
+
+def test_components_of_any_name_are_weighted_and_stored():
+    task = SimpleTask(
+        "Say {word}",
+        lambda text, row: {"exact": float(text == row["word"]), "short": 0.5},
+        name="own",
+        reward_weights={"exact": 3.0, "short": 1.0},
+    )
+    scored = score(
+        task, {"word": "yes"}, "<think>Hm.</think><answer>yes</answer>", weights={"r_ans": 0.5, "r_logic": 0.5}
+    )
+    assert scored.rewards.r_total == pytest.approx(0.875)
+    assert scored.rewards.components == {"exact": 1.0, "short": 0.5}
+    assert (scored.answer, scored.is_correct) == ("yes", False)
+    rollout = Rollout(rollout_id=1, components=scored.rewards.components, r_total=scored.rewards.r_total)
+    assert Rollout.model_validate_json(rollout.model_dump_json()).rewards == scored.rewards
+
+
+def test_without_weights_components_count_equally_and_a_number_is_r_ans():
+    assert score(SimpleTask("{x}", lambda text, row: {"a": 1, "b": 0}), {"x": 1}, "t").rewards.r_total == 0.5
+    scored = score(SimpleTask("{x}", lambda text, row: 0.25), {"x": 1}, "t", weights={"r_ans": 0.5, "r_logic": 0.25})
+    assert (scored.rewards.r_ans, scored.rewards.r_total, scored.rewards.components) == (0.25, 0.25, {})
+
+
+def test_a_line_without_own_components_has_no_key_for_them():
+    assert "components" not in json.loads(Rewards(r_ans=1.0).model_dump_json())
+
+
+def test_a_fusion_of_an_own_task_is_compared_with_its_inputs():
+    task = SimpleTask("{x}", lambda text, row: {"own": 1.0}, reward_weights={"own": 1.0})
+    problem = task.problem_from_row({"x": 1}, "here")
+    candidate = task.parse(Completion(text="t"), problem)
+    rewards = RewardEvaluator().score(task, problem, candidate, baseline=Baseline(0.5, 0.3)).rewards
+    assert rewards.r_fusion == pytest.approx(0.8)
+    assert rewards.r_total == pytest.approx((1.0 + 0.25 * 0.8) / 1.25)
+
+
+@pytest.mark.parametrize(
+    ("reward", "why"),
+    [
+        (lambda text, row: 1 / 0, "ZeroDivisionError"),
+        (lambda text, row: 3, "expected numbers from 0 to 1"),
+        (lambda text, row: float("nan"), "expected numbers from 0 to 1"),
+        (lambda text, row: {}, "returned nothing"),
+        (lambda text, row: None, "TypeError"),
+    ],
+)
+def test_a_broken_reward_function_is_no_reward(reward, why):
+    scored = score(SimpleTask("{x}", reward, name="own"), {"x": 1}, "text")
+    assert scored.outcome == "infra_fault"
+    assert scored.rewards.r_total is None
+    assert why in scored.detail["why"]
+
+
+def test_a_row_that_does_not_fit_the_prompt_is_named():
+    with pytest.raises(InputError, match=r"rows\.jsonl, line 1: the row does not fit"):
+        score(SimpleTask("Say {word}", lambda text, row: 1.0, name="own"), {"words": "x"}, "text")
+
+
+@table(
+    ("text", "answer"),
+    [
+        ("<think>a</think>\n<answer> 7 </answer>", "7"),
+        ("<answer>1</answer> no, <answer>2</answer>", "2"),
+        ("<think>is it <answer>1</answer>?</think> 3", "3"),
+        ("just this", "just this"),
+        ("<answer>cut", "cut"),
+        ("</answer>", None),
+        ("", None),
+        ("<think>only</think>", None),
+    ],
+)
+def test_a_plain_answer_is_found(text, answer):
+    task = SimpleTask("{x}", lambda text, row: 1.0, name="own")
+    problem = task.problem_from_row({"x": 1}, "here")
+    assert PlainTask.parse(task, Completion(text=text), problem).stated_answer == answer
+
+
+def test_an_experience_must_not_hold_the_answer_of_the_row():
+    task = SimpleTask("{x}", lambda text, row: 1.0, name="own")
+    problem = task.problem_from_row({"x": "long text", "answer": "1729"}, "here")
+    assert task.leaks_answer("It is 1729 here.", problem)
+    assert not task.leaks_answer("Read the long text twice.", problem)
+
+
+def test_all_faults_of_a_tasks_templates_are_named_at_once():
+    class Odd(SimpleTask):
+        @property
+        def templates(self):
+            return {"probe_system.j2": "{% include 'absent.j2' %}"}
+
+    with pytest.raises(TemplateError) as caught:
+        PromptTemplate("probe", {"x"}, task=Odd("{x}", lambda text, row: 1.0, name="odd"))
+    for fault in ("absent.j2 not found", "probe_user.j2 not found", "'odd'"):
+        assert fault in caught.value.what

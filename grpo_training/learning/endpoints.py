@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import LEARNERS, ApiManager
-from engine.errors import InputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget, SharedBudget
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from grpo_training.serving.local_server import user_folder
@@ -36,7 +35,11 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
     with ExitStack() as stack:
 
         def serve(model: Path) -> dict[str, Any]:
-            return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+            print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
+            began = time.monotonic()
+            endpoint = stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+            print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
+            return endpoint
 
         if settings.endpoint == "local":
             yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
@@ -62,7 +65,7 @@ async def open_client(
     with (
         closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
         closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-        closing(open_budget(settings)) as budget,
+        closing(settings.open_budget()) as budget,
     ):
         async with LLMClient(
             manager,
@@ -77,19 +80,6 @@ async def open_client(
             concurrency=concurrency,
         ) as client:
             yield client
-
-
-def open_budget(settings: ClientSettings) -> Budget:
-    """The budget of the settings: of this start, or of all that share ``budget_file``.
-
-    Raises:
-        InputError: there is a budget file and no limit.
-    """
-    if settings.budget_file is None:
-        return Budget(usd=settings.budget_usd, tokens=settings.budget_tokens)
-    if settings.budget_usd is None and settings.budget_tokens is None:
-        raise InputError("--budget-file needs --budget-usd or --budget-tokens")
-    return SharedBudget(settings.budget_file, usd=settings.budget_usd, tokens=settings.budget_tokens)
 
 
 def ledger_path(api_config: Path) -> Path:

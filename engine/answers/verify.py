@@ -156,7 +156,7 @@ def _unusable(text: object, why: str) -> InputError:
 
 
 def _prepared(text: str, comparison: Comparison) -> str:
-    text = answer_text(text)
+    text = answer_text(text, reads_dollars=comparison == "exact")
     return without_side_remarks(text) if comparison == "measured" else text
 
 

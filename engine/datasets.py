@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from engine.contract.datasets import Dataset, HubDataset
+from engine.contract.datasets import Dataset
 from engine.contract.families import ProblemFamilies
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
+from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, file_rows
+from engine.storage.hub import hub_name, load_from_hub, rows_of_hub
 from engine.storage.shipped_files import shipped_file
 from engine.task import Task
 from engine.tasks.registry import known_tasks, task_named
-from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, text_of
-
-MAX_LINE_BYTES = 1 << 20
-"""Limit of a line; a longer one is refused before it is read completely."""
+from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, renamed_field, text_of
 
 FOLDER_FILE = "grpo_dataset.json"
 """The file that is read of each folder below a dataset that is a folder."""
-
-MAX_ARRAY_BYTES = 64 << 20
-"""Limit of a file that is one JSON array."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -49,9 +43,10 @@ def load_problems(
     max_problems: int | None = None,
     search: Sequence[Path] | None = None,
     task: Task | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> list[Problem]:
     """The problems of a dataset. See :func:`load_dataset`."""
-    return load_dataset(name_or_path, max_problems=max_problems, search=search, task=task).problems
+    return load_dataset(name_or_path, max_problems=max_problems, search=search, task=task, fields=fields).problems
 
 
 def load_dataset(
@@ -60,26 +55,28 @@ def load_dataset(
     max_problems: int | None = None,
     search: Sequence[Path] | None = None,
     task: Task | None = None,
+    fields: Mapping[str, str] | None = None,
     row_read: Callable[[], object] = lambda: None,
 ) -> LoadedDataset:
     """Load a dataset. Its tasks check that every problem can be scored.
 
-    A text with a slash, or one that ends in ``.jsonl`` or ``.json``, is a path. Any other text is a name: that of a
-    task's dataset (``aime2024``, ``quickstart:test``), or the stem of a ``.jsonl`` file in the data folders. Datasets
-    that are neither generated nor in a data folder come from the Hugging Face hub, if the ``datasets`` package is
-    installed.
+    A text with a slash, or one that ends as a data file does, is a path, or ``owner/name:split?config=NAME`` of the
+    Hugging Face hub, where split and configuration may be left out. Any other text is a name: that of a task's dataset
+    (``aime2024``, ``quickstart:test``), or the stem of a ``.jsonl`` file in the data folders. Datasets that are neither
+    generated nor in a data folder come from the hub, if the ``datasets`` package is installed.
 
     A path may be a folder: its own ``grpo_dataset.json``, or those of the folders in it, in the order of their names.
 
-    A line of a file is one JSON object in UTF-8; a file may also be one JSON array. The task of a row is the one of
-    its ``task`` field, else the one of the dataset, else the one that recognises its fields, else the default task.
-    Rows without ``id`` are numbered: ``<name>_001``.
+    A line of a file is one JSON object in UTF-8; a file may also be one JSON array, CSV or parquet. The task of a row
+    is the one of its ``task`` field, else the one of the dataset, else the one that recognises its fields, else the
+    default task. Rows without ``id`` are numbered: ``<name>_001``.
 
     Args:
         name_or_path: the dataset.
         max_problems: stop after this many problems; None for all.
         search: data folders; None: ``data/datasets``, the datasets of the package, then ``$SCAFFOLD_DATA``.
         task: the task of rows that name none, in place of the dataset's own; None for the dataset's own.
+        fields: field that the task reads -> field of the row that it is taken from.
         row_read: called for each row.
 
     Returns:
@@ -94,7 +91,12 @@ def load_dataset(
     folders = _default_folders() if search is None else search
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
-        reader = _reader_of_path(path) if task is None else _row_reader(task)
+        reader = _with_fields(_reader_of_path(path) if task is None else _row_reader(task), fields)
+        on_hub = hub_name(name_or_path)
+        if on_hub is not None:
+            source, rows = rows_of_hub(on_hub)
+            stem = on_hub.repository.rpartition("/")[2]
+            return _read(rows, stem, source, reader, None, max_problems, row_read)
         if path.is_dir():
             return _read_folder(path, reader, max_problems, row_read)
         return _read(_file_rows(path), path.stem, str(path), reader, None, max_problems, row_read)
@@ -103,14 +105,15 @@ def load_dataset(
         found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
         if found is None:
             raise _unknown_name(name_or_path, folders)
-        return _read(_file_rows(found), name_or_path, str(found), _row_reader(task), None, max_problems, row_read)
+        reader = _with_fields(_row_reader(task), fields)
+        return _read(_file_rows(found), name_or_path, str(found), reader, None, max_problems, row_read)
     dataset = owner.dataset(name_or_path)
     if dataset.generate is not None:
         if task is not None and task is not owner:
             raise InputError(f"The dataset {name_or_path} belongs to the task {owner.name}, not to {task.name}")
         return LoadedDataset(dataset.generate(max_problems))
     source, rows = _rows_of(dataset, name_or_path, folders)
-    reader = _row_reader(owner, dataset) if task in (None, owner) else _row_reader(task)
+    reader = _with_fields(_row_reader(owner, dataset) if task in (None, owner) else _row_reader(task), fields)
     return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
 
 
@@ -141,12 +144,15 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
     if found is not None:
         return str(found), _file_rows(found, dataset.max_line_bytes or MAX_LINE_BYTES)
     places = " or ".join(str(folder / dataset.files[0]) for folder in folders) or dataset.files[0]
-    what, fix = f"Dataset {name} is not on this machine", f"Put it at {places}, one JSON object per line."
+    what, fix = (
+        f"Dataset {name} is not on this machine",
+        f"Put it at {places}{_more_places()}, one JSON object per line.",
+    )
     if dataset.read_row is None or not dataset.drops_unusable_rows:
         fix += f" {NEEDED_FIELDS}"
     if dataset.hub is None:
         raise MissingInputError(what, fix=fix)
-    rows = _hub_rows(dataset.hub, what, fix)
+    rows = load_from_hub(dataset.hub.arguments, dataset.hub.options, what, fix)
     if not dataset.hub.has_own_ids:
         rows = (_without_id(row) for row in rows)
     return f"{dataset.hub.repository} (Hugging Face hub)", rows
@@ -154,13 +160,18 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
 
 def _is_path(name: str) -> bool:
     place = name.partition("?")[0]
-    return "/" in place or os.sep in place or place.endswith((".jsonl", ".json"))
+    return "/" in place or os.sep in place or place.endswith(SUFFIXES)
 
 
 def _default_folders() -> list[Path]:
     extra = os.environ.get("SCAFFOLD_DATA")
     folders = [Path.cwd() / "data/datasets", shipped_file("datasets"), *([Path(extra).expanduser()] if extra else [])]
     return list(dict.fromkeys(folders))
+
+
+def _more_places() -> str:
+    """For messages that name the data folders: the variable that adds one."""
+    return "" if os.environ.get("SCAFFOLD_DATA") else " (or in a folder that $SCAFFOLD_DATA names)"
 
 
 def _find(files: Iterable[str], folders: Iterable[Path]) -> Path | None:
@@ -174,26 +185,9 @@ def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
     guess = f"Did you mean {near[0]!r}? " if near else ""
     return InputError(
         f"Unknown dataset: {name!r}",
-        why=f"Known: {', '.join(names)}.",
-        fix=f"{guess}Give the path of a file of your own (x.jsonl).",
+        why=f"Known: {', '.join(names)}. Files are looked up in {', '.join(map(str, folders))}{_more_places()}.",
+        fix=f"{guess}Give the path of a file (x.jsonl, x.csv, x.parquet), or owner/name of the Hugging Face hub.",
     )
-
-
-def _hub_rows(hub: HubDataset, what: str, fix: str) -> Iterable[Any]:
-    """The rows of a dataset on the hub; its errors become a MissingInputError."""
-    try:
-        from datasets import load_dataset as load_from_hub  # optional, and slow to import
-    except ImportError as error:
-        why = f"It could come from the Hugging Face hub ({hub.repository}), but `datasets` is not installed."
-        fix = f"{fix} Or: pip install -e '.[datasets]'."
-        raise MissingInputError(what, why=why, fix=fix) from error
-    try:
-        rows: Iterable[Any] = load_from_hub(*hub.arguments, **hub.options)
-    except Exception as error:  # the package raises its own errors, the hub's and the HTTP client's
-        reason = str(error).strip().splitlines() or [""]
-        why = f"The Hugging Face hub did not provide {hub.repository}: {type(error).__name__}: {reason[0][:300]}"
-        raise MissingInputError(what, why=why, fix=fix) from error
-    return rows
 
 
 def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,61 +196,7 @@ def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Any]:
-    """The JSON values of a file, None for a blank line; holds one line in memory, or the whole of a JSON array."""
-    try:
-        with path.open("rb") as handle:
-            if handle.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
-                yield from _array(handle.read(MAX_ARRAY_BYTES + 1), path)
-                return
-            for number in count(1):
-                line = handle.readline(max_line_bytes + 1)
-                if not line:
-                    return
-                if len(line) > max_line_bytes:
-                    raise _bad_line(path, number, f"the line is longer than {max_line_bytes:,} bytes")
-                yield _parse(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, path, number)
-    except FileNotFoundError as error:
-        raise MissingInputError(f"Dataset file not found: {path}", fix=NEEDED_FIELDS) from error
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}", fix="Give a readable file.") from error
-
-
-def _array(content: bytes, path: Path) -> list[Any]:
-    if len(content) > MAX_ARRAY_BYTES:
-        raise InputError(f"{path} is one JSON array of more than {MAX_ARRAY_BYTES:,} bytes", fix="Write JSONL.")
-    value = _parse(content.removeprefix(b"\xef\xbb\xbf"), path, 1)
-    return value if isinstance(value, list) else [value]
-
-
-def _parse(line: bytes, path: Path, number: int) -> Any:
-    try:
-        text = line.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        why = f"not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1})"
-        raise _bad_line(path, number, why, fix="Save the file as UTF-8.") from error
-    if not text:
-        return None
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise _bad_line(path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
-    except json.JSONDecodeError as error:
-        why = f"not JSON: {error.msg} at column {error.colno}"
-        raise _bad_line(path, number, why, fix="Each line must be one complete JSON object.") from error
-    except ValueError as error:
-        raise _bad_line(path, number, f"not JSON: {str(error)[:200]}") from error
-    except RecursionError as error:
-        raise _bad_line(path, number, "nested too deeply") from error
-    return value
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:
-    return InputError(f"{source}, line {number}: {why}", fix=fix)
+    return file_rows(path, max_line_bytes, needed=NEEDED_FIELDS)
 
 
 def _reader_of_path(path: Path) -> RowReader:
@@ -282,6 +222,19 @@ def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None
             return dataset_task.problem_from_row(row, where)
         task = next((task for task in known_tasks() if task.owns_row(row)), task_named(""))
         return task.problem_from_row(row, where)
+
+    return read
+
+
+def _with_fields(reader: RowReader, fields: Mapping[str, str] | None) -> RowReader:
+    """The reader behind a map of fields."""
+    if not fields:
+        return reader
+
+    def read(row: Mapping[str, Any], where: str) -> Problem | None:
+        moved = {name: renamed_field(row, source, where) for name, source in fields.items()}
+        rest = {name: value for name, value in row.items() if name not in fields.values()}
+        return reader(rest | moved, where)
 
     return read
 

@@ -128,7 +128,7 @@ class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
         with self._path.open("rb") as stream:
             stream.seek(start)
             lines = [line for line in stream.read(end - start).split(b"\n") if line.strip()]
-        return _decode(Line(0, lines[-1].strip()), RolloutGroup)
+        return decode_line(Line(0, lines[-1].strip()), RolloutGroup)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self._spans)
@@ -201,51 +201,56 @@ def _decode_all(
 ) -> Iterator[RecordT]:
     for line in reader.read(to_the_end=to_the_end):
         try:
-            yield _decode(line, model)
-        except _UnreadableLineError as error:
+            yield decode_line(line, model)
+        except UnreadableLineError as error:
             broken.append(BrokenLine(reader.path, line.number, str(error)))
 
 
-class _UnreadableLineError(ValueError):
+class UnreadableLineError(ValueError):
     """A line is not a valid record; the message is the reason."""
 
 
-def _decode(line: Line, model: type[RecordT]) -> RecordT:
+def decode_line(line: Line, model: type[RecordT]) -> RecordT:
+    """The record of one line, as :func:`read` reads it.
+
+    Raises:
+        UnreadableLineError: the line is not a valid record.
+    """
     if line.fault:
-        raise _UnreadableLineError(line.fault)
+        raise UnreadableLineError(line.fault)
     try:
         raw = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None)
         if _HALF.search(line.text):  # lone surrogates cannot be encoded; they become "?", as in files of this program
             raw = json.loads(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
     except UnicodeDecodeError as error:
-        raise _UnreadableLineError(f"not UTF-8 at byte {error.start}") from None
+        raise UnreadableLineError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
-        raise _UnreadableLineError("nested too deeply") from None
+        raise UnreadableLineError("nested too deeply") from None
     except ValueError as error:
-        raise _UnreadableLineError(f"not JSON: {error}") from None
+        raise UnreadableLineError(f"not JSON: {error}") from None
     if not isinstance(raw, dict):
-        raise _UnreadableLineError(f"expected a JSON object, got {type(raw).__name__}")
+        raise UnreadableLineError(f"expected a JSON object, got {type(raw).__name__}")
     version = raw.get("format") or 0
     if isinstance(version, int) and version > FORMAT:
-        raise _UnreadableLineError(f"format {version} was written by a newer version; this one reads up to {FORMAT}")
+        raise UnreadableLineError(f"format {version} was written by a newer version; this one reads up to {FORMAT}")
     try:
         return model.model_validate(_ADAPTERS.get(model, _without_nulls)(raw))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise _UnreadableLineError(f"{where}: {first['msg']}") from None
+        raise UnreadableLineError(f"{where}: {first['msg']}") from None
 
 
 def _group(raw: dict[str, Any]) -> dict[str, Any]:
     rollouts = raw.get("rollouts")
     if not isinstance(rollouts, list) or not rollouts:
-        raise _UnreadableLineError("no rollouts")
+        raise UnreadableLineError("no rollouts")
     return _line(raw) | {"rollouts": [_rollout(index, rollout) for index, rollout in enumerate(rollouts, 1)]}
 
 
 def _rollout(index: int, raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise _UnreadableLineError(f"rollout {index} is not an object")
+        raise UnreadableLineError(f"rollout {index} is not an object")
     return {"rollout_id": index} | _without_nulls(raw, texts=("answer", "stated_answer"))
 
 
@@ -257,7 +262,7 @@ def _fusion(raw: dict[str, Any]) -> dict[str, Any]:
 def _line(raw: dict[str, Any]) -> dict[str, Any]:
     """The keys that groups and fusions share; only the problem's id is required."""
     if raw.get("problem_id") in (None, ""):
-        raise _UnreadableLineError("no problem_id")
+        raise UnreadableLineError("no problem_id")
     needed = ("problem_id", "problem_text", "ground_truth", "timestamp")
     return dict.fromkeys(needed, "") | _without_nulls(raw, texts=(*needed, "generator_id"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -67,10 +68,49 @@ def problem_with_answer(row: Mapping[str, Any], where: str, task: str) -> Proble
     return Problem(
         id=text_of(row, "id", where) if row.get("id") is not None else "",
         text=text_of(row, text_field, where),
-        answer=text_of(row, answer_field, where),
+        answer=_after_mark(text_of(row, answer_field, where)),
         task=task,
         meta={key: row[key] for key in row if key not in ("id", "task", text_field, answer_field)},
     )
+
+
+def _after_mark(answer: str) -> str:
+    """The number of an answer in the format of GSM8K: a solution, then a last line ``#### 18``."""
+    found = re.search(r"^####[ \t]*(\S.*?)[ \t]*\Z", answer, re.MULTILINE)
+    return found[1] if found else answer
+
+
+def read_field_map(text: str) -> dict[str, str]:
+    """``problem=question,answer=final`` as a map: field that tasks read -> field of the rows.
+
+    Raises:
+        InputError: a part is not of the form ``NAME=NAME``, or a name occurs twice.
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    fields = {name.strip(): source.strip() for name, _, source in pairs}
+    if len(fields) < len(pairs) or not all(name and source for name, source in fields.items()):
+        raise InputError(
+            f"--fields: expected NAME=FIELD, separated by commas, got {quoted(text)}",
+            fix="Write for example --fields problem=question,answer=final.",
+        )
+    return fields
+
+
+def renamed_field(row: Mapping[str, Any], source: str, where: str) -> Any:
+    """The value of a field; ``a.b`` is the field ``b`` of the object ``a`` unless a field has that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if source in row:
+        return row[source]
+    value: Any = row
+    for name in source.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            here = ", ".join(map(str, row))[:300] or "no field at all"
+            raise InputError(f"{where}: there is no field {quoted(source)}, which --fields names (here: {here})")
+        value = value[name]
+    return value
 
 
 def field_of(row: Mapping[str, Any], names: Sequence[str], where: str) -> str:

@@ -34,6 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKING_DIR = Path.cwd()
 """Files that commands write are below the folder in which the command was started."""
 POCKET_MODEL = shipped_file("models/pocket")
+DATASET_HELP = (
+    "a name (an unknown one lists all), a file (JSONL, CSV, parquet), or owner/name:split of the Hugging Face hub; "
+    "names are looked up in data/datasets and $SCAFFOLD_DATA"
+)
+FIELDS_HELP = "fields of the dataset's rows under other names, such as problem=question,answer=final"
 DEFAULT_DATASET = "aime2024"
 """The dataset of a run that names none."""
 POCKET_DATASET = "quickstart"

@@ -11,15 +11,16 @@ from packaging.requirements import Requirement
 
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
+from engine.storage.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _EXTRAS = {
-    "local": ("local models", "make local"),
-    "finetune": ("fine-tuning", "make finetune"),
-    "datasets": ("datasets from the Hugging Face hub", "pip install -c constraints.txt -e '.[datasets]'"),
+    "local": "local models",
+    "finetune": "fine-tuning",
+    "datasets": "datasets from the Hugging Face hub",
 }
 _TOOLS = {
     "bubblewrap": (("bwrap",), "the strongest isolation of model-written code", "apt-get install bubblewrap"),
@@ -38,13 +39,13 @@ def environment() -> Iterator[CheckResult]:
     required = [one for one in requirements if one.marker is None]
     missing = [text for text in map(missing_package, required) if text]
     yield passed_if(
-        not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), "make install"
+        not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), install_command()
     )
-    for extra, (purpose, fix) in _EXTRAS.items():
+    for extra, purpose in _EXTRAS.items():
         optional = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
         missing = [text for text in map(missing_package, optional) if text]
         if missing:
-            yield warned(f"packages for {purpose}: {'; '.join(missing)}", fix)
+            yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
         else:
             yield passed(f"packages for {purpose}: all installed")
     for tool, (names, purpose, fix) in _TOOLS.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages
 from engine.contract.checks import CheckResult, passed_if, skipped
+from engine.storage.installation import install_command
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR
 from grpo_training.teacher.connection import tasks_with_example
 
@@ -30,7 +31,7 @@ def shipped_model() -> Iterator[CheckResult]:
     if missing:
         return
     if package := _missing_package():
-        yield skipped(f"loading it: {package} is not installed (make local)")
+        yield skipped(f"loading it: {package} is not installed: {install_command('local')}")
         return
     # Optional libraries, installed by now.
     from transformers.utils import logging
@@ -47,7 +48,7 @@ def shipped_model() -> Iterator[CheckResult]:
 def labels() -> Iterator[CheckResult]:
     """The labels of a training row are the reply and its end-of-turn token, without prompt and padding."""
     if package := _missing_package():
-        yield skipped(f"{package} is not installed (make finetune)")
+        yield skipped(f"{package} is not installed: {install_command('finetune')}")
         return
     # These modules import torch and transformers.
     from grpo_training.finetune.config import GRPOTrainingConfig

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.contract.checks import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
+from engine.storage.installation import install_command
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor_checks import endpoints, environment, files, models, tasks
@@ -66,5 +67,5 @@ def results_of(check: Check) -> Iterable[CheckResult]:
     except Exception as error:  # noqa: BLE001 - an unexpected error is what this command is there to report
         yield failed(
             f"the check itself failed: {type(error).__name__}: {error}",
-            "Install the versions of constraints.txt again: pip install -c constraints.txt -e .",
+            f"Install the dependencies again: {install_command()}",
         )

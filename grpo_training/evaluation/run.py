@@ -18,6 +18,7 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Sampling, timestamp
 from engine.tasks.registry import check_verifiers, load_task, task_named
+from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
@@ -90,7 +91,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
     task = None if settings.task is None else load_task(settings.task)
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
+    fields = read_field_map(settings.fields) if settings.fields else None
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
     check_verifiers(problems)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)

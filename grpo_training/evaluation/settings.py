@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import POCKET_DATASET, WORKING_DIR, Positive
+from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
 from grpo_training.runs.settings import ENDPOINT_FIELDS, EndpointSettings, ResumableSettings
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class EvaluateSettings(EndpointSettings, ResumableSettings):
             "base_model",
             "role",
             "dataset",
+            "fields",
             "task",
             "max_problems",
             "experiences",
@@ -43,7 +44,8 @@ class EvaluateSettings(EndpointSettings, ResumableSettings):
     adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")
     base_model: Path | None = Field(None, description="folder of a model to compare with on the same problems")
     role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
-    dataset: str = Field(f"{POCKET_DATASET}:test", description="name of a dataset, or a JSONL file")
+    dataset: str = Field(f"{POCKET_DATASET}:test", description=DATASET_HELP)
+    fields: str | None = Field(None, description=FIELDS_HELP)
     task: str | None = Field(
         None, description="task of rows that name none, or your own task: a name, FILE.py:NAME or MODULE:NAME"
     )

@@ -11,6 +11,7 @@ from accelerate.tracking import GeneralTracker, MLflowTracker, TensorBoardTracke
 
 from engine.errors import ConfigurationError
 from engine.storage.append_log import replace_file
+from engine.storage.installation import pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,7 @@ def open_tracker(
         raise ConfigurationError(
             f"--report-to {name}: {name} is not installed",
             why=str(error),
-            fix=f"Install it (pip install {name}), or omit --report-to: metrics.jsonl is always written.",
+            fix=f"{pip_install(name)}   (or omit --report-to: metrics.jsonl is always written)",
         ) from error
     except Exception as error:  # of any type: the user asked for the tracker and must know before the training
         raise ConfigurationError(

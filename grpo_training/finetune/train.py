@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
+from engine.storage.installation import install_command
 from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
@@ -77,7 +78,7 @@ def check_packages(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             f"Not installed: {', '.join(missing)}",
             why="The fine-tune needs packages that the other commands do not need.",
-            fix="Run `make finetune`, or: pip install -c constraints.txt -e '.[finetune]'",
+            fix=install_command("finetune"),
         )
 
 

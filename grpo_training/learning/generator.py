@@ -13,6 +13,7 @@ from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
+from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
@@ -92,7 +93,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 def _steps(settings: GeneratorSettings) -> list[Step]:
     """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
     task = None if settings.task is None else load_task(settings.task)
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task)
+    fields = read_field_map(settings.fields) if settings.fields else None
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
     check_verifiers(problems)
     ordered = [(0, problem) for problem in problems]
     for epoch in range(1, settings.epochs):

@@ -8,7 +8,16 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import DEFAULT_DATASET, POCKET_MODEL, WORKING_DIR, Positive, Weight, parse_settings
+from grpo_training.cli.settings import (
+    DATASET_HELP,
+    DEFAULT_DATASET,
+    FIELDS_HELP,
+    POCKET_MODEL,
+    WORKING_DIR,
+    Positive,
+    Weight,
+    parse_settings,
+)
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 MAX_EPOCHS = 1000
@@ -123,8 +132,8 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("dataset", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed", "epochs"),
-            *("prompts", "logprobs"),
+            *("dataset", "fields", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed"),
+            *("epochs", "prompts", "logprobs"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
@@ -132,7 +141,8 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": _ENDPOINTS,
     }
 
-    dataset: str = Field(DEFAULT_DATASET, description="name of a dataset, or a JSONL file; an unknown name lists all")
+    dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
+    fields: str | None = Field(None, description=FIELDS_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
@@ -153,9 +163,10 @@ class GeneratorSettings(LearnerSettings):
         return GENERATOR_FINGERPRINT_FIELDS
 
     def fingerprint(self) -> dict[str, Any]:
-        """With the task if one is given, and with several epochs the number of problems, which changes the order."""
+        """With task and fields if they are given, and with several epochs the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        return super().fingerprint() | epochs | ({} if self.task is None else {"task": self.task})
+        given = {name: value for name, value in (("task", self.task), ("fields", self.fields)) if value is not None}
+        return super().fingerprint() | epochs | given
 
 
 class CriticSettings(LearnerSettings):

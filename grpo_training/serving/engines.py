@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import ConfigurationError
+from engine.storage.installation import install_command
 
 HOST = "127.0.0.1"
 """Address that local servers listen on."""
@@ -19,7 +20,6 @@ _CPU_FLAGS = ["--dtype", "float32", "--cb-num-blocks", "512", "--cb-block-size",
 """For transformers serve. On a CPU bf16 is a third slower, and the cache takes 40 % of the memory unless limited."""
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM accepts for --max-lora-rank; its default is 16."""
-_INSTALL = "pip install -c constraints.txt -e '.[local]'"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def choose_engine(name: str = "auto") -> Engine:
         raise ConfigurationError(
             "Packages that are needed to serve a local model are missing",
             why=f"Not installed: {', '.join(missing)}.",
-            fix=f"{_INSTALL}   (or: make local)",
+            fix=install_command("local"),
         )
     return TRANSFORMERS
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from engine.errors import ConfigurationError, MissingInputError
+from engine.storage.installation import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +64,7 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
         ConfigurationError: peft is not installed, or the adapter does not fit the model.
     """
     if importlib.util.find_spec("peft") is None:
-        raise ConfigurationError("Adapters need the package peft", fix="pip install -c constraints.txt peft")
+        raise ConfigurationError("Adapters need the package peft", fix=install_command("finetune"))
     # Imported here: heavy, and only adapters need them.
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights

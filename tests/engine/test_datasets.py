@@ -1,5 +1,6 @@
 """Datasets: names, places, fields, and every kind of broken file."""
 
+import csv
 import json
 import sys
 import tracemalloc
@@ -9,6 +10,7 @@ import pytest
 
 from engine.datasets import MAX_LINE_BYTES, load_problems
 from engine.errors import InputError, MissingInputError
+from engine.tasks.rows import read_field_map
 from tests.support.table import table
 
 GOOD = {"id": "a", "problem": "What is 6 * 7?", "answer": "42"}
@@ -260,3 +262,124 @@ def test_a_folder_of_datasets_is_read_as_one_in_the_order_of_its_folders(tmp_pat
     (tmp_path / "b/grpo_dataset.json").write_text('[{"id": "a1", "problem": "Q", "answer": "1"}]')
     with pytest.raises(InputError, match="b/grpo_dataset.json: the id 'a1' is in an earlier file"):
         load_problems(str(tmp_path))
+
+
+def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):
+    rows = [{"problem": 'A "quoted", one', "answer": "1", "year": None}]
+    rows += [{"problem": "two\nlines", "answer": "2", "year": "2024"}]
+    table = tmp_path / "mine.csv"
+    with table.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, ["problem", "answer", "year"])
+        writer.writeheader()
+        writer.writerows(rows)
+    columns = tmp_path / "mine.parquet"
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), columns)
+    from_csv, from_parquet = load_problems(str(table)), load_problems(str(columns))
+    for first, second in (from_csv, from_parquet):
+        assert (first.id, first.text, first.answer) == ("mine_001", 'A "quoted", one', "1")
+        assert (second.text, second.meta["year"]) == ("two\nlines", "2024")
+
+
+@table(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"problem,answer\none,1,2\n", "a.csv, line 2: more fields"),
+        ("a.csv", b"problem,answer\n\xff,1\n", "not UTF-8"),
+        ("a.csv", b'problem,answer\n"one,1\n', "not CSV"),
+        ("a.parquet", b"problem,answer\n", "not a parquet file"),
+    ],
+)
+def test_a_damaged_table_is_one_error(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        load_problems(str(tmp_path / name))
+
+
+def test_fields_are_read_under_other_names(write):
+    path = write({"question": "Q", "problem": "not this", "reward": {"truth": "7"}, "id": "a", "level": 3})
+    fields = read_field_map("problem=question, answer=reward.truth")
+    (problem,) = load_problems(path, fields=fields)
+    assert (problem.id, problem.text, problem.answer) == ("a", "Q", "7")
+    assert problem.meta["level"] == 3
+    with pytest.raises(InputError, match="there is no field 'final', which --fields names"):
+        load_problems(path, fields={"answer": "final"})
+
+
+@table("text", ["problem", "problem=", "=x", "problem=a,problem=b", "problem=a,"])
+def test_a_field_map_of_another_form_is_refused(text):
+    with pytest.raises(InputError, match="NAME=FIELD"):
+        read_field_map(text)
+
+
+def test_the_answer_of_a_gsm8k_row_is_the_number_after_its_mark(write):
+    solution = "Janet sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $18.\n#### 1,018"
+    (problem,) = load_problems(write({"question": "Q", "answer": solution}))
+    assert problem.answer == "1,018"
+
+
+GSM8K = {
+    "main": {"train": [{"question": "Q", "answer": "so\n#### 18"}], "test": [{"question": "T", "answer": "#### 3"}]}
+}
+
+
+def _fake_hub(monkeypatch, configurations):
+    """The three functions of ``datasets`` that are used, on configurations of splits of rows."""
+    _stub_hub(monkeypatch, lambda repository, config, *, split: configurations[config][split])
+    module = sys.modules["datasets"]
+    module.get_dataset_config_names = lambda repository: list(configurations)
+    module.get_dataset_split_names = lambda repository, config: list(configurations[config])
+
+
+@table(
+    ("name", "text", "answer"),
+    [
+        ("openai/gsm8k", "Q", "18"),
+        ("openai/gsm8k:test", "T", "3"),
+        ("openai/gsm8k:test?config=main", "T", "3"),
+    ],
+)
+def test_a_dataset_of_the_hub_by_its_name(monkeypatch, name, text, answer):
+    _fake_hub(monkeypatch, {"socratic": GSM8K["main"], **GSM8K})
+    (problem,) = load_problems(name)
+    assert (problem.id, problem.text, problem.answer) == ("gsm8k_001", text, answer)
+
+
+def test_an_unclear_configuration_or_split_of_the_hub_is_asked_for(monkeypatch):
+    _fake_hub(monkeypatch, {"a": {}, "b": {}})
+    with pytest.raises(InputError, match="Which config of owner/name is meant") as caught:
+        load_problems("owner/name")
+    assert "owner/name?config=a" in caught.value.fix
+    _fake_hub(monkeypatch, {"a": {"dev": [], "eval": []}})
+    with pytest.raises(InputError, match="It has: dev, eval"):
+        load_problems("owner/name")
+
+
+def test_a_hub_that_cannot_be_reached_is_one_error(monkeypatch):
+    def offline(repository):
+        raise ConnectionError("no route\nto host")
+
+    _fake_hub(monkeypatch, {})
+    sys.modules["datasets"].get_dataset_config_names = offline
+    with pytest.raises(MissingInputError, match="owner/name is not available") as caught:
+        load_problems("owner/name:train")
+    assert "ConnectionError: no route" in caught.value.why
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingInputError, match=r"pip install .*\[datasets\]"):
+        load_problems("owner/name")
+
+
+def test_an_existing_path_and_a_file_name_are_never_asked_from_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner").mkdir()
+    (tmp_path / "owner/name").write_text(json.dumps(GOOD))
+    assert load_problems("owner/name")[0].text == GOOD["problem"]
+    with pytest.raises(MissingInputError, match="Dataset file not found"):
+        load_problems("owner/name.jsonl")
+
+
+def test_the_errors_tell_where_data_folders_are_looked_up(tmp_path):
+    with pytest.raises(InputError, match=r"\$SCAFFOLD_DATA"):
+        load_problems("no-such-set", search=[tmp_path])
+    with pytest.raises(MissingInputError, match=r"\$SCAFFOLD_DATA"):
+        load_problems("physics", search=[tmp_path])

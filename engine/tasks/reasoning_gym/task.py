@@ -14,6 +14,7 @@ from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.storage.installation import install_command
 from engine.task import Measurement
 from engine.tasks.rows import split_dataset_name
 from engine.tasks.simple import PlainTask
@@ -111,7 +112,7 @@ def _package() -> Any:
         import reasoning_gym  # optional, and slow to import
     except ImportError as error:
         raise ConfigurationError(
-            "The package reasoning-gym is not installed", fix="pip install -e '.[reasoning-gym]'"
+            "The package reasoning-gym is not installed", fix=install_command("reasoning-gym")
         ) from error
     return reasoning_gym
 

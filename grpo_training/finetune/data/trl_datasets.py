@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
+from engine.storage.installation import install_command
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data.rollout_data import find_sources, load_groups
 from grpo_training.finetune.data.samples import DropReport
@@ -111,9 +112,7 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
     try:
         from datasets import Dataset  # optional, and slow to import
     except ImportError:
-        raise ConfigurationError(
-            "The datasets package is not installed", fix="pip install -c constraints.txt -e '.[finetune]'"
-        ) from None
+        raise ConfigurationError("The datasets package is not installed", fix=install_command("finetune")) from None
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     try:

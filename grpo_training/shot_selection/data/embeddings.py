@@ -21,6 +21,7 @@ import torch
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
 from engine.storage.append_log import replace_file
+from engine.storage.installation import install_command
 from grpo_training.serving.model_folder import content_digest
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class SentenceEmbedder:
         if importlib.util.find_spec("sentence_transformers") is None:
             raise ConfigurationError(
                 "sentence-transformers is not installed",
-                fix="pip install -c constraints.txt -e '.[selector]', or use --embedding-model hashing.",
+                fix=f"{install_command('selector')}   (or use --embedding-model hashing)",
             )
         from sentence_transformers import SentenceTransformer  # an optional package, and slow to import
 
@@ -204,9 +205,7 @@ class ClipEmbedder:
     def __init__(self, model: str) -> None:
         missing = [name for name in ("transformers", "PIL") if importlib.util.find_spec(name) is None]
         if missing:
-            raise ConfigurationError(
-                f"Not installed: {', '.join(missing)}", fix="pip install -c constraints.txt -e '.[selector]'"
-            )
+            raise ConfigurationError(f"Not installed: {', '.join(missing)}", fix=install_command("selector"))
         from transformers import AutoProcessor, CLIPModel  # an optional package, and slow to import
 
         folder = Path(model).expanduser()

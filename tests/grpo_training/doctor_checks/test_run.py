@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import InputError
+from engine.storage.installation import install_command
 from engine.tasks.code import checks as code_checks
 from engine.tasks.code.reply import CodeReply, ReplyStatus
 from grpo_training import doctor
@@ -173,7 +174,7 @@ def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
     monkeypatch.setattr(environment, "strongest_level", lambda: "rlimits")
     found = list(environment.environment())
     assert levels(found) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
-    assert [result.fix for result in found[1:3]] == ["make install", "make local"]
+    assert [result.fix for result in found[1:3]] == [install_command(), install_command("local")]
     assert any(result.fix == "apt-get install nodejs" for result in found)
 
 

@@ -85,9 +85,7 @@ def test_help_and_the_public_names_need_no_heavy_library():
 def test_libraries_that_are_not_installed_are_named_with_the_command(monkeypatch, tmp_path, data, mode, missing):
     find = train.importlib.util.find_spec
     monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: None if name == missing else find(name))
-    with pytest.raises(
-        ConfigurationError, match=rf"Not installed: {missing}\n.*\nRun `make finetune`, or: pip install"
-    ):
+    with pytest.raises(ConfigurationError, match=rf"Not installed: {missing}\n.*\n.* -m pip install .*\[finetune\]"):
         main(flags(tmp_path, data, "--mode", mode, "--dataset", "quickstart"))
     assert not (tmp_path / "out").exists()
 

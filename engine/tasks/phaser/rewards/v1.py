@@ -27,7 +27,8 @@ CODE_WEIGHTS: Mapping[str, float] = MappingProxyType(
 PLAN_WEIGHTS: Mapping[str, float] = MappingProxyType({"structure": 0.4, "consistency": 0.6})
 
 NOTHING_CAP = 0.05
-"""A program without a running scene, or whose scene shows nothing."""
+"""A program without a running scene, or whose scene shows nothing, or that ends in an error with nothing of what was
+asked for."""
 
 RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
     {
@@ -50,7 +51,8 @@ RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
         RuntimeOutcome.UPDATE_ERROR: 0.3,
     }
 )
-"""The most that a program may earn whose run ended in this way."""
+"""The most that a program may earn whose run ended in this way. After an error in ``preload``, ``create`` or ``update``
+it is the cap of a program that has all of what was asked for; it falls with that share to ``NOTHING_CAP``."""
 
 UNASKED_CAP = 0.25
 """The most that a program may earn that runs and has nothing of what was asked for; it rises with the share it has."""
@@ -127,15 +129,18 @@ def _cap(validation: Validation, reply: GameReply, code: Part) -> tuple[float, s
         return 0.0, "unsafe"
     caps = [(1.0, "")]
     signals = validation.signals
+    asked = [share for name in ("must_use", "hints") if (share := code.components[name]) is not None]
     if validation.gates["runtime"].ok is None:
         if not signals.has_new_phaser_game or not signals.has_scene_in_config:
             caps.append((NOTHING_CAP, "no_game" if not signals.has_new_phaser_game else "no_scene"))
     else:
         outcome = validation.runtime.outcome
-        caps.append((RUN_CAPS.get(outcome, 1.0), str(outcome)))
+        most = RUN_CAPS.get(outcome, 1.0)
+        if NOTHING_CAP < most < 1:
+            most = NOTHING_CAP + (most - NOTHING_CAP) * (mean(asked) if asked else 0.0)
+        caps.append((most, str(outcome)))
         if outcome is RuntimeOutcome.OK and _shows_nothing(validation, code):
             caps.append((NOTHING_CAP, "shows_nothing"))
-    asked = [share for name in ("must_use", "hints") if (share := code.components[name]) is not None]
     if asked:
         caps.append((UNASKED_CAP + (1 - UNASKED_CAP) * mean(asked), "not_what_was_asked"))
     cap, reason = min(caps, key=lambda one: one[0])

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
+from engine.storage.installation import install_command
 
 _ROOT = Path(__file__).resolve().parents[4]
 _STDERR_SHOWN = 500
@@ -42,7 +43,7 @@ def require_sumo() -> None:
     if missing:
         raise ConfigurationError(
             f"SUMO is not installed: {', '.join(missing)}",
-            fix="Run `make traffic`, or: pip install 'scaffold-grpo[traffic]'",
+            fix=install_command("traffic"),
         )
 
 

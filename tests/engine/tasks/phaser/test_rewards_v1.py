@@ -135,6 +135,16 @@ def test_every_failed_run_is_capped(outcome):
     assert outcome in late or total <= 0.05
 
 
+def test_the_cap_of_an_error_rises_with_the_share_of_what_was_asked_for():
+    # half of the symbols, half of the conditions: 0.05 + 0.5 * (0.3 - 0.05)
+    found = {"outcome": RuntimeOutcome.UPDATE_ERROR, "observed": seen({"Rectangle": 1})}
+    half = right(must_hits=SYMBOLS[:1], must_misses=SYMBOLS[1:], **found)
+    assert reward_v1(half, REPLY, FACTS).cap == pytest.approx(0.175)
+    none = right(must_hits=(), must_misses=SYMBOLS, outcome=RuntimeOutcome.UPDATE_ERROR, observed=seen({"Text": 1}))
+    assert reward_v1(none, REPLY, FACTS).cap == pytest.approx(0.05)
+    assert reward_v1(right(**found, must_hits=()), REPLY, GameFacts()).cap == pytest.approx(0.05)
+
+
 def test_every_outcome_that_is_no_success_has_a_cap():
     without = {RuntimeOutcome.OK, RuntimeOutcome.SKIPPED, RuntimeOutcome.INFRA_ERROR}
     assert set(RuntimeOutcome) - set(RUN_CAPS) == without

@@ -39,10 +39,15 @@ def test_a_right_program_passes_every_gate(validator, name):
     assert verdict.runtime.observed.frames == 60
 
 
+ASKED = GameFacts(must_use_apis=("Phaser.Tweens.Tween",), eval_hints=("moved",))
+
+
 @pytest.mark.parametrize("name", sorted(HACKS))
 def test_a_hack_fails_where_it_should(validator, name):
     limits = ValidationLimits() if name.startswith("memory") else QUICK
-    verdict = validator.validate(ValidationRequest(code=_code("hacks", name), skip_eslint=True, limits=limits))
+    verdict = validator.validate(
+        ValidationRequest(code=_code("hacks", name), must_use=ASKED.must_use_apis, skip_eslint=True, limits=limits)
+    )
     assert verdict.outcome is Outcome.OK, verdict.fault
     assert verdict.gates["runtime"].ok is not True
     expected = HACKS[name]
@@ -52,12 +57,9 @@ def test_a_hack_fails_where_it_should(validator, name):
     else:
         assert verdict.gates["runtime"].ok is False
         assert verdict.runtime.outcome.value == expected, verdict.runtime.message
-    # What shows something and ends with an uncaught error is paid as any program that does, whatever it tried to hide.
-    most = {"create_error": 0.2, "update_error": 0.3}.get(expected, 0.05)
     plan = "[PLAN]\nREQ: a game\nAPI: Phaser.Scene\nSTEPS:\n1. preload\n2. create\n3. update\n[/PLAN]"
     reply = read_reply(f"{plan}\n```javascript\n{_code('hacks', name)}\n```")
-    assert reward_v1(verdict, reply, GameFacts()).total <= most + 1e-9
-
-
-def test_most_hacks_earn_next_to_nothing():
-    assert sum(expected not in ("create_error", "update_error") for expected in HACKS.values()) >= 60
+    assert reward_v1(verdict, reply, ASKED).total <= 0.05 + 1e-9
+    usage = verdict.api_usage.model_copy(update={"must_use_misses": ()})
+    nothing_asked = verdict.model_copy(update={"api_usage": usage})
+    assert reward_v1(nothing_asked, reply, GameFacts()).total <= 0.05 + 1e-9

@@ -1,0 +1,127 @@
+"""Rows of data files: JSONL, JSON, CSV and parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.storage.installation import install_command
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+
+MAX_LINE_BYTES = 1 << 20
+"""Limit of a line; a longer one is refused before it is read completely."""
+
+MAX_ARRAY_BYTES = 64 << 20
+"""Limit of a file that is one JSON array."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES, *, needed: str = "") -> Iterator[Any]:
+    """The rows of a file, None for a blank line. One row is in memory at a time, or the whole of a JSON array.
+
+    Args:
+        path: a CSV or parquet file by its suffix, else JSONL or one JSON array.
+        max_line_bytes: limit of a line.
+        needed: what a row needs, for the message about a missing file.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: it cannot be read; file and line are named.
+        ConfigurationError: it is a parquet file and pyarrow is not installed.
+    """
+    rows = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(path.suffix)
+    try:
+        yield from rows(path) if rows is not None else _json_rows(path, max_line_bytes)
+    except FileNotFoundError as error:
+        raise MissingInputError(f"Dataset file not found: {path}", fix=needed) from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}", fix="Give a readable file.") from error
+
+
+def _json_rows(path: Path, max_line_bytes: int) -> Iterator[Any]:
+    with path.open("rb") as handle:
+        if handle.peek(64)[:64].removeprefix(_BOM).lstrip()[:1] == b"[":
+            yield from _array(handle.read(MAX_ARRAY_BYTES + 1), path)
+            return
+        for number in count(1):
+            line = handle.readline(max_line_bytes + 1)
+            if not line:
+                return
+            if len(line) > max_line_bytes:
+                raise _bad_line(path, number, f"the line is longer than {max_line_bytes:,} bytes")
+            yield _parse(line.removeprefix(_BOM) if number == 1 else line, path, number)
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Each line as an object with the names of the first line; an empty field is left out."""
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        reader = csv.DictReader(handle, strict=True)
+        try:
+            for row in reader:
+                if None in row:
+                    raise _bad_line(path, reader.line_num, "more fields than the first line has names")
+                yield {name: value for name, value in row.items() if value}
+        except UnicodeDecodeError as error:
+            raise _bad_line(path, reader.line_num + 1, "not UTF-8", fix="Save the file as UTF-8.") from error
+        except csv.Error as error:
+            raise _bad_line(path, reader.line_num, f"not CSV: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        from pyarrow import ArrowException, parquet  # optional, and slow to import
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{path} is a parquet file, and pyarrow is not installed", fix=install_command("datasets")
+        ) from error
+    try:
+        with path.open("rb") as handle:
+            for batch in parquet.ParquetFile(handle).iter_batches(batch_size=1000):
+                yield from batch.to_pylist()
+    except ArrowException as error:
+        raise InputError(f"{path} is not a parquet file", why=str(error).splitlines()[0][:200]) from error
+
+
+def _array(content: bytes, path: Path) -> list[Any]:
+    if len(content) > MAX_ARRAY_BYTES:
+        raise InputError(f"{path} is one JSON array of more than {MAX_ARRAY_BYTES:,} bytes", fix="Write JSONL.")
+    value = _parse(content.removeprefix(_BOM), path, 1)
+    return value if isinstance(value, list) else [value]
+
+
+def _parse(line: bytes, path: Path, number: int) -> Any:
+    try:
+        text = line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1})"
+        raise _bad_line(path, number, why, fix="Save the file as UTF-8.") from error
+    if not text:
+        return None
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _bad_line(path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
+    except json.JSONDecodeError as error:
+        why = f"not JSON: {error.msg} at column {error.colno}"
+        raise _bad_line(path, number, why, fix="Each line must be one complete JSON object.") from error
+    except ValueError as error:
+        raise _bad_line(path, number, f"not JSON: {str(error)[:200]}") from error
+    except RecursionError as error:
+        raise _bad_line(path, number, "nested too deeply") from error
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:
+    return InputError(f"{source}, line {number}: {why}", fix=fix)

@@ -1,0 +1,107 @@
+"""Rows of datasets on the Hugging Face hub, through the package ``datasets``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.errors import InputError, MissingInputError
+from engine.storage.data_files import SUFFIXES
+from engine.storage.installation import install_command
+
+_NAME = re.compile(
+    r"(?P<repository>[\w][\w.-]*/[\w][\w.-]*)(?::(?P<split>[\w\[\]:%+-]+))?(?:\?config=(?P<config>[\w.-]+))?"
+)
+_USUAL_CONFIGS = ("default", "main")
+_USUAL_SPLIT = "train"
+
+
+class HubName(NamedTuple):
+    """``owner/name``, ``owner/name:split`` or ``owner/name:split?config=NAME``."""
+
+    repository: str
+    split: str | None
+    config: str | None
+
+
+def hub_name(name: str) -> HubName | None:
+    """The parts of a name of a dataset on the hub. None for any other text, and for a path that exists."""
+    found = _NAME.fullmatch(name)
+    if found is None or name.partition("?")[0].endswith(SUFFIXES) or Path(name).exists():
+        return None
+    return HubName(found["repository"], found["split"], found["config"])
+
+
+def load_from_hub(arguments: Iterable[str], options: Mapping[str, Any], what: str, fix: str = "") -> Iterable[Any]:
+    """The rows that ``datasets.load_dataset`` returns.
+
+    Args:
+        arguments: positional arguments; the first is ``owner/name``.
+        options: keyword arguments.
+        what: the first line of the error, if the hub does not provide the rows.
+        fix: what to do then.
+
+    Raises:
+        MissingInputError: ``datasets`` is not installed, or it raised.
+    """
+    repository = next(iter(arguments))
+    try:
+        from datasets import load_dataset  # optional, and slow to import
+    except ImportError as error:
+        why = f"It could come from the Hugging Face hub ({repository}), but `datasets` is not installed."
+        install = install_command("datasets")
+        raise MissingInputError(what, why=why, fix=f"{fix} Or: {install}" if fix else install) from error
+    try:
+        rows: Iterable[Any] = load_dataset(*arguments, **options)
+    except Exception as error:  # the package raises its own errors, the hub's and the HTTP client's
+        raise MissingInputError(what, why=_why(repository, error), fix=fix) from error
+    return rows
+
+
+def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any]]:
+    """The source of a dataset, for messages, and its rows.
+
+    Without a configuration the only one is read, or ``default`` or ``main``; without a split the only one, or
+    ``train``.
+
+    Raises:
+        MissingInputError: as :func:`load_from_hub`.
+        InputError: there are several splits or configurations, and none of the usual ones.
+    """
+    what = f"Dataset {name.repository} is not available"
+    fix = "Check the name and the connection, or download its file and give the path (x.jsonl, x.csv, x.parquet)."
+    try:
+        from datasets import get_dataset_config_names, get_dataset_split_names  # optional, and slow to import
+    except ImportError:
+        load_from_hub([name.repository], {}, what, fix)  # says what is missing
+        raise
+    try:
+        config = name.config or _chosen(name, "config", get_dataset_config_names(name.repository), _USUAL_CONFIGS)
+        split = name.split or _chosen(name, "split", get_dataset_split_names(name.repository, config), (_USUAL_SPLIT,))
+    except InputError:
+        raise
+    except Exception as error:  # as in load_from_hub
+        raise MissingInputError(what, why=_why(name.repository, error), fix=fix) from error
+    rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
+    return f"{name.repository}:{split} (Hugging Face hub)", rows
+
+
+def _chosen(name: HubName, kind: str, known: list[str], usual: Iterable[str]) -> str:
+    if len(known) == 1:
+        return known[0]
+    found = next((one for one in usual if one in known), None)
+    if found is None:
+        example = f"{name.repository}:{known[0]}" if kind == "split" else f"{name.repository}?config={known[0]}"
+        raise InputError(
+            f"Which {kind} of {name.repository} is meant?",
+            why=f"It has: {', '.join(known[:30])}.",
+            fix=f"Name one, such as --dataset '{example}'.",
+        )
+    return found
+
+
+def _why(repository: str, error: Exception) -> str:
+    reason = str(error).strip().splitlines() or [""]
+    return f"The Hugging Face hub did not provide {repository}: {type(error).__name__}: {reason[0][:300]}"

@@ -1,0 +1,54 @@
+"""The command that installs an optional part of the project, for error messages."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+DISTRIBUTION = "scaffold-grpo"
+
+
+def install_command(extra: str = "", *, root: Path | None = None) -> str:
+    """The command that adds an extra to the Python environment that runs; it works in any folder.
+
+    In a checkout it installs the checkout with the versions of ``constraints.txt``. Of an installed package, which no
+    index may offer, it names the packages that the extra needs.
+
+    Args:
+        extra: a name in ``optional-dependencies`` of ``pyproject.toml``; empty for the project without extras.
+        root: the folder of the packages; by default the one that this module is in.
+    """
+    root = root or Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file():
+        here = Path.cwd() == root
+        constraints = "constraints.txt" if here else shlex.quote(str(root / "constraints.txt"))
+        project = f"{'.' if here else root}[{extra}]" if extra else "." if here else str(root)
+        return f"{_python()} -m pip install -c {constraints} -e {shlex.quote(project)}"
+    return pip_install(*_requirements(extra))
+
+
+def pip_install(*packages: str) -> str:
+    """The command that installs packages into the Python environment that runs."""
+    return f"{_python()} -m pip install {' '.join(map(shlex.quote, packages))}"
+
+
+def _requirements(extra: str) -> list[str]:
+    declared = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
+    if extra:
+        chosen = [one for one in declared if one.marker and one.marker.evaluate({"extra": extra})]
+    else:
+        chosen = [one for one in declared if one.marker is None]
+    return [str(one).partition(";")[0].strip() for one in chosen]
+
+
+def _python() -> str:
+    """``python`` where the shell finds the interpreter that runs under that name, else its path."""
+    found = shutil.which("python")
+    is_this = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+    return "python" if is_this else shlex.quote(sys.executable)

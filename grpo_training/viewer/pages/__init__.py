@@ -1,0 +1,1 @@
+"""The pages: what each shows, as functions from the stored data to the variables of its template."""

@@ -1,0 +1,10 @@
+"""All pages and operations, in the order of the navigation."""
+
+from __future__ import annotations
+
+from grpo_training.viewer.pages import groups, overview, runs
+from grpo_training.viewer.web.page import Operation, Page
+
+PAGES: tuple[Page, ...] = (runs.PAGE, overview.PAGE, groups.PAGE)
+
+OPERATIONS: tuple[Operation, ...] = ()

@@ -1,0 +1,79 @@
+"""``python -m grpo_training.view``: serve the pages, or export them."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.viewer.arguments import DEFAULT_FOLDERS
+from grpo_training.viewer.data.runs import Store
+from grpo_training.viewer.web.export import export
+from grpo_training.viewer.web.security import is_loopback
+from grpo_training.viewer.web.server import application
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from pathlib import Path
+
+
+def view(arguments: Namespace) -> int:
+    """Run the command.
+
+    Raises:
+        MissingInputError: a folder does not exist, or there is nothing to export.
+        InputError: the port is taken, or the folder of the export is not empty.
+    """
+    store = Store(_folders(arguments.folders))
+    if arguments.export is not None:
+        done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
+        print(f"{done.pages} pages in {arguments.export}. Open {arguments.export / 'index.html'} in a browser.")
+        return 0
+    _serve(store, arguments.host, arguments.port, arguments.language)
+    return 0
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    missing = [folder for folder in given if not folder.exists()]
+    if missing:
+        raise MissingInputError(
+            f"Folder not found: {missing[0]}",
+            fix="Pass the folder of a run: the --cache-dir of a generator, or the --output-dir of a training.",
+        )
+    return given or [folder for folder in DEFAULT_FOLDERS if folder.exists()]
+
+
+def _serve(store: Store, host: str, port: int, language: str | None) -> None:
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    shown = f"[{host}]" if ":" in host else host
+    print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
+    print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
+    sys.stdout.flush()
+    config = uvicorn.Config(
+        application(store, token=token, language=language),
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"Cannot listen on {host}, port {port}",
+            why=str(error),
+            fix="Pass another --port; --port 0 takes any free one.",
+        ) from None
+    return listening

@@ -1,0 +1,79 @@
+"""Numbers and times as texts, with the same digits and units on every page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from engine.statistics.paired import Estimate
+
+MISSING = "–"
+
+
+def decimal(value: float | None, digits: int = 3) -> str:
+    """A reward or a sigma: ``0.351``."""
+    return MISSING if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share: ``62.5 %``."""
+    return MISSING if value is None else f"{100 * value:.{digits}f} %"
+
+
+def count(value: float | None) -> str:
+    """A number with thousands separated: ``12 500``; from a million on shortened: ``1.25 M``."""
+    if value is None:
+        return MISSING
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= limit:
+            return f"{value / limit:.2f} {unit}"
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def money(value: float | None) -> str:
+    """US dollars: ``$0.42``."""
+    if value is None:
+        return MISSING
+    return f"${value:.4f}" if 0 < abs(value) < 0.1 else f"${value:,.2f}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: ``2.7 s``, ``4 min 10 s``, ``3 h 05 min``."""
+    if value is None:
+        return MISSING
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def moment(value: str) -> str:
+    """A stored time stamp without its fraction and zone: ``2026-11-22 17:28:16``."""
+    try:
+        return datetime.fromisoformat(value).strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return value[:40] or MISSING
+
+
+def interval(estimate: Estimate | None, digits: int = 3) -> str:
+    """The ends of a 95 % interval: ``0.412 to 0.598``."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return MISSING
+    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+
+
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "decimal": decimal,
+    "percent": percent,
+    "count": count,
+    "money": money,
+    "seconds": seconds,
+    "moment": moment,
+    "interval": interval,
+}
+"""In templates: ``{{ sigma | decimal }}``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -193,6 +193,25 @@ class Candidate(Generic[ContentT]):
     text: str = ""
     repairs: tuple[str, ...] = ()
     fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class DisplayBlock:
+    """A part of a candidate as people see it. All content is text of a model: it is shown, never run.
+
+    Args:
+        title: the heading.
+        kind: ``text``; ``code``; ``table``: ``rows``, the first is the head; ``image``: ``image``, a PNG file.
+        text: the content of a text or a program; below a table or an image, a remark.
+        rows: the cells of a table.
+        image: the bytes of the image.
+    """
+
+    title: str
+    kind: Literal["text", "code", "table", "image"] = "text"
+    text: str = ""
+    rows: Sequence[Sequence[str]] = ()
+    image: bytes = b""
 
 
 class Rewards(Record):

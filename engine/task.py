@@ -18,7 +18,7 @@ from engine.contract.datasets import DataPreparation, Dataset
 from engine.contract.training_reward import TrainingReward
 from engine.experience.review import leaks_short_answer
 from engine.reading.plugins import source_digest
-from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
+from engine.records import AnswerSource, Candidate, Completion, ContentT, DisplayBlock, Fault, Outcome, Problem
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -214,6 +214,19 @@ class Task(ABC, Generic[ContentT]):
     def show(self, candidate: Candidate[ContentT]) -> str:
         """The candidate as text for another prompt (critic, judge)."""
         return candidate.text[-MAX_SHOWN_CHARS:] or "(unreadable)"
+
+    def display(
+        self, candidate: Candidate[ContentT], problem: Problem, detail: Mapping[str, Any], folder: Path
+    ) -> Sequence[DisplayBlock]:
+        """What people see of a candidate beside its reply. It only reads what is stored: nothing is run or measured.
+
+        Args:
+            candidate: the candidate.
+            problem: its problem.
+            detail: the ``reward_detail`` of its record; from a file, so that any key may be missing.
+            folder: the folder of the record's file.
+        """
+        return ()
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The problem as the dataset row that a user's reward function gets."""

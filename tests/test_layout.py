@@ -9,6 +9,7 @@ COMMANDS_OF_TASKS = ("grpo_training/traffic", "grpo_training/phaser")
 """Commands and folders that serve one task: they import it and carry its name."""
 NAMING = {
     "grpo_training/cli/settings.py": {"aime2024", "quickstart"},  # the datasets that commands use by default
+    "grpo_training/cli/program.py": {"phaser", "traffic"},  # the list of commands
 }
 SHARED = {"engine.tasks.registry", "engine.tasks.rows", "engine.tasks.scaffold_task", "engine.tasks.simple"}
 """Modules of ``engine.tasks`` that belong to no task."""

@@ -57,7 +57,8 @@ def test_the_wheel_holds_every_tracked_file_of_the_packages_and_the_shipped_data
     ).stdout.split()  # fmt: skip
     expected = {name for name in tracked if (ROOT / name).is_file()}
     expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/models/pocket").iterdir()}
-    expected |= {"engine/data/datasets/physics.jsonl", "engine/data/api_keys/api_config.json.example"}
+    expected |= {"engine/data/datasets/physics.jsonl"}
+    expected |= {f"engine/data/api_keys/api_config.{name}.example" for name in ("json", "full.json")}
     with zipfile.ZipFile(built[0]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert names == expected
@@ -98,7 +99,7 @@ def test_an_installed_command_finds_the_shipped_files_and_writes_below_the_curre
 def test_the_console_script_runs_commands(tmp_path):
     start = ["-c", "from grpo_training.cli.program import main; main()"]
     helped = run([*start, "--help"], cwd=tmp_path, path=ROOT)
-    assert all(f"  {command}\n" in helped.stdout for command in COMMANDS)
+    assert all(f"  {command} " in helped.stdout for command in COMMANDS)
     assert run([*start, "--version"], cwd=tmp_path, path=ROOT).stdout.strip() == grpo_training.__version__
     assert run([*start, "prepare-data", "--help"], cwd=tmp_path, path=ROOT).returncode == 0
     unknown = run([*start, "generator4"], cwd=tmp_path, path=ROOT)

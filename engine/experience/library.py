@@ -189,7 +189,11 @@ class ExperienceLibrary:
             return self._results[key]
 
     def edit(self, operations: Sequence[Operation], note: str = "") -> LibraryState:
-        """Apply manual operations (``add``, ``modify``, ``delete``, ``pin``, ``unpin``), all or none.
+        """Apply manual operations, all or none.
+
+        Args:
+            operations: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``.
+            note: kept in the log.
 
         Raises:
             InputError: one of them cannot be applied; the message says why.
@@ -211,6 +215,14 @@ class ExperienceLibrary:
     def unpin(self, experience_id: str) -> LibraryState:
         """Allow changes by the analyst again."""
         return self.edit([Operation(op="unpin", id=experience_id)])
+
+    def forbid(self, experience_id: str) -> LibraryState:
+        """Delete an experience and keep the analyst from adding it, or a near-duplicate, again."""
+        return self.edit([Operation(op="forbid", id=experience_id)])
+
+    def allow(self, experience_id: str) -> LibraryState:
+        """Let the analyst add a forbidden experience again. It is not restored."""
+        return self.edit([Operation(op="allow", id=experience_id)])
 
     def rollback(self, version: str) -> LibraryState:
         """Restore the library of a version. Later events stay in the log, and their ids are not reused."""

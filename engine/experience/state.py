@@ -28,6 +28,8 @@ MAX_PROPOSALS = 32
 
 _KEPT_EVIDENCE = 16
 _SHOWN_CHARACTERS = 400
+_BY_ANALYST = ("add", "modify", "delete")
+_BY_PERSON = ("pin", "unpin", "forbid", "allow")
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class LibraryState:
         texts: the experiences, oldest first, without uses.
         counts: id -> (rollouts, correct rollouts) of the experiences that were used.
         next_number: number of the next id; it never decreases, so ids are not reused.
+        forbidden: experiences that a person took out for good: the analyst cannot add them or near-duplicates again.
     """
 
     texts: tuple[Experience, ...]
     counts: Mapping[str, tuple[int, int]]
     next_number: int
+    forbidden: tuple[Experience, ...] = ()
 
     @functools.cached_property
     def version(self) -> str:
@@ -159,7 +163,7 @@ class StepEvent(Event):
 
 
 class EditEvent(Event):
-    """A manual change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``."""
+    """A manual change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``."""
 
     event: Literal["edit"] = "edit"
     operations: list[Operation]
@@ -206,11 +210,17 @@ def _with_operations(
     if not operations:
         return state
     live = {one.id: one for one in state.texts}
+    forbidden = {one.id: one for one in state.forbidden}
     for operation in operations:
-        _apply(live, operation, at, evidence)
+        if operation.op == "forbid" and operation.id in live:
+            forbidden[operation.id] = live.pop(operation.id)
+        elif operation.op == "allow":
+            forbidden.pop(operation.id or "", None)
+        else:
+            _apply(live, operation, at, evidence)
     counts = {key: count for key, count in state.counts.items() if key in live}
     numbers = [_number(operation.id or "") + 1 for operation in operations]
-    return _state(live.values(), counts, max([state.next_number, *numbers]))
+    return _state(live.values(), counts, max([state.next_number, *numbers]), forbidden.values())
 
 
 def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence: Evidence | None) -> None:
@@ -252,16 +262,22 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
 
 
 def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
-    """A state with these experiences. Use counts of current experiences are kept: uses are never undone."""
+    """A state with these experiences, which are no longer forbidden. Uses are never undone: their counts are kept."""
     restored = [one for one in experiences if one.status != "deleted"]
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in {one.id for one in restored}}
     texts = [one.model_copy(update={"uses": Uses()}) for one in restored]
-    return _state(texts, counts, max([state.next_number, *(_number(one.id) + 1 for one in experiences)]))
+    forbidden = [one for one in state.forbidden if one.id not in {text.id for text in texts}]
+    return _state(texts, counts, max([state.next_number, *(_number(one.id) + 1 for one in experiences)]), forbidden)
 
 
-def _state(texts: Iterable[Experience], counts: Mapping[str, tuple[int, int]], next_number: int) -> LibraryState:
-    return LibraryState(tuple(texts), counts, next_number)
+def _state(
+    texts: Iterable[Experience],
+    counts: Mapping[str, tuple[int, int]],
+    next_number: int,
+    forbidden: Iterable[Experience],
+) -> LibraryState:
+    return LibraryState(tuple(texts), counts, next_number, tuple(forbidden))
 
 
 @dataclass(frozen=True)
@@ -287,7 +303,7 @@ def review_proposals(
     Args:
         state: the newest state of the library.
         proposals: ``add`` (content, category), ``modify`` (id, content), ``delete`` (id); for manual operations also
-            ``pin`` and ``unpin`` (id). The id of an ``add`` is always assigned here.
+            ``pin``, ``unpin``, ``forbid`` and ``allow`` (id). The id of an ``add`` is always assigned here.
         prefix: prefix of new ids: ``G1`` gives ``G1-001``.
         capacity: maximum number of experiences. A full library refuses an ``add`` unless the analyst proposes a
             ``delete`` before it.
@@ -298,7 +314,7 @@ def review_proposals(
 
     Returns:
         the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
-        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``duplicate``, ``library_full``.
+        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``forbidden``, ``duplicate``, ``library_full``.
     """
     applied: list[Operation] = []
     refused: list[Refusal] = []
@@ -340,9 +356,12 @@ def _objection(
     leaks_answer: LeakCheck,
     by_person: bool,
 ) -> Reason | None:
-    allowed = ("add", "modify", "delete", "pin", "unpin") if by_person else ("add", "modify", "delete")
+    allowed = _BY_ANALYST + _BY_PERSON if by_person else _BY_ANALYST
     if operation.op not in allowed:
         return Reason("unsupported", f"The operation must be one of {', '.join(allowed)}.")
+    if operation.op == "allow":
+        is_forbidden = any(one.id == operation.id for one in state.forbidden)
+        return None if is_forbidden else Reason("unknown_id", "No forbidden experience has this id.")
     known = state.get(operation.id or "")
     if operation.op != "add":
         if known is None:
@@ -358,6 +377,8 @@ def _objection(
         return reason
     if by_person:
         return None
+    if twin := find_duplicate(content, state.forbidden):
+        return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
     others = (one for one in state.texts if one.id != operation.id)
     if twin := find_duplicate(content, others):
         return Reason("duplicate", f"{twin.id} says nearly the same: modify that one instead.")

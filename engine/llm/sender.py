@@ -25,6 +25,7 @@ from engine.llm.protocol import (
     request_body,
 )
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
@@ -102,20 +103,6 @@ class PendingCall:
         outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
         fault = Fault(kind=decision.code, message=decision.message)
         return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
-
-
-@dataclass
-class Tally:
-    """Totals over all requests of a client."""
-
-    retries: int = 0
-    rate_limited: int = 0
-    requests_sent: int = 0
-    journal_hits: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    pending: int = 0
 
 
 class RequestSender:
@@ -410,12 +397,9 @@ class RequestSender:
 
     def _count_usage(self, call: PendingCall, result: ChatResponse | RetryDecision) -> None:
         """Add the tokens and the cost of an attempt to the totals."""
-        tally = self.tally
-        tally.prompt_tokens += result.prompt_tokens
-        tally.completion_tokens += result.completion_tokens
         cost = call.endpoint.cost_usd(result.prompt_tokens, result.completion_tokens)
-        if cost is not None:
-            tally.cost_usd = cost + (tally.cost_usd or 0.0)
+        for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
+            spent.add(result.prompt_tokens, result.completion_tokens, cost)
         call.connection.record_usage(result.prompt_tokens + result.completion_tokens, cost or 0.0)
 
     async def _store(self, call: PendingCall, response: ChatResponse) -> dict[str, Reply]:

@@ -1,4 +1,4 @@
-"""The console script ``scaffold-grpo COMMAND ...``, the same as ``python -m grpo_training.COMMAND ...``."""
+"""``scaffold-grpo COMMAND ...`` and ``python -m grpo_training COMMAND ...``: the commands with what each is for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,49 @@ import grpo_training
 from engine.errors import InputError
 from grpo_training.cli.entry import run_command
 
+GROUPS = {
+    "main loop": {
+        "generator1": "answer problems, score, store, learn",
+        "generator2": "the same, with its own library",
+        "generator3": "the same, with its own library",
+        "critic": "fuse the generators' candidates, score, learn",
+        "experience_extractor": "extract experiences again from stored rollouts",
+    },
+    "look": {
+        "view": "pages about runs, in a browser",
+        "experiences": "show and edit the libraries",
+        "doctor": "check this machine and the configuration",
+    },
+    "train": {
+        "train": "fine-tune a local model with GRPO",
+        "evaluate": "measure a model: pass@k with intervals",
+        "serve": "serve a local model over the OpenAI protocol",
+        "demo": "the main loop with the pocket model",
+        "train_demo": "the fine-tune with the pocket model",
+        "ablation": "what each part of the fine-tune contributes",
+    },
+    "tasks": {
+        "phaser": "games: prompts, mock rollouts, validation",
+        "traffic": "traffic signals: scenarios, datasets, policies",
+        "selector": "choose in-context examples and experiences",
+    },
+    "data": {
+        "prepare_data": "problems for training on Python code",
+        "generate_teacher_traces": "solutions of a teacher that pass the tests",
+        "score_rollouts": "score rollouts of any program",
+        "replay_server": "serve recorded replies, without a model",
+    },
+}
+"""Title -> command -> what it is for."""
+
 
 def commands() -> list[str]:
     """The names of all commands: the modules at the top of ``grpo_training``."""
-    return sorted(module.name for module in pkgutil.iter_modules(grpo_training.__path__) if not module.ispkg)
+    return sorted(
+        module.name
+        for module in pkgutil.iter_modules(grpo_training.__path__)
+        if not module.ispkg and module.name != "__main__"
+    )
 
 
 def main() -> NoReturn:
@@ -23,12 +62,18 @@ def main() -> NoReturn:
     run_command(_run)
 
 
+def _listing() -> list[str]:
+    prog = "scaffold-grpo COMMAND" if sys.argv[0].endswith("scaffold-grpo") else "python -m grpo_training.COMMAND"
+    lines = [f"usage: {prog} [options]"]
+    for title, described in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:24} {text}" for name, text in described.items())]
+    return [*lines, "", f"{prog} --help shows the options of a command."]
+
+
 def _run() -> int:
     given = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if given in ("-h", "--help"):
-        print("usage: scaffold-grpo COMMAND [options]\n\ncommands:")
-        print("".join(f"  {command}\n" for command in commands()))
-        print("scaffold-grpo COMMAND --help shows the options of a command.")
+        print("\n".join(_listing()))
         return 0
     if given == "--version":
         print(grpo_training.__version__)

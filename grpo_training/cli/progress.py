@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
@@ -20,14 +21,33 @@ from tqdm import tqdm
 from grpo_training.cli.terminal_text import LastingStream, harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import TextIO
 
-_ROWS_SHOWN = 10
+_ROWS_SHOWN = 8
+_LISTED = 10
+_WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
+"""Purpose of a request -> who asks, where that is another word."""
 
 
-class RequestCounters(Protocol):
+class SpentTokens(Protocol):
+    """Tokens and cost of a part of the requests."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens sent."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens received."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Cost in USD; None if no price is configured."""
+
+
+class RequestCounters(SpentTokens, Protocol):
     """The client's counters; read at each refresh."""
 
     @property
@@ -43,21 +63,20 @@ class RequestCounters(Protocol):
         """Replies that were read from the journal."""
 
     @property
-    def prompt_tokens(self) -> int:
-        """Tokens sent."""
+    def waiting(self) -> int:
+        """Requests that wait for a slot, a pause or the next attempt."""
 
     @property
-    def completion_tokens(self) -> int:
-        """Tokens received."""
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Cost in USD; None if no price is configured."""
+    def by_purpose(self) -> Mapping[str, SpentTokens]:
+        """Purpose of the requests -> what they used."""
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """Outcome of one group. ``mean`` and ``std`` are of ``r_total``; ``saved`` and ``refused`` are experiences."""
+    """Outcome of one group. ``mean`` and ``std`` are of ``r_total``; ``saved`` and ``refused`` are experiences.
+
+    ``why_none`` says why a group that triggered has neither.
+    """
 
     problem_id: str
     mean: float
@@ -67,6 +86,7 @@ class GroupLine:
     size: int
     saved: Sequence[str] = ()
     refused: Sequence[str] = ()
+    why_none: str = ""
 
 
 class Progress:
@@ -78,6 +98,7 @@ class Progress:
         counters: returns the client's counters.
         stream: where lines are written, stdout by default; the bar is written to stderr.
         live: show a live panel; by default if ``stream`` is a terminal.
+        clock: monotonic time in seconds.
     """
 
     def __init__(
@@ -88,22 +109,25 @@ class Progress:
         *,
         stream: TextIO | None = None,
         live: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._label, self._total, self._counters = label, total, counters
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_live = self._stream.isatty() if live is None else live
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
-        self._notes: deque[str] = deque(maxlen=4)
+        self._notes: deque[str] = deque(maxlen=3)
         self._experiences: list[str] = []
         self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock()
+        self._waits = ""
         self._live: Live | None = None
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Progress:
         if self._is_live:
             self._live = Live(
-                console=_console(self._stream), get_renderable=self._panel, refresh_per_second=4, transient=True
+                console=_console(self._stream), get_renderable=self._panel, refresh_per_second=4, transient=False
             )
             self._live.__enter__()
         else:
@@ -152,11 +176,14 @@ class Progress:
         if self._bar is not None:
             self._bar.update()
         verdict = "Extract (σ>τ)" if line.triggered else "Skip (σ≤τ)"
-        self._say(f"  {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict}")
+        place = f"{line.problem_id}, {line.correct} of {line.size} right"
+        self._say(f"  {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict}  [{place}]")
         for text in line.saved:
             self._say(f"    ✅ Saved: {text}")
         for text in line.refused:
             self._say(f"    ✗ Refused: {text}")
+        if line.why_none:
+            self._say(f"    – No experience: {line.why_none}")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""
@@ -185,10 +212,11 @@ class Progress:
             *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._experience_rows())),
             *rows,
             ("tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),
+            *((("spent" if number == 0 else ""), text) for number, text in enumerate(_spending(counters))),
             ("cost", _dollars(counters.cost_usd)),
             ("retries", str(counters.retries)),
             ("replies from the journal", str(counters.journal_hits)),
-            ("time", f"{time.monotonic() - self._started:.0f} s"),
+            ("time", f"{self._clock() - self._started:.0f} s"),
         ]
         for name, value in shown:
             table.add_row(Text(name), Text(harmless(value, keep="\n")))
@@ -198,8 +226,8 @@ class Progress:
         """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""
         if not self._is_live:
             return []
-        more = len(self._experiences) - _ROWS_SHOWN
-        return self._experiences[:_ROWS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        more = len(self._experiences) - _LISTED
+        return self._experiences[:_LISTED] + ([f"and {more} more"] if more > 0 else [])
 
     def _say(self, text: str) -> None:
         if self._bar is None:
@@ -207,50 +235,74 @@ class Progress:
         tqdm.write(harmless(text), file=self._stream)
         self._stream.flush()
 
+    def set_waiting(self, text: str) -> None:
+        """Say what the run waits for, until it is called with an empty text."""
+        if text and text != self._waits:
+            self._say(text)
+        self._waits = text
+
     def _panel(self) -> RenderableType:
         counters = self._counters()
         head = Table.grid(padding=(0, 2))
-        share = f"{self._correct / self._answers:.0%} right" if self._answers else ""
         done = self._done + self._restored
         head.add_row(
-            ProgressBar(total=self._total, completed=done, width=24),
+            ProgressBar(total=self._total, completed=done, width=16),
             f"{done}/{'?' if self._total is None else self._total}",
-            share,
+            f"{self._correct / self._answers:.0%} right" if self._answers else "",
             f"{self._saved} experiences",
+            self._times(),
         )
         flow = Text(
-            f"in flight {counters.in_flight} · retries {counters.retries} · from the journal {counters.journal_hits}"
-            f" · tokens {counters.prompt_tokens:,} in {counters.completion_tokens:,} out"
-            f" · {_dollars(counters.cost_usd)}"
+            f"in flight {counters.in_flight} · waiting {counters.waiting} · retries {counters.retries}"
+            f" · from the journal {counters.journal_hits}"
         )
+        spent = [Text(text, overflow="ellipsis", no_wrap=True) for text in _spending(counters)]
         rows = Table(box=None, padding=(0, 2), show_edge=False)
-        for name, justify in (
-            ("problem", "left"),
-            ("right", "right"),
-            ("μ", "right"),
-            ("σ", "right"),
-            ("", "left"),
-        ):
+        for name, justify in (("problem", "left"), ("right", "right"), ("μ", "right"), ("σ", "right"), ("", "left")):
             rows.add_column(name, justify=justify)  # type: ignore[arg-type]
         for line in self._recent:
-            learned = _learned(line)
             rows.add_row(
                 Text(harmless(line.problem_id)),
                 f"{line.correct}/{line.size}",
                 f"{line.mean:.3f}",
                 f"{line.std:.3f}",
-                Text(harmless(learned), overflow="ellipsis", no_wrap=True),
+                Text(harmless(_outcome(line)), overflow="ellipsis", no_wrap=True),
             )
+        newest = [Text(harmless(f"newest: {self._experiences[-1]}"), style="green")] if self._experiences else []
+        waits = [Text(harmless(self._waits), style="yellow")] if self._waits else []
         notes = [Text(harmless(note), style="yellow") for note in self._notes]
-        return Panel(Group(head, flow, rows, *notes), title=self._label, title_align="left")
+        return Panel(Group(head, flow, *spent, rows, *newest, *waits, *notes), title=self._label, title_align="left")
+
+    def _times(self) -> str:
+        """Elapsed time, and the remaining time at the pace of this start."""
+        elapsed = self._clock() - self._started
+        left = None if self._total is None else self._total - self._done - self._restored
+        text = _duration(elapsed)
+        if left and self._done:
+            text += f", {_duration(elapsed / self._done * left)} left"
+        return text
 
 
-def _learned(line: GroupLine) -> str:
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _spending(counters: RequestCounters) -> list[str]:
+    """Who has used which tokens, one line each."""
+    return [
+        f"{_WHO.get(purpose, purpose)}: {one.prompt_tokens:,} tokens in, {one.completion_tokens:,} out"
+        + ("" if one.cost_usd is None else f", {_dollars(one.cost_usd)}")
+        for purpose, one in counters.by_purpose.items()
+    ]
+
+
+def _outcome(line: GroupLine) -> str:
+    """What a group has changed in the library."""
     if line.saved:
-        return f"✅ {line.saved[0]}"
+        return f"✅ {len(line.saved)} saved"
     if line.refused:
         return f"✗ {line.refused[0]}"
-    return "no experience" if line.triggered else ""
+    return f"– {line.why_none}" if line.why_none else ""
 
 
 def _console(stream: TextIO) -> Console:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,11 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
     with ExitStack() as stack:
 
         def serve(model: Path) -> dict[str, Any]:
-            return stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+            print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
+            began = time.monotonic()
+            endpoint = stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+            print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
+            return endpoint
 
         if settings.endpoint == "local":
             yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))

@@ -104,7 +104,6 @@ class GeneratorCaches:
     async def _follow(self, progress: Progress) -> AsyncIterator[Step]:
         changed = asyncio.Event()
         readers = [asyncio.ensure_future(self._follow_one(name, changed)) for name in self.names]
-        last_note = ""
         number = 0
         try:
             while True:
@@ -124,12 +123,9 @@ class GeneratorCaches:
                         reader.result()
                 if ended:
                     progress.set_total(number)
+                    progress.set_waiting("")
                     return
-                idle = [name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None]
-                note = f"waiting for {', '.join(idle)}, not running now" if idle else ""
-                if note and note != last_note:
-                    progress.note(note)
-                last_note = note
+                progress.set_waiting(self._waiting_for())
                 try:
                     await asyncio.wait_for(changed.wait(), 2.0)
                 except TimeoutError:
@@ -138,6 +134,14 @@ class GeneratorCaches:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
+
+    def _waiting_for(self) -> str:
+        """Which generators are not finished, and which of them do not run; empty if all run or are finished."""
+        idle = [name for name in self.names if not self._ended(name) and writer_of(self.path(name)) is None]
+        if not idle:
+            return ""
+        verb = "is" if len(idle) == 1 else "are"
+        return f"waiting for {' and '.join(idle)}, which {verb} not running"
 
     async def _follow_one(self, name: str, changed: asyncio.Event) -> None:
         records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)

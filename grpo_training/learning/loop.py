@@ -130,8 +130,6 @@ class LearningLoop(Generic[RecordT]):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
     def _show(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None, result: StepResult) -> None:
-        if proposal is not None and proposal.fault is not None:
-            self.progress.note(f"{step.problem.id}: no experience in the analyst's reply ({proposal.fault.kind})")
         line = GroupLine(
             problem_id=step.problem.id,
             mean=group.stats.mean,
@@ -143,8 +141,20 @@ class LearningLoop(Generic[RecordT]):
             refused=[
                 f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in result.refused
             ],
+            why_none=_why_none(group.stats.triggered, proposal, result),
         )
         if group.is_kept:
             self.progress.restored_one(line)
         else:
             self.progress.group_done(line)
+
+
+def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:
+    """Why a group that triggered has changed nothing and had nothing refused; empty for other groups."""
+    if not triggered or result.applied or result.refused:
+        return ""
+    if proposal is None:
+        return "an earlier start has recorded this group"
+    if proposal.fault is not None:
+        return f"the analyst's reply cannot be used ({' '.join((proposal.fault.kind, proposal.fault.message)).strip()})"
+    return "the analyst proposed no change to the library"

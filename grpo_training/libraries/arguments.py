@@ -24,6 +24,7 @@ examples:
   python -m grpo_training.experiences diff 3f2a 9c41           two versions, by the first digits of their hash
   python -m grpo_training.experiences rollback 3f2a            restore a version; nothing is erased
   python -m grpo_training.experiences pin G1-003               the analyst may no longer change it
+  python -m grpo_training.experiences forbid G1-003            delete it; the analyst cannot add it again
   python -m grpo_training.experiences export --library generator_1 > block.txt
 
 The JSON files may also be edited in a text editor: the next run applies the edits and records them.
@@ -61,6 +62,9 @@ def _parser() -> CommandParser:
     add_command("rollback", "restore a version of a library", ("VERSION", "its first 4 digits or more"))
     add_command("pin", "keep the analyst from changing or deleting an experience", ("ID", "for example G1-003"))
     add_command("unpin", "remove a pin", ("ID", "for example G1-003"))
+    add_command("edit", "give an experience another text", ("ID", "for example G1-003"), ("TEXT", "at most 32 words"))
+    add_command("forbid", "delete an experience; the analyst cannot add it again", ("ID", "for example G1-003"))
+    add_command("allow", "let the analyst add a forbidden experience again", ("ID", "for example G1-003"))
     add_command("export", "print the experiences as they appear in a prompt")
     return parser
 

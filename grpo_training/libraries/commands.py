@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.experience.state import diff
+from engine.records import Operation
 from grpo_training.cli.tables import View
 from grpo_training.libraries.descriptions import (
     change_of,
@@ -128,6 +129,25 @@ def _unpin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> 
     view.line(f"{arguments.id} is not pinned; {name} is version {state.version}")
 
 
+def _edit(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    operation = Operation(op="modify", id=arguments.id, content=arguments.text)
+    state = folder.open(name, read_only=False).edit([operation])
+    view.line(f"{arguments.id} has another text; {name} is version {state.version}")
+
+
+def _forbid(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    state = folder.open(name, read_only=False).forbid(arguments.id)
+    view.line(f"{arguments.id} is forbidden: the analyst cannot add it again; {name} is version {state.version}")
+
+
+def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=True)
+    folder.open(name, read_only=False).allow(arguments.id)
+    view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
+
+
 def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     names = folder.names()
     if len(names) > 1:
@@ -143,5 +163,8 @@ _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None
     "rollback": _rollback,
     "pin": _pin,
     "unpin": _unpin,
+    "edit": _edit,
+    "forbid": _forbid,
+    "allow": _allow,
     "export": _export,
 }

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from engine.api_manager import LEARNERS
-from grpo_training.cli.program import commands
+from grpo_training.cli.program import GROUPS, commands
 from tests.conftest import ROOT
 from tests.support.command_help import help_of_all
 from tests.support.table import table
@@ -51,6 +51,47 @@ def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
     assert found.text.startswith(f"usage: python -m grpo_training.{command} ")
     assert found.cpu_s < CPU_S
     assert not HEAVY & set(found.modules)
+
+
+def test_the_list_of_commands_describes_each_of_them_once(tmp_path):
+    listed = [name for described in GROUPS.values() for name in described]
+    assert sorted(listed) == commands()
+    shown = python("-m", "grpo_training", cwd=tmp_path).stdout
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    for title, described in GROUPS.items():
+        assert f"\n{title}:\n" in shown
+        assert all(re.search(rf"^  {name} +{text}$", shown, re.MULTILINE) for name, text in described.items())
+
+
+@pytest.mark.parametrize("module", ["doctor", "generator1"])
+def test_without_dependencies_a_command_names_them_and_how_to_install_them(tmp_path, module):
+    # -S: no site-packages; an environment in which nothing is installed
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", f"grpo_training.{module}"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "Traceback" not in said
+    assert f"make -C {ROOT} install`" in said or "bin/activate`" in said
+    assert module != "doctor" or "packages are not installed" in said
+    assert module != "doctor" or all(name in said for name in ("pydantic", "openai", "sympy"))
+    listed = subprocess.run(
+        [sys.executable, "-S", "-m", "grpo_training"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert listed.returncode == 0
+    assert "main loop:" in listed.stdout
 
 
 FAILING = """

@@ -7,13 +7,15 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from engine.contract.checks import CheckResult
 from engine.contract.datasets import Dataset
+from engine.errors import InputError
 from engine.experience.review import holds_answer
-from engine.records import Candidate, Completion, Fault, Outcome
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import checks
 from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
@@ -27,10 +29,14 @@ from engine.tasks.code.testing.tester import VERSION, shared_tester
 from engine.tasks.rows import UnusableRowError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.records import Problem
     from engine.tasks.code.testing.program_tests import Report
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
+
+_MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
 
 _FAULTS = {
     ReplyStatus.NO_CODE: "there is no fenced Python program in it",
@@ -163,6 +169,7 @@ class CodeTask(Task[Program]):
                 "passed": report.passed,
                 "total": report.total,
                 "tests": dict(Counter(str(each) for each in report.statuses)),
+                "statuses": [str(each) for each in report.statuses[:_MAX_STATUSES]],
             },
         )
 
@@ -182,6 +189,26 @@ class CodeTask(Task[Program]):
     def show(self, candidate: Candidate[Program]) -> str:
         """The program; without one, the reply."""
         return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:MAX_SHOWN_CHARS]
+
+    def display(
+        self, candidate: Candidate[Program], problem: Problem, detail: Mapping[str, Any], folder: Path
+    ) -> Sequence[DisplayBlock]:
+        """The program, and the tests with their results."""
+        program = candidate.content and candidate.content.code
+        blocks = [DisplayBlock("program", "code", program)] if program else []
+        try:
+            tests = facts_of(problem).tests[:_MAX_STATUSES]
+        except InputError:  # the record of another program, or a damaged one
+            return blocks
+        stored = detail.get("statuses")
+        statuses = [str(each) for each in stored] if isinstance(stored, list) else []
+        rows = [("test", "result")] + [
+            (_statement(test)[:_MAX_REMARK_CHARS], status)
+            for test, status in zip_longest(tests, statuses[: len(tests)], fillvalue="")
+            if isinstance(test, dict) and isinstance(status, str)
+        ]
+        passed = f"{detail['passed']} of {detail.get('total')} pass" if "passed" in detail else ""
+        return [*blocks, DisplayBlock("tests", "table", passed, rows)]
 
     def merge(self, candidates: Sequence[Candidate[Program]], problem: Problem) -> TaskMerge[Program]:
         """Merge programs that differ only in comments and layout."""

@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
 
 from engine.contract.datasets import Dataset
-from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge
 from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
@@ -40,6 +41,7 @@ _FAILED_GATES = {
 
 _MAX_REMARK_CHARS = 300
 _MOST_REMARKS = 12
+_MAX_PICTURE_BYTES = 4 << 20
 _LEAK_WORDS, _LEAK_CHARACTERS = 6, 12  # of the task's text, in a row
 _WORD = re.compile(r"[\u4e00-\u9fff]|\w+")
 
@@ -137,6 +139,18 @@ class PhaserTask(Task[GameReply]):
         """The program; without one, the reply."""
         code = candidate.content.code if candidate.content is not None else ""
         return (code or candidate.text or "(unreadable)")[:MAX_SHOWN_CHARS]
+
+    def display(
+        self, candidate: Candidate[GameReply], problem: Problem, detail: Mapping[str, Any], folder: Path
+    ) -> Sequence[DisplayBlock]:
+        """The picture of the game, if one is stored; the signals of its checks, and its program. It is not run."""
+        code = candidate.content.code if candidate.content is not None else ""
+        signals = _signals(detail)
+        blocks = [DisplayBlock("signals", "table", rows=[("check", "result"), *signals])] if signals else []
+        picture = _picture((folder, self._options.screenshots), code)
+        if picture:
+            blocks.insert(0, DisplayBlock("screenshot", "image", image=picture))
+        return [*blocks, DisplayBlock("program", "code", code)] if code else blocks
 
     def merge(self, candidates: Sequence[Candidate[GameReply]], problem: Problem) -> TaskMerge[GameReply]:
         """Merge programs that are equal except for space at the ends of lines."""
@@ -267,6 +281,33 @@ def _detail(validation: Validation, reward: GameReward, facts: GameFacts) -> dic
         "must_use_misses": list(validation.api_usage.must_use_misses),
         "hints": v1.hint_results(validation, facts),
     }
+
+
+def _signals(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The results of the checks that a rollout keeps; from a file, so that nothing of it is certain."""
+    signals: list[tuple[str, str]] = []
+    for name, title in (("gates", "stage"), ("hints", "the run shows")):
+        part = detail.get(name)
+        if isinstance(part, Mapping):
+            signals += [(f"{title} {key}", _verdict(value)) for key, value in part.items()]
+    if "runtime" in detail:
+        signals.append(("run", str(detail["runtime"])))
+    misses = detail.get("must_use_misses")
+    return signals + [(f"uses {one}", "failed") for one in (misses if isinstance(misses, list) else ())]
+
+
+def _verdict(value: Any) -> str:
+    return {True: "passed", False: "failed", None: "not run"}[value if isinstance(value, bool) else None]
+
+
+def _picture(folders: Sequence[Path | None], code: str) -> bytes:
+    """The stored picture of a program, in a folder or its folder ``screenshots``; empty if there is none."""
+    name = f"{_code_hash(code)}.png"
+    for folder in folders:
+        for place in (folder / "screenshots" / name, folder / name) if folder is not None else ():
+            if place.is_file() and place.stat().st_size <= _MAX_PICTURE_BYTES:
+                return place.read_bytes()
+    return b""
 
 
 def _code_hash(code: str) -> str:

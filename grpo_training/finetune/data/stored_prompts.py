@@ -64,7 +64,7 @@ class StoredPrompts:
             InputError: the group's task is not known, or its problem is not one of that task.
         """
         task = task_named(group.task)
-        experiences = self._experiences(group) if with_experiences else ()
+        experiences = self.experiences(group) if with_experiences else ()
         problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
         messages = generator_messages(task, problem, experiences, self._style)
         return StoredPrompt(messages, self._difference(group, task, with_experiences))
@@ -90,7 +90,12 @@ class StoredPrompts:
             return OTHER_PROMPT
         return STRIPPED if group.rollouts[0].experience_ids and not with_experiences else ""
 
-    def _experiences(self, group: RolloutGroup) -> tuple[Experience, ...]:
+    def experiences(self, group: RolloutGroup) -> tuple[Experience, ...]:
+        """The experiences of a prompt, in the order in which they stand in it.
+
+        Raises:
+            ExperiencesNotFoundError: they cannot be found.
+        """
         ids = group.rollouts[0].experience_ids
         if not ids:
             return ()

@@ -322,3 +322,28 @@ def test_a_text_from_before_the_checks_is_kept_out_of_prompts_and_never_deleted(
     changed = again.edit([Operation(op="modify", id="G1-002", content=CONTENTS[3])])
     assert not changed.quarantined
     assert len(changed.for_prompts) == 3
+
+
+def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it_again(library, path):
+    library.forbid("G1-002")
+    assert [one["id"] for one in entries(path)] == ["G1-001", "G1-003"]
+    for one in (library, ExperienceLibrary(path)):
+        result = one.commit_step(outcome(20), [add(CONTENTS[1])])
+        assert [refusal.reason for refusal in result.refused] == ["forbidden"]
+        assert [known.id for known in one.state.forbidden] == ["G1-002"]
+    library.allow("G1-002")
+    assert [one.id for one in library.commit_step(outcome(21), [add(CONTENTS[1])]).applied] == ["G1-004"]
+
+
+def test_a_rollback_restores_a_forbidden_experience_and_lifts_the_ban(library, path):
+    before = library.state.version
+    library.forbid("G1-001")
+    assert library.rollback(before).forbidden == ()
+    assert [one["id"] for one in entries(path)] == ["G1-001", "G1-002", "G1-003"]
+
+
+def test_only_what_is_there_can_be_forbidden_and_only_what_is_forbidden_allowed(library):
+    with pytest.raises(InputError, match="no experience of this id"):
+        library.forbid("G1-999")
+    with pytest.raises(InputError, match="No forbidden experience"):
+        library.allow("G1-001")

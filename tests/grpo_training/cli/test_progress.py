@@ -1,6 +1,8 @@
 import io
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 
+from engine.llm.tally import Spent
 from grpo_training.cli.progress import GroupLine, Progress
 
 
@@ -12,6 +14,8 @@ class Traffic:
     prompt_tokens: int = 1234
     completion_tokens: int = 567
     cost_usd: float | None = 0.0125
+    waiting: int = 4
+    by_purpose: dict = field(default_factory=lambda: {"rollout": Spent(1000, 500, 0.01), "analysis": Spent(234, 67)})
 
 
 def run(live):
@@ -29,8 +33,11 @@ def run(live):
 
 def test_plain_lines_are_the_documented_ones():
     shown, whole = run(live=False)
-    assert "  generator_1: μ=0.456, σ=0.089 → Extract (σ>τ)\n    ✅ Saved: Prioritize edge cases.\n" in shown
-    assert "  generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ)\n" in shown
+    assert (
+        "  generator_1: μ=0.456, σ=0.089 → Extract (σ>τ)  [p2, 1 of 3 right]\n    ✅ Saved: Prioritize edge cases.\n"
+        in shown
+    )
+    assert "  generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ)  [p3, 3 of 3 right]\n" in shown
     assert "✗ Refused: duplicate" in shown
     assert "continuing after 1 completed groups" in shown
     for text in ("3 + 1 completed before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
@@ -45,7 +52,7 @@ def test_the_summary_lists_the_experiences_after_the_panel_is_closed():
 
 def test_without_prices_no_cost_is_shown():
     stream = io.StringIO()
-    Progress("critic", None, lambda: Traffic(cost_usd=None), stream=stream, live=False).summary([])
+    Progress("critic", None, lambda: Traffic(cost_usd=None, by_purpose={}), stream=stream, live=False).summary([])
     assert "no prices configured" in stream.getvalue()
     assert "$" not in stream.getvalue()
 
@@ -80,3 +87,63 @@ def test_the_run_continues_when_its_output_is_closed():
             progress.group_done(GroupLine("p", 0.5, 0.0, False, 1, 3))
     progress.summary([])
     assert progress.groups == 3
+
+
+def test_a_group_without_an_experience_says_why():
+    stream = io.StringIO()
+    with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
+        progress.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, why_none="the analyst proposed no change"))
+    assert "    – No experience: the analyst proposed no change\n" in stream.getvalue()
+
+
+class Terminal(io.StringIO):
+    """A terminal of 80 columns and 24 lines."""
+
+    def isatty(self):
+        return True
+
+
+def panel(monkeypatch, feed):
+    """The last picture of the panel, as lines without colours."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setenv("TERM", "xterm")
+    stream, now = Terminal(), [100.0]
+    progress = Progress("critic", 40, Traffic, stream=stream, clock=lambda: now[0])
+    with progress:
+        feed(progress, now)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    return text[text.rindex("╭─ critic") :].replace("\r", "").split("\n")
+
+
+def test_the_panel_fits_80_by_24_and_stays_with_the_newest_experience_and_the_times(monkeypatch):
+    newest = "When a rate and a time are given in different units, convert the time first, then check. " * 2
+
+    def feed(progress, now):
+        for number in range(20):
+            progress.group_done(GroupLine(f"aime2024_{number:03}", 0.5, 0.2, True, 1, 3, saved=[newest.strip()]))
+        for number in range(5):
+            progress.note(f"note {number}")
+        progress.set_waiting("waiting for generator_2, which is not running")
+        now[0] += 300
+
+    lines = panel(monkeypatch, feed)
+    shown = "\n".join(lines)
+    assert len([line for line in lines if line.strip()]) <= 24
+    assert max(map(len, lines)) <= 80
+    joined = " ".join(line.strip("│ ") for line in lines)
+    assert newest.strip() in joined
+    assert "20/40" in shown
+    assert "0:05:00, 0:05:00 left" in shown
+    assert "generator: 1,000 tokens in, 500 out, $0.0100" in shown
+    assert "analyst: 234 tokens in, 67 out" in shown
+    assert "aime2024_019" in shown
+    assert "waiting for generator_2, which is not running" in shown
+
+
+def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
+    def feed(progress, now):
+        progress.set_waiting("waiting for generator_2, which is not running")
+        progress.set_waiting("")
+
+    assert "waiting for" not in "\n".join(panel(monkeypatch, feed))

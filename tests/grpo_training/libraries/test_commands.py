@@ -211,3 +211,12 @@ def test_exit_codes_of_the_process(places, args, code):
     assert done.returncode == code
     assert bool(done.stderr) == bool(code)
     assert "Traceback" not in done.stderr
+
+
+def test_edit_forbid_and_allow_are_written(run, places):
+    path = places["experiences"] / "generator_1_experiences.json"
+    assert "another text" in run("edit", "G1-001", "Draw the free body first.")
+    assert json.loads(path.read_text())[0]["content"] == "Draw the free body first."
+    assert "is forbidden" in run("forbid", "G1-001")
+    assert "G1-001" not in [one["id"] for one in json.loads(path.read_text())]
+    assert "no longer forbidden" in run("allow", "G1-001")

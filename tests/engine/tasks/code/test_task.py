@@ -172,3 +172,20 @@ def test_every_reference_of_mbpp_passes_and_every_stub_fails():
 def test_an_experience_must_not_hold_an_expected_value(content, leaks):
     row = {"problem": "P", "tests": [{"kind": "call", "fn": "f", "args": "(2,)", "expected": "1729"}]}
     assert TASK.leaks_answer(content, code_problem(row, "x")) is leaks
+
+
+def test_a_program_is_displayed_with_the_result_of_each_test(tmp_path):
+    candidate = TASK.parse(Completion(text=reply("def double(x):\n    return x * x")), DOUBLE)
+    detail = RewardEvaluator().score(TASK, DOUBLE, candidate).detail
+    program, tests = TASK.display(candidate, DOUBLE, detail, tmp_path)
+    assert program.text == "def double(x):\n    return x * x"
+    assert tests.text == "2 of 3 pass"
+    assert [row[1] for row in tests.rows] == ["result", "pass", "pass", "wrong_answer"]
+    assert tests.rows[3][0] == "assert double(-3) == -6"
+
+
+@table("detail", [{}, {"statuses": None}, {"statuses": [1, None, "x", "y", "z"], "passed": None}])
+def test_damaged_details_of_a_program_are_displayed_as_far_as_they_go(detail, tmp_path):
+    candidate = TASK.parse(Completion(text=reply("def double(x): return x")), DOUBLE)
+    assert len(TASK.display(candidate, DOUBLE, detail, tmp_path)[1].rows) == 4
+    assert TASK.display(candidate, DOUBLE.model_copy(update={"answer": "[]"}), detail, tmp_path)[0].kind == "code"

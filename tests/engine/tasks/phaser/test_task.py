@@ -1,5 +1,6 @@
 """The task with a scripted validator: problems, replies, measurements, scored fields, leaks."""
 
+import hashlib
 import json
 
 import pytest
@@ -185,3 +186,16 @@ def test_an_experience_that_repeats_its_chinese_task_is_refused():
     problem = task.problem_from_row(row, "row 1")
     assert task.leaks_answer("记住：一个红色箱子以每秒 120 像素的速度移动", problem)
     assert not task.leaks_answer("先在 preload 中生成纹理，再创建精灵", problem)
+
+
+def test_a_game_is_displayed_with_its_stored_picture_and_signals_and_is_not_run(tmp_path):
+    task, problem, found = measured(RIGHT)
+    candidate = task.parse(Completion(text=REPLY), problem)
+    signals, program = task.display(candidate, problem, found.detail, tmp_path)
+    assert ("the run shows reacted_to_keys", "passed") in signals.rows
+    assert program.text == candidate.content.code
+    picture = tmp_path / "screenshots" / f"{hashlib.sha256(program.text.encode()).hexdigest()}.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"PNG")
+    assert task.display(candidate, problem, {"gates": 1, "must_use_misses": "x"}, tmp_path)[0].image == b"PNG"
+    assert len(task._validator.requests) == 1

@@ -1,0 +1,33 @@
+"""What the requests of a client have used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Spent:
+    """Tokens and cost of the requests for one purpose."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None) -> None:
+        """Add an attempt; ``cost_usd`` is None without prices."""
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
+        if cost_usd is not None:
+            self.cost_usd = cost_usd + (self.cost_usd or 0.0)
+
+
+@dataclass
+class Tally(Spent):
+    """Totals over all requests of a client. ``by_purpose`` has the parts: generation, analysis, ..."""
+
+    retries: int = 0
+    rate_limited: int = 0
+    requests_sent: int = 0
+    journal_hits: int = 0
+    pending: int = 0
+    by_purpose: dict[str, Spent] = field(default_factory=dict)

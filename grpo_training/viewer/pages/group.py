@@ -1,0 +1,374 @@
+"""The page of a group: its rollouts beside each other, and the step at which they part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.generator import prompt_hash
+from engine.errors import InputError, TemplateError
+from engine.mathematics.solver import solve_in_worker
+from engine.records import Problem, Scaffold
+from engine.storage.rollout_store import UnreadableLineError
+from engine.tasks.registry import task_named
+from grpo_training.finetune.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.pages.rollout_view import (
+    CutText,
+    RolloutView,
+    block_view,
+    call_facts,
+    component_views,
+    cut,
+    remaining_facts,
+    reply_texts,
+    scaffold_view,
+    token_views,
+    verdict_of,
+)
+from grpo_training.viewer.pages.scaffold_runs import (
+    GroupSolver,
+    parting,
+    role_of,
+    run_scaffold,
+    standings,
+    value_text,
+)
+from grpo_training.viewer.web.page import Page
+from prompts import prompt_styles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from engine.mathematics.solver import Solver
+    from engine.records import Candidate, Rollout, RolloutGroup
+    from engine.task import Task
+    from grpo_training.viewer.data.runs import Store
+    from grpo_training.viewer.pages.scaffold_runs import Parting, ScaffoldRun, Standing
+    from grpo_training.viewer.web.page import Params, Request
+
+_MAX_ROWS = 150
+_MAX_ROLLOUTS = 64
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The value of a variable in a rollout; ``given`` if it is a known."""
+
+    text: str
+    mark: str
+    given: bool
+
+
+@dataclass(frozen=True)
+class VariableRow:
+    """A variable and its values, one per rollout; None where a rollout does not have it."""
+
+    name: str
+    role: str
+    differs: bool
+    cells: list[Cell | None]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a prompt; ``experience`` is the id of the experience that it is, or empty."""
+
+    text: str
+    experience: str = ""
+
+
+@dataclass(frozen=True)
+class PromptView:
+    """The prompt of a group, rendered again from its templates and the library of that time.
+
+    Args:
+        messages: role and pieces of each message.
+        experiences: id and text of the experiences in it, in order.
+        remark: why it may differ from what was sent, or why it is not shown; empty if it is exactly that.
+    """
+
+    messages: list[tuple[str, list[Segment]]] = field(default_factory=list)
+    experiences: list[tuple[str, str]] = field(default_factory=list)
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    """What the page of a group shows.
+
+    Args:
+        rollouts: the reference first, then those that part from it, then the others.
+        partings: each first step that differs, with the rollouts that have it.
+        reference: the rollout that the others are compared with; None without one that can be compared.
+        reference_is_right: whether its answer is right; otherwise it is the best paid one.
+        left_out: rollouts beyond the limit of a page.
+    """
+
+    problem_id: str
+    problem: CutText
+    truth: CutText
+    task: str
+    facts: list[tuple[str, str]]
+    mean: float | None
+    sigma: float | None
+    triggered: bool
+    rollouts: list[RolloutView]
+    partings: list[tuple[list[str], Parting]]
+    variables: list[VariableRow]
+    reference: str | None
+    reference_is_right: bool
+    prompt: PromptView
+    left_out: int = 0
+
+
+def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker) -> GroupPage:
+    """The page of a group. Its scaffolds are executed, with one bounded number of equations to solve.
+
+    Args:
+        group: the group.
+        folder: the folder of its file, where a task may have put pictures.
+        prompt: see :func:`prompt_of`.
+        solver: solves equations.
+    """
+    shown = group.rollouts[:_MAX_ROLLOUTS]
+    task = _task(group.task)
+    problem = problem_of(group)
+    candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
+    limited = GroupSolver(solver)
+    runs = {
+        number: run_scaffold(candidate.content, limited)
+        for number, candidate in candidates.items()
+        if candidate is not None and isinstance(candidate.content, Scaffold)
+    }
+    reference = reference_of(shown, runs)
+    right = [runs[one.rollout_id] for one in shown if one.is_correct and one.rollout_id in runs]
+    compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
+    marks = {number: standings(run, compared) for number, run in runs.items()}
+    advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
+    base = None if reference is None else runs[reference.rollout_id]
+    maker = _Views(task, problem, folder, runs, marks, base)
+    views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
+    first = None if reference is None else str(reference.rollout_id)
+    views.sort(key=lambda view: (view.name != first, view.parting is None, view.verdict == "right", int(view.name)))
+    ordered = [int(view.name) for view in views]
+    return GroupPage(
+        problem_id=group.problem_id,
+        problem=cut(group.problem_text),
+        truth=cut(group.ground_truth, 4000),
+        task=group.task,
+        facts=_facts(group),
+        mean=group.stats.mean if group.stats else None,
+        sigma=group.stats.std if group.stats else None,
+        triggered=bool(group.stats and group.stats.triggered),
+        rollouts=views,
+        partings=_partings(views),
+        variables=_variables([number for number in ordered if number in runs], runs, marks),
+        reference=first,
+        reference_is_right=bool(reference is not None and reference.is_correct),
+        prompt=prompt,
+        left_out=len(group.rollouts) - len(shown),
+    )
+
+
+def problem_of(group: RolloutGroup) -> Problem:
+    """The problem of a stored group."""
+    return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+
+
+def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
+    """The rollout that the others are compared with: the best paid right one, else the best paid one."""
+    usable = [one for one in rollouts if one.rollout_id in runs and one.r_total is not None]
+    return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
+
+
+def prompt_of(group: RolloutGroup, library_folders: Iterable[Path]) -> PromptView:
+    """The prompt of a group, with the experiences from the first folder whose library has them."""
+    try:
+        task = task_named(group.task)
+        asked = group.policy.prompt_hash if group.policy else ""
+        style = next((name for name in prompt_styles() if prompt_hash(task, name) == asked), None)
+    except (InputError, TemplateError) as error:
+        return PromptView(remark=error.what)
+    if style is None:
+        why = "the templates have changed since" if asked else "the file does not say which templates were used"
+        return PromptView(remark=f"The prompt cannot be rendered again: {why}.")
+    remark = "no library of this generator was found"
+    for folder in library_folders if group.rollouts[0].experience_ids else [Path()]:
+        try:
+            return _rendered(group, StoredPrompts(style, folder))
+        except (ExperiencesNotFoundError, InputError, TemplateError) as error:
+            remark = str(error)
+    return PromptView(remark=f"The prompt cannot be rendered again: {remark}.")
+
+
+def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[Segment]:
+    """A text in pieces, of which those that are an experience have its id. Experiences stand in their order."""
+    pieces, place = [], 0
+    for name, content in experiences:
+        found = text.find(content, place) if content else -1
+        if found >= 0:
+            pieces += [Segment(text[place:found]), Segment(content, name)]
+            place = found + len(content)
+    pieces.append(Segment(text[place:]))
+    return [piece for piece in pieces if piece.text]
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Makes the views of a group's rollouts."""
+
+    task: Task | None
+    problem: Problem
+    folder: Path
+    runs: Mapping[int, ScaffoldRun]
+    marks: Mapping[int, Mapping[str, Standing]]
+    reference: ScaffoldRun | None
+
+    def view(self, one: Rollout, candidate: Candidate | None, advantage: float | None) -> RolloutView:
+        """The view of a rollout."""
+        components = one.rewards.by_name()
+        run, marks = self.runs.get(one.rollout_id), self.marks.get(one.rollout_id, {})
+        thinking, blocks = None, []
+        if self.task is not None:
+            thinking = self.task.thinking(one.completion) if one.completion is not None else None
+            if candidate is not None:
+                blocks = list(self.task.display(candidate, self.problem, one.reward_detail, self.folder))
+        reply, reasoning = reply_texts(one.completion, candidate, thinking)
+        compared = run is not None and self.reference is not None and run is not self.reference
+        return RolloutView(
+            name=str(one.rollout_id),
+            verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
+            answer=(one.answer or "")[:2000],
+            stated="" if one.stated_answer in (None, one.answer) else str(one.stated_answer)[:2000],
+            source=one.answer_source or "",
+            total=one.r_total,
+            advantage=advantage,
+            components=component_views(components, one.reward_detail),
+            facts=[
+                *call_facts(one.completion, one.fault, one.repairs),
+                *remaining_facts(components, one.reward_detail),
+            ],
+            scaffold=None if run is None else scaffold_view(run, marks),
+            parting=parting(run, marks, self.reference) if compared and run and self.reference else None,
+            blocks=[block_view(block) for block in blocks],
+            reply=reply,
+            reasoning=reasoning,
+            tokens=token_views(one.completion),
+        )
+
+
+def _rendered(group: RolloutGroup, prompts: StoredPrompts) -> PromptView:
+    experiences = [(one.id, one.content) for one in prompts.experiences(group)]
+    stored = prompts.render(group, with_experiences=True)
+    messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
+    return PromptView(messages, experiences)
+
+
+def _task(name: str) -> Task | None:
+    """The task of a record; None if this process does not know it."""
+    try:
+        return task_named(name)
+    except InputError:
+        return None
+
+
+def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:
+    return None if task is None else task.candidate_from_record(one.scaffold, one.answer, problem)
+
+
+def _advantages(group: RolloutGroup) -> list[float]:
+    return group.stats.advantages if group.stats else []
+
+
+def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
+    policy = group.policy
+    found = [("task", group.task), ("generator", group.generator_id), ("time", group.timestamp)]
+    if group.epoch:
+        found.append(("epoch", str(group.epoch)))
+    if policy is not None:
+        found += [("model", policy.model), ("library version", policy.library_version)]
+        found += [(name, str(value)) for name, value in policy.sampling.model_dump(exclude_none=True).items() if value]
+    return [(name, value[:300]) for name, value in found if value]
+
+
+def _partings(views: Iterable[RolloutView]) -> list[tuple[list[str], Parting]]:
+    names: dict[Parting, list[str]] = {}
+    for view in views:
+        if view.parting is not None:
+            names.setdefault(view.parting, []).append(view.name)
+    return [(together, one) for one, together in sorted(names.items(), key=lambda item: -len(item[1]))]
+
+
+def _variables(
+    order: Sequence[int], runs: Mapping[int, ScaffoldRun], marks: Mapping[int, Mapping[str, Standing]]
+) -> list[VariableRow]:
+    """The variables of all rollouts: those of the first in its order of computation, then those of the others."""
+    names: dict[str, str] = {}
+    for number in order:
+        for name in marks[number]:
+            if name not in names and len(names) < _MAX_ROWS:
+                names[name] = role_of(runs[number].scaffold, name)
+    rows = []
+    for name, role in names.items():
+        cells = [_cell(name, runs[number], marks[number]) for number in order]
+        differs = len({cell.text for cell in cells if cell is not None}) > 1 or any(
+            cell is not None and cell.mark != "same" for cell in cells
+        )
+        rows.append(VariableRow(name[:120], role, differs, cells))
+    return rows
+
+
+def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | None:
+    if name not in marks:
+        return None
+    return Cell(value_text(run.execution.values.get(name)), marks[name], name in run.scaffold.knowns)
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """The group of a line of a run's file."""
+    run = store.run(request.params["run"], "generator")
+    index = store.index(run)
+    index.update(request.budget_s)
+    number = request.params["line"]
+    summary = index.summary(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
+    if summary is None:
+        raise NotFoundError(f"No group in line {number[:20]} of {run.name}", fix="The list of groups has them all.")
+    try:
+        group = index.group(summary)
+    except UnreadableLineError as error:
+        raise NotFoundError(f"Line {number} of {run.name} cannot be read", why=str(error)) from None
+    libraries = [one for one in store.libraries if one.name == group.generator_id]
+    page = group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries]))
+    lines = [one.line for one in index.current() if request.has_group(run, one.line)]
+    place = lines.index(summary.line) if summary.line in lines else None
+    return {
+        "run": run,
+        "group": page,
+        "library": None,
+        "right": sum(one.is_correct is True for one in group.rollouts),
+        "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
+        "replaced": not index.is_current(summary),
+        "before": lines[place - 1] if place else None,
+        "after": lines[place + 1] if place is not None and place + 1 < len(lines) else None,
+    }
+
+
+def instances(store: Store, request: Request) -> Iterator[Params]:
+    """The groups that an export has."""
+    for run in store.runs:
+        if run.kind == "generator":
+            for line in sorted((request.groups or {}).get(run.id, ())):
+                yield {"run": run.id, "line": str(line)}
+
+
+PAGE = Page(
+    "group",
+    "{run}/groups/{line}.html",
+    "group.html.j2",
+    build,
+    instances,
+    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
+    styles=("group.css",),
+)

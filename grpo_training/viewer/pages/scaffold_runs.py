@@ -1,0 +1,214 @@
+"""Scaffolds as pictures: what each variable is worth, and where the rollouts of a group part.
+
+Pure functions on records. Executing a scaffold evaluates formulas with the bounded evaluator of the engine; a group
+shares one number of calls of the equation solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from engine.mathematics.solver import Equation, EquationError, Solver, solve_in_worker
+from engine.mathematics.values import Value, agree, format_value
+from engine.records import Scaffold
+from engine.scaffolder import Execution, InterventionReport, execute, intervene
+
+MAX_DRAWN = 120
+"""Variables of the largest graph that is drawn; larger ones are only listed."""
+_MAX_SOLVER_CALLS = 12
+_MAX_FRACTION = 24
+_MAX_NAME, _MAX_VALUE, _MAX_RULE = 120, 60, 400
+
+Standing = Literal["", "same", "other", "first", "failed"]
+"""A value beside those of the right rollouts: the same, another one, the first other one, or none."""
+
+
+@dataclass(frozen=True)
+class ScaffoldRun:
+    """A scaffold with its execution and the reactions to changes of its knowns."""
+
+    scaffold: Scaffold
+    execution: Execution
+    interventions: InterventionReport
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first step of a rollout whose value no right rollout has.
+
+    Args:
+        variable: its variable.
+        value: its value as text; empty if it has none.
+        rule: the rule that gives it; empty for a known.
+        failure: why there is no value.
+        other_value, other_rule: value and rule of the variable in the reference; empty where it has none.
+    """
+
+    variable: str
+    value: str
+    rule: str
+    failure: str
+    other_value: str
+    other_rule: str
+
+
+class GroupSolver:
+    """Solves equations for all scaffolds of a group, up to a number of calls."""
+
+    def __init__(self, solver: Solver = solve_in_worker, calls: int = _MAX_SOLVER_CALLS) -> None:
+        self._solver, self._left = solver, calls
+
+    def __call__(self, equation: Equation) -> list[Value]:
+        """The solutions; raises EquationError, also after the last call."""
+        if self._left <= 0:
+            raise EquationError("unsolved", "no solver is asked for this equation")
+        self._left -= 1
+        return self._solver(equation)
+
+
+def run_scaffold(scaffold: Scaffold, solver: Solver | None) -> ScaffoldRun:
+    """Execute a scaffold and change its knowns, in bounded time."""
+    execution = execute(scaffold, solver=solver)
+    report = intervene(scaffold, execution, solver) if execution.executed else InterventionReport(None)
+    return ScaffoldRun(scaffold, execution, report)
+
+
+def value_text(value: Value | None) -> str:
+    """A value in the picture; empty without one. A fraction has its decimals beside it: ``60/49 ≈ 1.22449``."""
+    if value is None:
+        return ""
+    text = format_value(value) or "(a very long number)"
+    if isinstance(value, Fraction) and len(text) < _MAX_FRACTION:
+        short = f"{float(value):.6g}"
+        text = short if Fraction(short) == value else f"{text} ≈ {short}"
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
+
+
+def standings(run: ScaffoldRun, references: Sequence[ScaffoldRun]) -> dict[str, Standing]:
+    """Each variable of a run beside the values of the references, in the order in which they were computed.
+
+    A variable is the same if a reference has its name with an equal value or, where none has its name, if a reference
+    has an equal value under another name. Only variables that the target rests on can be the first other one.
+    """
+    if not references:
+        return {}
+    named: dict[str, list[Value]] = {}
+    for reference in references:
+        for name, value in reference.execution.values.items():
+            named.setdefault(name, []).append(value)
+    every = [value for values in named.values() for value in values]
+    found: dict[str, Standing] = {}
+    for name in _in_order(run):
+        if name not in run.execution.values:
+            found[name] = "failed"
+            continue
+        value = run.execution.values[name]
+        found[name] = "same" if any(agree(value, one) for one in named.get(name, every)) else "other"
+    first = _first(run, found)
+    return found if first is None else found | {first: "first"}
+
+
+def parting(run: ScaffoldRun, marks: Mapping[str, Standing], reference: ScaffoldRun) -> Parting | None:
+    """The first step that differs; None if none does."""
+    name = next((name for name, mark in marks.items() if mark == "first"), None)
+    if name is None:
+        return None
+    failure = next((one.message or one.kind for one in run.execution.failures if one.effect == name), "")
+    value = run.execution.values.get(name)
+    other = reference.execution.values.get(name)
+    return Parting(
+        variable=name[:_MAX_NAME],
+        value=value_text(value),
+        rule=_rule_of(run.scaffold, name),
+        failure="" if value is not None else failure[:_MAX_RULE],
+        other_value=value_text(other),
+        other_rule=_rule_of(reference.scaffold, name),
+    )
+
+
+def graph_data(run: ScaffoldRun, marks: Mapping[str, Standing]) -> dict[str, Any] | None:
+    """Nodes and edges for the drawing in the browser; None for a graph that is too large to draw."""
+    names = _in_order(run)
+    if not names or len(names) > MAX_DRAWN:
+        return None
+    places = {name: str(number) for number, name in enumerate(names)}
+    failed = {failure.effect: failure.message or failure.kind for failure in run.execution.failures}
+    nodes = [
+        {
+            "id": places[name],
+            "name": name[:_MAX_NAME],
+            "value": value_text(run.execution.values.get(name)),
+            "role": role_of(run.scaffold, name),
+            "rule": _rule_of(run.scaffold, name),
+            "mark": marks.get(name, ""),
+            "fault": failed.get(name, "")[:_MAX_RULE],
+        }
+        for name in names
+    ]
+    pairs = dict.fromkeys(
+        (places[cause], places[edge.effect]) for edge in run.scaffold.causal_graph for cause in edge.cause
+    )
+    return {"nodes": nodes, "edges": [list(pair) for pair in pairs]}
+
+
+def role_of(scaffold: Scaffold, name: str) -> str:
+    """``target``, ``known`` or ``step``."""
+    if name == scaffold.target_variable:
+        return "target"
+    return "known" if name in scaffold.knowns else "step"
+
+
+def rule_rows(run: ScaffoldRun) -> list[dict[str, str]]:
+    """Each rule with the value of its effect, or the reason why it has none, in the scaffold's order."""
+    failed = {(one.effect, one.rule): one.message or one.kind for one in run.execution.failures}
+    return [
+        {
+            "effect": edge.effect[:_MAX_NAME],
+            "rule": edge.rule[:_MAX_RULE],
+            "value": value_text(run.execution.values.get(edge.effect)),
+            "fault": failed.get((edge.effect, edge.rule), "")[:_MAX_RULE],
+        }
+        for edge in run.scaffold.causal_graph[:MAX_DRAWN]
+    ]
+
+
+def intervention_rows(run: ScaffoldRun) -> list[dict[str, Any]]:
+    """Each changed known: the effects that should react and did, that should not and did, that should and did not."""
+    return [
+        {
+            "known": reaction.known[:_MAX_NAME],
+            "reacted": sorted(reaction.expected & reaction.reacted),
+            "unexpected": sorted(reaction.reacted - reaction.expected),
+            "missing": sorted(reaction.expected - reaction.reacted),
+            "score": reaction.score,
+        }
+        for reaction in run.interventions.reactions
+    ]
+
+
+def _in_order(run: ScaffoldRun) -> list[str]:
+    """The variables: knowns, computed ones in order of computation, then those without a value."""
+    names = dict.fromkeys([*run.scaffold.knowns, *run.execution.order])
+    for edge in run.scaffold.causal_graph:
+        names |= dict.fromkeys([*edge.cause, edge.effect])
+    if run.scaffold.target_variable:
+        names |= {run.scaffold.target_variable: None}
+    return list(names)
+
+
+def _first(run: ScaffoldRun, marks: Mapping[str, Standing]) -> str | None:
+    """The first variable with another value or none that the target's value rests on, if it was computed."""
+    target = run.scaffold.target_variable
+    if run.execution.executed:
+        used = {*run.execution.rests_on, target}
+        return next((name for name, mark in marks.items() if mark == "other" and name in used), None)
+    effects = {edge.effect for edge in run.scaffold.causal_graph} | {target}
+    return next((name for name, mark in marks.items() if mark != "same" and name in effects), None)
+
+
+def _rule_of(scaffold: Scaffold, name: str) -> str:
+    rules = dict.fromkeys(edge.rule for edge in scaffold.causal_graph if edge.effect == name)
+    return "; ".join(rules)[:_MAX_RULE]

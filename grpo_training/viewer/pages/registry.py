@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grpo_training.viewer.pages import group, groups, overview, runs
+from grpo_training.viewer.pages import compare, group, groups, overview, runs
 from grpo_training.viewer.web.page import Operation, Page
 
-PAGES: tuple[Page, ...] = (runs.PAGE, overview.PAGE, groups.PAGE, group.PAGE)
+PAGES: tuple[Page, ...] = (runs.PAGE, compare.PAGE, overview.PAGE, groups.PAGE, group.PAGE)
 
 OPERATIONS: tuple[Operation, ...] = ()

@@ -174,7 +174,10 @@ def _experiences(path: Path | None) -> Sequence[Any]:
         return ()
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    return ExperienceLibrary(path, read_only=True).state.experiences
+    library = ExperienceLibrary(path, read_only=True)
+    for notice in library.notices:
+        print(notice, file=sys.stderr)
+    return library.state.for_prompts
 
 
 def _prompting_facts(prompting: Prompting) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class ReplaySettings:
             "arguments, those of the project's example, which the pocket model has made.",
         )
         parser.add_argument("--recorded", nargs="+", type=Path, default=None, metavar="FILE",
-                            help="X_rollouts.jsonl, X_results.jsonl, X_experiences.json (default: the example)")  # fmt: skip
+                            help="rollouts, fusions and libraries by their names (default: the example)")  # fmt: skip
         parser.add_argument("--port", type=int, default=8130,
                             help="port; 0 takes a free one, which is printed (default: %(default)s)")  # fmt: skip
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

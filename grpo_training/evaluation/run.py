@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -179,7 +180,10 @@ def _lessons(path: Path | None) -> Sequence[Experience]:
         return ()
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    return ExperienceLibrary(path, read_only=True).state.experiences
+    library = ExperienceLibrary(path, read_only=True)
+    for notice in library.notices:
+        print(notice, file=sys.stderr)
+    return library.state.for_prompts
 
 
 def _facts(

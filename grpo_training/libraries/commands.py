@@ -15,9 +15,9 @@ from grpo_training.libraries.descriptions import (
     change_of,
     changes,
     evidence_rollouts,
+    mark_of,
     number,
     origin,
-    pin_mark,
     tags,
     uses,
 )
@@ -58,7 +58,7 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
             f"{name}: {len(state.experiences)} experiences, version {state.version}",
             ("id", "content", "category", "from", "used", "right when present", ""),
             [
-                (one.id, one.content, one.category, one.source_problem, *uses(one), pin_mark(one))
+                (one.id, one.content, one.category, one.source_problem, *uses(one), mark_of(one, state))
                 for one in state.experiences
             ],
         )
@@ -79,6 +79,8 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         return
     view.line(f"{last.id} ({name}, {last.status if library.state.get(arguments.id) else 'deleted'})")
     view.line(last.content)
+    if reason := library.state.quarantined.get(last.id):
+        view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
     view.line(f"in the prompts of {last.uses.rollouts} rollouts")
     if effect.when_present is None and last.uses.rollouts:
@@ -191,7 +193,7 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
     names = folder.names()
     if len(names) > 1:
         raise InputError("--library is required: there are several libraries", fix=f"Choose one of {', '.join(names)}.")
-    view.raw(experience_block(folder.open(names[0]).state.experiences))
+    view.raw(experience_block(folder.open(names[0]).state.for_prompts))
 
 
 def _state_json(state: LibraryState) -> dict[str, Any]:

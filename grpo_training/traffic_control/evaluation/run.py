@@ -112,7 +112,7 @@ class _Evaluation:
         self._settings, self._serving, self._prompting = settings, serving, prompting
         self._rows, self._log, self._vehicles, self._stack = rows, log, vehicles, stack
         self._journal: ResponseJournal | None = None
-        self._budget = Budget(usd=settings.budget_usd, tokens=settings.budget_tokens)
+        self._budget = stack.enter_context(closing(settings.open_budget()))
 
     def of(self, policies: Sequence[EvaluatedPolicy], planned: Mapping[str, Sequence[PlannedRun]]) -> EvaluationResults:
         """All policies, and on stored decisions the oracle."""
@@ -174,7 +174,10 @@ def _experiences(path: Path | None) -> Sequence[Any]:
         return ()
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    return ExperienceLibrary(path, read_only=True).state.experiences
+    library = ExperienceLibrary(path, read_only=True)
+    for notice in library.notices:
+        print(notice, file=sys.stderr)
+    return library.state.for_prompts
 
 
 def _prompting_facts(prompting: Prompting) -> dict[str, Any]:

@@ -85,6 +85,10 @@ class Spread(msgspec.Struct, frozen=True):
     high: float
     measured: int
 
+    def as_values(self) -> list[float]:
+        """As many values as there were, with the same lowest and highest one."""
+        return [self.low] + [self.high] * (self.measured - 1)
+
 
 class GroupSummary(msgspec.Struct, frozen=True):
     """What a table and the charts need of a group.

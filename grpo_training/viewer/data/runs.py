@@ -66,7 +66,7 @@ class Run:
         if manifest is None:
             return {}
         facts = manifest.configuration.get("facts", {})
-        return {**manifest.settings, **facts}
+        return {**facts, **manifest.settings}
 
     def state(self) -> State:
         """Whether the run is going on, complete, or stopped before its end."""

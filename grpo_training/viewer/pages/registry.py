@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from grpo_training.viewer.pages import group, groups, overview, runs
+from grpo_training.viewer.pages import compare, experiences, group, groups, overview, runs
 from grpo_training.viewer.web.page import Operation, Page
 
-PAGES: tuple[Page, ...] = (runs.PAGE, overview.PAGE, groups.PAGE, group.PAGE)
+PAGES: tuple[Page, ...] = (
+    runs.PAGE,
+    compare.PAGE,
+    overview.PAGE,
+    groups.PAGE,
+    group.PAGE,
+    experiences.LIST,
+    experiences.PAGE,
+)
 
-OPERATIONS: tuple[Operation, ...] = ()
+OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)

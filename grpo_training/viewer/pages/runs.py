@@ -1,19 +1,76 @@
-"""All runs in a list."""
+"""All runs in a list, with their figures."""
 
 from __future__ import annotations
 
+import time
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from grpo_training.viewer.pages.compare import pairs
+from grpo_training.viewer.pages.overview import figures_of
 from grpo_training.viewer.web.page import Page
 
 if TYPE_CHECKING:
-    from grpo_training.viewer.data.runs import Store
+    from grpo_training.viewer.data.runs import Run, Store
     from grpo_training.viewer.web.page import Request
+
+LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
+"""The page that a run's name links to, by its kind."""
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
-    """The runs with their state."""
-    return {"rows": [{"run": run, "state": run.state()} for run in store.runs], "folders": store.folders}
+    """The runs by folder, with their state and figures."""
+    runs = store.runs
+    deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
+    for run in sorted(runs, key=_size):  # small ones first: of the others, the next refresh reads more
+        if run.kind == "generator":
+            store.index(run).update(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    rows = [_row(store, run) for run in runs]
+    return {
+        "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
+        "searched": store.folders,
+        "count": len(runs),
+        "landing": LANDING,
+        "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
+    }
 
 
-PAGE = Page("runs", "index.html", "runs.html.j2", build, nav="site", key="r")
+def _size(run: Run) -> int:
+    try:
+        return run.path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _row(store: Store, run: Run) -> dict[str, Any]:
+    settings = run.configuration()
+    row: dict[str, Any] = {
+        "run": run,
+        "state": run.state(),
+        "model": str(settings.get("model") or settings.get("model_name_or_path") or ""),
+        "dataset": str(settings.get("dataset") or ""),
+        "figures": None,
+        "progress": 1.0,
+        "last": "",
+    }
+    if run.kind == "generator":
+        index = store.index(run)
+        row["figures"] = figures_of(index)
+        row["progress"] = index.progress()
+        found = index.all()
+        if found:
+            row["last"] = found[-1].timestamp
+            row["model"] = row["model"] or found[-1].model
+    return row
+
+
+PAGE = Page(
+    "runs",
+    "index.html",
+    "runs.html.j2",
+    build,
+    nav="site",
+    key="r",
+    scripts=("runs.js",),
+    styles=("runs.css",),
+)

@@ -23,6 +23,20 @@ def percent(value: float | None, digits: int = 1) -> str:
     return MISSING if value is None else f"{100 * value:.{digits}f} %"
 
 
+def signed_decimal(value: float, digits: int = 3) -> str:
+    """A difference: ``+0.120``, ``−0.031``."""
+    return _signed(value, decimal(abs(value), digits))
+
+
+def signed_points(value: float) -> str:
+    """A difference of two shares, in percentage points: ``+6.2 pp``."""
+    return _signed(value, f"{100 * abs(value):.1f} pp")
+
+
+def _signed(value: float, shown: str) -> str:
+    return ("+" if value > 0 else "\u2212" if value < 0 else "") + shown
+
+
 def count(value: float | None) -> str:
     """A number with thousands separated: ``12 500``; from a million on shortened: ``1.25 M``."""
     if value is None:
@@ -70,6 +84,8 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
 FILTERS: Mapping[str, Callable[..., str]] = {
     "decimal": decimal,
     "percent": percent,
+    "signed_decimal": signed_decimal,
+    "signed_points": signed_points,
     "count": count,
     "money": money,
     "seconds": seconds,

@@ -31,6 +31,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters.update(formats.FILTERS)
+_TEMPLATES.globals.update(formats.FILTERS)
 
 _BY_NAME = {page.name: page for page in PAGES}
 
@@ -107,6 +108,7 @@ def render(page: Page, context: dict[str, Any], request: Request, store: Store, 
         run_pages=[one for one in PAGES if one.nav == "run" and run is not None and run.kind in one.kinds],
         t=lambda key, **values: languages.text(language, key, **values),
         url=addresses.url,
+        has_page=_BY_NAME.__contains__,
         asset=addresses.asset,
         operation_url=addresses.operation_url,
         json_script=json_script,

@@ -111,9 +111,12 @@ def test_an_exhausted_budget_keeps_the_replies_in_flight(run):
     with serve_in_thread(server.app) as url:
         with pytest.raises(BudgetExceededError):
             run(url, "--budget-tokens", 24_000, "--max-tokens", 500)
+        answered = sum(server.billed.values())
+        assert answered > 1  # some were in flight when the budget refused the next one
         server.latency_s = 0.0
         assert run(url, "--resume") == 0
         assert set(server.billed.values()) == {1}
+        assert sum(server.billed.values()) > answered
 
 
 def test_a_full_disk_keeps_the_replies_in_flight(run, monkeypatch):

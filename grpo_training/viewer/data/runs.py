@@ -58,6 +58,13 @@ class Run:
         """The folder of the results."""
         return self.path.parent
 
+    def size(self) -> int:
+        """Of the file, in bytes; 0 if it is not there."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
         try:

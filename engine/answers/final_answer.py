@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from engine.mathematics.parsing.notation import clean
+from engine.mathematics.quantities.numerals import read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
 
 MAX_ANSWER_CHARS = 1000
@@ -45,6 +46,7 @@ _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
 _WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2,}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_DOLLARS = re.compile(r"([-+]?)\s*\\?\$\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
 _UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
 _MAX_UNIT_CHARS = 40
@@ -72,12 +74,14 @@ def stated_answer(text: str) -> str | None:
     return answer or None
 
 
-def answer_text(text: str) -> str:
+def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     """The cleaned text of an answer, for comparison; empty where there is none.
 
     Args:
         text: an answer, or a whole reply. In prose without any mark, the answer is the end of the last sentence, its
             only bold or math part, or the only number after its last "is", "=" or the like.
+        reads_dollars: whether a number with one dollar sign before it is a sum of money ("$5" is 5 dollars). Else the
+            sign is a delimiter of mathematics that has no partner.
     """
     text = _own_turn(text[-_MAX_TEXT_CHARS:]).strip()
     if len(text) <= 20 and text.isalnum():
@@ -85,7 +89,17 @@ def answer_text(text: str) -> str:
     answer = _marked(text)
     text = text if answer is None else answer
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
-    return _without_hedge(clean(_end_of_prose(text) if is_sentence else text))
+    text = _end_of_prose(text) if is_sentence else text
+    return _without_hedge((_dollars(text) if reads_dollars and "$" in text else None) or clean(text))
+
+
+def _dollars(text: str) -> str | None:
+    """A sum of money with a dollar sign, cleaned and with the name of the unit; None for other texts."""
+    text = text.strip(_WRAPPING).rstrip(",;.")
+    delimited = _DELIMITED.match(text)
+    found = _DOLLARS.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
+    number = clean(found[2]) if found else ""
+    return f"{found[1]}{number} dollars" if found and read_numeral(number) else None
 
 
 def unwrapped_answer(text: str) -> str | None:

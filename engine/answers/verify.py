@@ -32,7 +32,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 3
+VERIFIER_VERSION = 4
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -156,7 +156,7 @@ def _unusable(text: object, why: str) -> InputError:
 
 
 def _prepared(text: str, comparison: Comparison) -> str:
-    text = answer_text(text)
+    text = answer_text(text, reads_dollars=comparison == "exact")
     return without_side_remarks(text) if comparison == "measured" else text
 
 

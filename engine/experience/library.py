@@ -129,6 +129,10 @@ class ExperienceLibrary:
         elif self.json_path.exists() or self.log_path.exists():
             with self._transaction(at_open=True):
                 pass
+        self.notices += [
+            f"{self.json_path}: {name} is kept out of prompts ({reason.code}): {reason.message}"
+            for name, reason in self.state.quarantined.items()
+        ]
 
     @property
     def state(self) -> LibraryState:

@@ -160,6 +160,23 @@ _MARKUP = re.compile(
 def _check_form(content: str) -> Reason | None:
     if not content.strip():
         return Reason("empty", "The text is empty.")
+    if reason := prompt_risk(content):
+        return reason
+    if (words := count_words(content)) > MAX_WORDS:
+        return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
+    if words == 0:
+        return Reason("empty", "The text has no words.")
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def prompt_risk(content: str) -> Reason | None:
+    """Why a text must not stand in a prompt: it imitates the structure of a prompt, or speaks to its reader.
+
+    Returns:
+        None, or the first reason of: ``too_many_characters`` (it cannot be checked in bounded time), ``not_one_line``,
+        ``control_characters``, ``markup``, ``look_alike_letters``, ``injection``.
+    """
     if len(content) > MAX_CHARACTERS:
         return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
     if content.splitlines() != [content]:
@@ -174,10 +191,6 @@ def _check_form(content: str) -> Reason | None:
         return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")
     if phrase := steering_phrase(text):
         return Reason("injection", f"{phrase!r} speaks to the reader of the prompt instead of about the problem.")
-    if (words := count_words(content)) > MAX_WORDS:
-        return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
-    if words == 0:
-        return Reason("empty", "The text has no words.")
     return None
 
 

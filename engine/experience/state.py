@@ -19,6 +19,7 @@ from engine.experience.review import (
     check_text,
     find_duplicate,
     leaks_short_answer,
+    prompt_risk,
 )
 from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
 
@@ -58,6 +59,20 @@ class LibraryState:
     def experiences(self) -> tuple[Experience, ...]:
         """The experiences, oldest first."""
         return tuple(map(self.with_uses, self.texts))
+
+    @functools.cached_property
+    def quarantined(self) -> Mapping[str, Reason]:
+        """The experiences that stay out of prompts, by id, with the reason.
+
+        Texts are checked when they are added. These are in the log since before a check existed.
+        """
+        reasons = {one.id: prompt_risk(one.content) for one in self.texts}
+        return {key: reason for key, reason in reasons.items() if reason is not None}
+
+    @property
+    def for_prompts(self) -> tuple[Experience, ...]:
+        """The experiences without the quarantined ones, oldest first."""
+        return tuple(self.with_uses(one) for one in self.texts if one.id not in self.quarantined)
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""

@@ -21,6 +21,7 @@ GROUPS = {
         "experience_extractor": "extract experiences again from stored rollouts",
     },
     "look": {
+        "show": "print the rollouts of a problem, with replies",
         "view": "pages about runs, in a browser",
         "experiences": "show and edit the libraries",
         "doctor": "check this machine and the configuration",

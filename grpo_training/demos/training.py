@@ -78,7 +78,7 @@ def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_ser
         arms = [
             test.arm(server, BASE),
             test.arm(server, BASE_AGAIN, seed_offset=_SEED_STEP),
-            test.arm(server, library_arm(GENERATORS[0]), library.experiences),
+            test.arm(server, library_arm(GENERATORS[0]), library.for_prompts),
         ]
     model = settings.model
     for name, mode, config in (

@@ -177,7 +177,7 @@ class FusionProducer:
         inputs = await asyncio.to_thread(_read_inputs, self._session, problem, group)
         if isinstance(inputs, Fault):
             return inputs
-        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.experiences)
+        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.for_prompts)
         fused = await self._agent.fuse(task, problem, generator, inputs.scored, experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")

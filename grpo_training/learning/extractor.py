@@ -98,7 +98,7 @@ class ExperienceExtractor:
         """
         if not group.stats.triggered or self.is_recorded(step):
             return None
-        return await self._analyst.propose(step.problem, group.attempts, state.experiences)
+        return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""

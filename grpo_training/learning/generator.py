@@ -152,7 +152,7 @@ class RolloutProducer:
         task = task_named(problem.task)
         # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
         first = (GENERATORS.index(self._role) * MAX_EPOCHS + step.epoch) * count
-        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.experiences)
+        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.for_prompts)
         answers = await self._agent.answer(task, problem, experiences, range(first, first + count))
         candidates = [answer.read for answer in answers]
         for answer in answers:

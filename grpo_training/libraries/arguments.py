@@ -31,6 +31,9 @@ The JSON files may also be edited in a text editor: the next run applies the edi
 """
 
 
+_LISTINGS = ("list", "show", "diff", "history")
+
+
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line: ``command``, its own arguments, ``library``, ``experiences_dir`` and ``cache_dir``."""
     return _parser().parse_args(argv, _defaults())
@@ -48,10 +51,13 @@ def _parser() -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[shared],
     )
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the libraries as JSON")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add_command(name: str, text: str, *arguments: tuple[str, str]) -> None:
         subparser = commands.add_parser(name, help=text, description=text, parents=[shared])
+        if name in _LISTINGS:
+            subparser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         for argument, meaning in arguments:
             subparser.add_argument(argument.lower(), metavar=argument, help=meaning)
 
@@ -74,6 +80,7 @@ def _defaults() -> argparse.Namespace:
     return argparse.Namespace(
         command="list",
         library=None,
+        json=False,
         experiences_dir=WORKING_DIR / "data" / "grpo_experiences",
         cache_dir=WORKING_DIR / "grpo_training" / "cache",
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
+from engine.experience.effect import described
 from engine.experience.state import diff
 from engine.records import Operation
 from grpo_training.cli.tables import View
@@ -13,18 +15,22 @@ from grpo_training.libraries.descriptions import (
     change_of,
     changes,
     evidence_rollouts,
+    mark_of,
     number,
     origin,
-    pin_mark,
     tags,
     uses,
 )
+from grpo_training.libraries.effects import effects
 from grpo_training.libraries.folder import LibraryFolder
 from prompts import experience_block
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+
+    from engine.experience.library import HistoryEntry
+    from engine.experience.state import LibraryState
 
 
 def run_subcommand(arguments: argparse.Namespace) -> int:
@@ -42,13 +48,17 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
 
 
 def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.json:
+        states = {name: folder.open(name).state for name in folder.names()}
+        view.json({name: _state_json(state) for name, state in states.items()})
+        return
     for name in folder.names():
         state = folder.open(name).state
         view.table(
             f"{name}: {len(state.experiences)} experiences, version {state.version}",
-            ("id", "content", "category", "from", "used", "right", ""),
+            ("id", "content", "category", "from", "used", "right when present", ""),
             [
-                (one.id, one.content, one.category, one.source_problem, *uses(one), pin_mark(one))
+                (one.id, one.content, one.category, one.source_problem, *uses(one), mark_of(one, state))
                 for one in state.experiences
             ],
         )
@@ -60,11 +70,23 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     history = library.history()
     versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
     last = next(one for one in versions if one is not None)
-    used, right = uses(last)
+    effect = effects(arguments.cache_dir, name, [last.id])[last.id]
+    if arguments.json:
+        shown = [_entry_json(entry) for entry in history if change_of(entry, arguments.id)]
+        status = last.status if library.state.get(arguments.id) else "deleted"
+        fields = {**last.model_dump(mode="json"), "status": status, "library": name}
+        view.json(fields | {"effect": dataclasses.asdict(effect), "history": shown})
+        return
     view.line(f"{last.id} ({name}, {last.status if library.state.get(arguments.id) else 'deleted'})")
     view.line(last.content)
+    if reason := library.state.quarantined.get(last.id):
+        view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
-    view.line(f"used in the prompts of {used} rollouts, {right} of them right")
+    view.line(f"in the prompts of {last.uses.rollouts} rollouts")
+    if effect.when_present is None and last.uses.rollouts:
+        view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
+    else:
+        view.line(described(effect))
     view.table(
         "evidence",
         ("problem", "epoch", "μ", "σ", "rollouts"),
@@ -90,6 +112,19 @@ def _diff(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     name = folder.with_versions(arguments.v1, arguments.v2)
     library = folder.open(name)
     before, after = library.at_version(arguments.v1), library.at_version(arguments.v2)
+    if arguments.json:
+        view.json(
+            {
+                "library": name,
+                "from": before.version,
+                "to": after.version,
+                "changes": [
+                    {side: one and one.model_dump(mode="json") for side, one in (("before", b), ("after", a))}
+                    for b, a in ((change.before, change.after) for change in diff(before, after))
+                ],
+            }
+        )
+        return
     view.line(f"{name}: {before.version} -> {after.version}")
     differences = diff(before, after)
     for difference in differences:
@@ -101,6 +136,9 @@ def _diff(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
 
 
 def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.json:
+        view.json({name: [_entry_json(entry) for entry in folder.open(name).history()] for name in folder.names()})
+        return
     for name in folder.names():
         rows = [
             (str(entry.number), entry.event.at, origin(entry), entry.after.version, "\n".join(changes(entry)))
@@ -111,8 +149,13 @@ def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -
 
 def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     name = folder.with_versions(arguments.version)
-    state = folder.open(name, read_only=False).rollback(arguments.version)
+    library = folder.open(name, read_only=False)
+    before = {one.id for one in library.state.experiences if one.status == "pinned"}
+    state = library.rollback(arguments.version)
     view.line(f"{name} is again at version {state.version}: {len(state.experiences)} experiences")
+    dropped = sorted(before - {one.id for one in state.experiences if one.status == "pinned"})
+    if dropped:
+        view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")
 
 
 def _pin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
@@ -150,7 +193,15 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
     names = folder.names()
     if len(names) > 1:
         raise InputError("--library is required: there are several libraries", fix=f"Choose one of {', '.join(names)}.")
-    view.raw(experience_block(folder.open(names[0]).state.experiences))
+    view.raw(experience_block(folder.open(names[0]).state.for_prompts))
+
+
+def _state_json(state: LibraryState) -> dict[str, Any]:
+    return {"version": state.version, "experiences": [one.model_dump(mode="json") for one in state.experiences]}
+
+
+def _entry_json(entry: HistoryEntry) -> dict[str, Any]:
+    return {"line": entry.number, "version": entry.after.version, **entry.event.model_dump(mode="json")}
 
 
 _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None]] = {

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.experience.library import HistoryEntry
+    from engine.experience.state import LibraryState
     from engine.records import Evidence, Experience
 
 
@@ -24,6 +25,13 @@ def uses(experience: Experience) -> tuple[str, str]:
 def pin_mark(experience: Experience) -> str:
     """``pinned``, or nothing."""
     return "pinned" if experience.status == "pinned" else ""
+
+
+def mark_of(experience: Experience, state: LibraryState) -> str:
+    """``pinned``, ``quarantined: REASON``, both, or nothing."""
+    reason = state.quarantined.get(experience.id)
+    marks = [pin_mark(experience), "" if reason is None else f"quarantined: {reason.code}"]
+    return ", ".join(filter(None, marks))
 
 
 def tags(experience: Experience) -> str:

@@ -90,7 +90,7 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
     known |= {one.id: one for one in library.state.texts}
     order = list(known)
     place = {name: number for number, name in enumerate(order)}
-    live = [place[one.id] for one in library.state.texts]
+    live = [place[one.id] for one in library.state.for_prompts]
     entries: dict[str, Any] = {}
     dropped = differing = 0
     for number, (problem, by_ids) in enumerate(scores.items(), len(order)):

@@ -48,7 +48,7 @@ def with_stated_unit(executed: str, stated: str | None) -> str:
 
 def _stated_quantity(stated: str) -> Quantity | None:
     """The quantity in a stated answer such as "v = 3 m/s", "about 3 m/s", "the speed is 3 m/s"."""
-    shape = read_shape(without_side_remarks(answer_text(stated)))
+    shape = read_shape(without_side_remarks(answer_text(stated, reads_dollars=False)))
     return read_quantity(shape.text) if shape.kind == "value" else None
 
 

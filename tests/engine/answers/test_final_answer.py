@@ -36,7 +36,7 @@ from tests.support.table import table
         ("2½", "2 1/2"),
         (r"\dfrac12", r"\frac{1}{2}"),
         (r"\left[0,1\right)", "[0,1)"),
-        (r"\$18.90", "18.90"),
+        (r"\$18.90", "18.90 dollars"),
         ("50 percent", "50%"),
         ("2**3", "2**3"),
     ],

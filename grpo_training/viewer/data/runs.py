@@ -11,6 +11,7 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.manifest import load_manifest
+from grpo_training.viewer.data.fusions import FusionIndex
 from grpo_training.viewer.data.index import RolloutIndex
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
         self._indexes: dict[str, RolloutIndex] = {}
+        self._fusions: dict[str, FusionIndex] = {}
         self._scanned = float("-inf")
 
     @property
@@ -155,11 +157,16 @@ class Store:
             self._indexes[run.id] = known
         return known
 
+    def fusions(self, run: Run) -> FusionIndex:
+        """The index of a critic's results; the caller updates it."""
+        return self._fusions.setdefault(run.id, FusionIndex(run.path))
+
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         files = [*(run.path for run in self.runs), *(run.manifest for run in self.runs)]
         files += [library.path for library in self.libraries]
-        return (*map(_file_stamp, files), *(index.progress() for index in list(self._indexes.values())))
+        indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
+        return (*map(_file_stamp, files), *(index.progress() for index in indexes))
 
     def _scan(self) -> None:
         if time.monotonic() - self._scanned < _RESCAN_S:

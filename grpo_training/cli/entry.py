@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
+from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -128,7 +129,7 @@ class CommandParser(argparse.ArgumentParser):
 
 def print_error(error: ScaffoldError) -> None:
     """Print what happened, why, and how to fix it to stderr."""
-    print(f"✗ {error.what}", file=sys.stderr)
+    say(f"✗ {error.what}", sys.stderr)
     for part in (error.why, error.fix):
         if part:
-            print(f"  {part}", file=sys.stderr)
+            say(f"  {part}", sys.stderr)

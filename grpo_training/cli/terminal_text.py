@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from typing import Any, TextIO
 
@@ -23,6 +24,11 @@ def harmless(text: str, keep: str = "") -> str:
         else character
         for character in text
     )
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print text that a model, a file or a server may have written, on stdout by default. Line breaks are kept."""
+    print(harmless(text, keep="\n\t"), file=stream or sys.stdout, flush=True)
 
 
 class LastingStream:

@@ -24,6 +24,7 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import say
 from grpo_training.evaluation.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluation.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluation.files import FORMAT, ResultFiles, SampleFile
@@ -182,7 +183,7 @@ def _lessons(path: Path | None) -> Sequence[Experience]:
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
     library = ExperienceLibrary(path, read_only=True)
     for notice in library.notices:
-        print(notice, file=sys.stderr)
+        say(notice, sys.stderr)
     return library.state.for_prompts
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
+from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ class LibraryFolder:
         """Open a library; notices about edited files are printed to stderr."""
         library = ExperienceLibrary(self._directory / f"{name}{_SUFFIX}", library_prefix(name), read_only=read_only)
         for notice in library.notices:
-            print(notice, file=sys.stderr)
+            say(notice, sys.stderr)
         return library
 
     def with_experience(self, experience_id: str, *, deleted_too: bool) -> str:

@@ -44,7 +44,7 @@ def validate(settings: ValidateSettings) -> int:
     if settings.screenshot is not None and found.screenshot is not None:
         write_screenshot(settings.screenshot, found.screenshot)
     if settings.as_json:
-        print(json.dumps(found.rows(), indent=2, ensure_ascii=False))
+        print(json.dumps(found.rows(), indent=2))
         return int(any(result.level is CheckLevel.FAIL for result in _results(found, facts)))
     report = CheckReport(sys.stdout)
     for result in _results(found, facts):

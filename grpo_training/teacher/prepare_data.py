@@ -17,6 +17,7 @@ from tqdm import tqdm
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
+from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +82,7 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]])
     replace_file(settings.output_dir / "data_report.json", (json.dumps(report, indent=2) + "\n").encode())
     print(f"train: {len(train)} problems   val: {len(val)} problems   dropped: {len(drops.entries)}")
     for reason, count in drops.counts.items():
-        print(f"  {reason}: {count}")
+        say(f"  {reason}: {count}")
     print(f"written to {settings.output_dir}")
     return 0
 

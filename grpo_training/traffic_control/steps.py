@@ -24,6 +24,7 @@ from engine.tasks.traffic.simulation.generation import (
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.validation import dataset_files, errors_of
+from grpo_training.cli.terminal_text import say
 from grpo_training.traffic_control.settings import (
     Chosen,
     DemoSettings,
@@ -107,12 +108,12 @@ def generate(settings: GenerateSettings) -> int:
     for result in sorted(done, key=lambda result: result.scenario):
         dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
         state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
-        print(f"{result.scenario}: {result.rows} decisions ({state})")
+        say(f"{result.scenario}: {result.rows} decisions ({state})")
     if done:
         _write_summary(settings.output_dir, shape)
     if failures:
         for name, failure in failures[1:]:
-            print(f"✗ {name}: {failure.what} {failure.why}")
+            say(f"✗ {name}: {failure.what} {failure.why}")
         raise failures[0][1]
     return 0
 
@@ -125,11 +126,11 @@ def validate(settings: ValidateSettings) -> int:
     for file in dataset_files(settings.dataset):
         before = count
         for error in errors_of(file, settings.horizon):
-            print(error)
+            say(str(error))
             count += 1
         if settings.verify_sumo and count == before:
             for error in differences_to_sumo(file, settings.scenarios_dir):
-                print(error)
+                say(str(error))
                 count += 1
     return 1 if count else 0
 

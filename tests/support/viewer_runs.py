@@ -1,9 +1,13 @@
 """Caches for the tests of the viewer: rollouts with rewards as given, written as the commands write them."""
 
+import itertools
+import re
+
 from engine.records import Completion, Fault, Outcome, Rollout, RolloutGroup, Usage
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import encode_line
 from grpo_training.runs.manifest import RunManifest
+from tests.conftest import ROOT
 
 
 def rollout(number, reward, **fields):
@@ -56,3 +60,25 @@ def append(path, groups):
     """More groups at the end of the file, without a lock."""
     with path.open("ab") as stream:
         stream.write(b"".join(encode_line(one) + b"\n" for one in groups))
+
+
+POCKET = ROOT / "tests/characterisation/golden/pocket_journal"
+"""A run of the pocket model: three generators, the critic, four libraries. What differs from run to run is ``*``."""
+
+
+def pocket_run(folder):
+    """The recorded run in ``folder/cache`` and ``folder/experiences``, with usage, latency and times filled in."""
+    usage = '{"prompt_tokens":120,"completion_tokens":48,"cached_tokens":0,"attempts":1,"cost_usd":null}'
+    for path in sorted(POCKET.iterdir()):
+        text = path.read_text(encoding="utf-8").replace('"usage":"*"', f'"usage":{usage}')
+        text = text.replace('"latency_s":"*"', '"latency_s":0.8')
+        name = "experiences" if "_experiences." in path.name else "cache"
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / path.name).write_text(_with_times(text), encoding="utf-8")
+    return folder
+
+
+def _with_times(text):
+    """Time stamps of the lines in order, one minute apart."""
+    times = (f"2026-01-02T10:{number:02d}:07+00:00" for number in itertools.count())
+    return re.sub('"(timestamp|created_at|at)":( ?)"\\*"', lambda m: f'"{m[1]}":{m[2]}"{next(times)}"', text)

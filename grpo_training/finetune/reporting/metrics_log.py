@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.storage.append_log import replace_file
+from grpo_training.cli.terminal_text import say
 from grpo_training.finetune.reporting.progress import TrainingProgress
 from grpo_training.finetune.trackers import open_tracker
 
@@ -98,7 +99,7 @@ class MetricsLog:
         *,
         resume_step: int = 0,
         tracker: GeneralTracker | None = None,
-        warn: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+        warn: Callable[[str], None] = lambda text: say(text, sys.stderr),
     ) -> None:
         self._tracker, self._warn = tracker, warn
         kept = _lines_up_to(path, resume_step)

@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from grpo_training.cli.terminal_text import say
 from grpo_training.finetune.offline.plan import plan_steps
 from grpo_training.finetune.processes import is_first_process, number_of_processes
 
@@ -83,9 +84,9 @@ def print_plan(plan: Plan, report: str = "") -> None:
     if not is_first_process():
         return
     for name, value in plan:
-        print(f"{name:16} {value}")
+        say(f"{name:16} {value}")
     if report:
-        print(report)
+        say(report)
 
 
 def _reward(config: GRPOTrainingConfig) -> str:

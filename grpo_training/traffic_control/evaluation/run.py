@@ -19,6 +19,7 @@ from engine.records import Sampling
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import say
 from grpo_training.evaluation.models import LocalModel, LocalServing, RoleModel, served
 from grpo_training.traffic_control.evaluation.decisions import ModelDecisions, Prompting, model_decisions
 from grpo_training.traffic_control.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
@@ -176,7 +177,7 @@ def _experiences(path: Path | None) -> Sequence[Any]:
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
     library = ExperienceLibrary(path, read_only=True)
     for notice in library.notices:
-        print(notice, file=sys.stderr)
+        say(notice, sys.stderr)
     return library.state.for_prompts
 
 

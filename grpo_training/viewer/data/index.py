@@ -49,7 +49,7 @@ class RolloutIndex:
         self._texts: dict[str, str] = {}
         self._latest: dict[tuple[str, int], GroupSummary] = {}
         self._by_line: dict[int, GroupSummary] = {}
-        self._watch = DeadRewardWatch()
+        self._watch, self._watched = DeadRewardWatch(), 0
         self._version = 0
         self._memos: dict[str, tuple[int, Any]] = {}
         self._guard = threading.Lock()
@@ -127,6 +127,10 @@ class RolloutIndex:
     def dead_rewards(self) -> list[ComponentSummary]:
         """The reward components that do not vary now, or did not for a while."""
         with self._guard:
+            for group in self.groups[self._watched :]:
+                if group.complete:
+                    self._watch.feed({name: one.as_values() for name, one in group.components.items()})
+            self._watched = len(self.groups)
             return [summary for summary in self._watch.summary() if summary.alarms]
 
     def _is_settled(self) -> bool:
@@ -147,11 +151,9 @@ class RolloutIndex:
         known = self._latest.get(group.key)
         if known is None or group.complete or not known.complete:
             self._latest[group.key] = group
-        if group.complete:
-            self._watch.feed({name: one.as_values() for name, one in group.components.items()})
 
     def _clear(self) -> None:
         self._version += 1
         for kept in (self.groups, self.broken, self._texts, self._latest, self._by_line):
             kept.clear()
-        self._watch = DeadRewardWatch()
+        self._watch, self._watched = DeadRewardWatch(), 0

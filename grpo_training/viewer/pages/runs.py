@@ -22,7 +22,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """The runs by folder, with their state and figures."""
     runs = store.runs
     deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
-    for run in sorted(runs, key=_size):  # small ones first: of the others, the next refresh reads more
+    for run in sorted(runs, key=lambda run: run.size()):  # small ones first: of the others, the next refresh reads more
         if run.kind == "generator":
             store.index(run).update(None if deadline is None else max(0.0, deadline - time.monotonic()))
     rows = [_row(store, run) for run in runs]
@@ -33,13 +33,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "landing": LANDING,
         "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
     }
-
-
-def _size(run: Run) -> int:
-    try:
-        return run.path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _row(store: Store, run: Run) -> dict[str, Any]:

@@ -164,6 +164,26 @@ def test_rollouts_that_are_truncated_in_mid_run_are_noticed(run, tmp_path):
             run(url, "--window", 2)
 
 
+def test_a_process_that_was_stopped_longer_than_its_timeout_reads_what_arrived(tmp_path):
+    server = HostileServer(0.6, answers=answers)
+    config = tmp_path / "api_config.json"
+    with serve_in_thread(server.app) as url:
+        entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "timeout_s": 2, "max_concurrency": 8}
+        config.write_text(json.dumps({"generator_1": entry}))
+        arguments = ["--api-config", config, "--cache-dir", tmp_path / "cache", "--dataset", "physics"]
+        arguments += ["--experiences-dir", tmp_path / "experiences", "--max-problems", PROBLEMS]
+        process = ForkedCommand("grpo_training.generator1", arguments)
+        while server.in_flight < 8:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        assert server.in_flight == 0
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(timeout=40) == 0
+    assert set(server.billed.values()) == {1}
+    assert len(server.billed) > PROBLEMS
+
+
 def test_three_sigterms_end_a_run_without_a_traceback(tmp_path):
     server = HostileServer(20.0, answers=answers)
     config = tmp_path / "api_config.json"

@@ -51,7 +51,7 @@ def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigurationError, match="SUMO is not installed: libsumo, sumo, sumolib") as caught:
         main(words)
-    assert "make traffic" in caught.value.fix
+    assert "[traffic]" in caught.value.fix
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -10,6 +10,7 @@ from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.records import Completion, GroupStats, Operation, Problem
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.server import application
+from tests.grpo_training.viewer.pages.test_fusions import fusion
 from tests.grpo_training.viewer.pages.test_group import MEAN, RIGHT, group, rollout
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\x1b[31m{{7*7}}"
@@ -178,3 +179,18 @@ def test_two_versions_are_compared(site, library):
     text = site.get(f"{LIBRARY}?from={old}&to={new}").text
     assert "<del>amounts</del><ins>masses</ins>" in text
     assert site.get(f"{LIBRARY}?from=ffff&to={new}").status_code == 409
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_fusions_are_listed_and_shown(site, cache, language):
+    fused = [fusion(), fusion(problem_id=EVIL, problem_text=EVIL, fused_scaffold=EVIL, final_answer=EVIL, task=EVIL)]
+    (cache / "critic_results.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in fused))
+    cookie = {"cookie": f"language={language}"}
+    listed = site.get("/cache-critic/fusions.html", headers=cookie)
+    assert assert_harmless(listed.text)
+    assert listed.text.count("cache-critic/fusions/") + listed.text.count('href="fusions/') == 2
+    one = site.get("/cache-critic/fusions/1.html", headers=cookie)
+    assert "../../cache-generator_1/groups/1.html" in one.text or "../cache-generator_1/groups/1.html" in one.text
+    assert_harmless(one.text)
+    assert_harmless(site.get("/cache-critic/fusions/2.html", headers=cookie).text)
+    assert site.get("/cache-critic/fusions/3.html").status_code == 404

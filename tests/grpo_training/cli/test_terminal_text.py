@@ -1,0 +1,50 @@
+"""No text of a model, a file or a server controls the terminal, wherever it is printed."""
+
+import json
+import unicodedata
+
+from engine.errors import InputError
+from grpo_training.cli.entry import print_error
+from grpo_training.finetune.reporting.metrics_log import MetricsLog
+from grpo_training.finetune.reporting.plan_report import print_plan
+from grpo_training.traffic import main as traffic
+from tests.engine.tasks.traffic.support import row
+
+HOSTILE = "a\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
+SHOWN = "a\\x1b[2J\\x9b31m\\x07b\\x202ec\\xd800[red]d[/red]"
+
+
+def controls(text):
+    return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n"}
+
+
+def test_an_error_message(capsys):
+    print_error(InputError(f"what {HOSTILE}", why=f"why {HOSTILE}\nsecond line", fix=f"fix {HOSTILE}"))
+    said = capsys.readouterr().err
+    assert not controls(said)
+    assert said.count(SHOWN) == 3
+    assert "\nsecond line" in said
+
+
+def test_the_plan_of_a_training(capsys):
+    print_plan([("data", HOSTILE)], f"1 line skipped: {HOSTILE}")
+    assert capsys.readouterr().out.count(SHOWN) == 2
+
+
+def test_a_tracker_that_fails(tmp_path, capsys):
+    class Tracker:
+        def log(self, *_, **__):
+            raise RuntimeError(HOSTILE)
+
+    with MetricsLog(tmp_path / "metrics.jsonl", tracker=Tracker()) as log:
+        log.write(1, {"loss": 1.0})
+    assert SHOWN in capsys.readouterr().err
+
+
+def test_errors_of_a_traffic_dataset(tmp_path, capsys):
+    rows = [row().model_dump(mode="json") | {"id": HOSTILE.replace("\ud800", ""), "prompt": ""}] * 2
+    (tmp_path / "grpo_dataset.json").write_text(json.dumps(rows))
+    assert traffic(["validate", "--dataset", str(tmp_path / "grpo_dataset.json")]) == 1
+    said = capsys.readouterr().out
+    assert "is also that of row 1" in said
+    assert not controls(said)

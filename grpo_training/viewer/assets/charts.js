@@ -1,6 +1,6 @@
 "use strict";
 // Curves with hover, zoom by drag and interval bands, drawn by uPlot. A page has <div class="chart" data-chart="NAME">
-// and json_script("charts", {NAME: {x, xLabel, xTime, y: {format, min, max}, series: [{label, values, low, high, step}]}}).
+// and json_script("charts", {NAME: {x, xText, xTime, y: {format, min, max}, series: [{label, values, low, high, step, gaps}]}}).
 {
   const HEIGHT = 190;
   const COLORS = 6;
@@ -29,7 +29,7 @@
   }
 
   function shownX(spec, value) {
-    if (!spec.xTime) return `${spec.xLabel ?? viewer.text("js.group")} ${formats.count(value)}`;
+    if (!spec.xTime) return `${viewer.text(spec.xText ?? "js.group")} ${formats.count(value)}`;
     return new Date(value * 1000).toISOString().replace("T", " ").slice(0, 19);
   }
 
@@ -41,7 +41,7 @@
     spec.series.forEach((one, index) => {
       const stroke = color(`--c${(index % COLORS) + 1}`);
       const stepped = one.step ? uPlot.paths.stepped({ align: 1 }) : undefined;
-      series.push({ label: one.label, stroke, width: 1.6, paths: stepped, points: { show: spec.x.length < 3, size: 5 } });
+      series.push({ label: one.label, stroke, width: 1.6, paths: stepped, spanGaps: one.gaps === true, points: { show: spec.x.length < 3, size: 5 } });
       data.push(one.values);
       if (one.low) {
         const edge = { stroke: "transparent", width: 0, points: { show: false }, edge: true };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grpo_training.viewer.pages import compare, experiences, fusions, group, groups, overview, runs
+from grpo_training.viewer.pages import compare, experiences, fusions, group, groups, overview, runs, training
 from grpo_training.viewer.web.page import Operation, Page
 
 PAGES: tuple[Page, ...] = (
@@ -13,6 +13,7 @@ PAGES: tuple[Page, ...] = (
     group.PAGE,
     fusions.LIST,
     fusions.PAGE,
+    training.PAGE,
     experiences.LIST,
     experiences.PAGE,
 )

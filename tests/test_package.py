@@ -57,6 +57,7 @@ def test_the_wheel_holds_every_tracked_file_of_the_packages_and_the_shipped_data
     ).stdout.split()  # fmt: skip
     expected = {name for name in tracked if (ROOT / name).is_file()}
     expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/models/pocket").iterdir()}
+    expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/recorded").iterdir()}
     expected |= {"engine/data/datasets/physics.jsonl"}
     expected |= {f"engine/data/api_keys/api_config.{name}.example" for name in ("json", "full.json")}
     with zipfile.ZipFile(built[0]) as wheel:

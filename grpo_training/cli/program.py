@@ -21,6 +21,7 @@ GROUPS = {
         "experience_extractor": "extract experiences again from stored rollouts",
     },
     "look": {
+        "show": "print the rollouts of a problem, with replies",
         "view": "pages about runs, in a browser",
         "experiences": "show and edit the libraries",
         "doctor": "check this machine and the configuration",
@@ -42,6 +43,7 @@ GROUPS = {
         "prepare_data": "problems for training on Python code",
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
         "score_rollouts": "score rollouts of any program",
+        "export": "stored rollouts for TRL, datasets and inspect_ai",
         "replay_server": "serve recorded replies, without a model",
     },
 }

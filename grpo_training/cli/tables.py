@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -30,6 +31,19 @@ class View:
     def raw(self, text: str) -> None:
         """Write lines for another program."""
         self._stream.write(harmless(text, keep="\n") + "\n")
+
+    def json(self, value: Any) -> None:
+        """Write a value as JSON, in ASCII: what a terminal could obey stays escaped."""
+        self._stream.write(json.dumps(value, indent=2, default=str) + "\n")
+
+    def ascii(self, text: str) -> None:
+        """Write a line of JSON with everything beyond ASCII escaped."""
+        self._stream.write(json.dumps(json.loads(text)) + "\n")
+
+    def text(self, text: str, indent: str = "") -> None:
+        """Write a text of several lines."""
+        for line in text.expandtabs(4).split("\n"):
+            self.line(indent + line)
 
     def line(self, text: str, style: str = "") -> None:
         """Write a line; the style is used on a terminal only."""

@@ -73,13 +73,8 @@ class ServingSettings(Protocol):
     def api_config(self) -> Path:
         """Endpoints and keys; the ledger of rate limits is beside it."""
 
-    @property
-    def budget_usd(self) -> float | None:
-        """Limit in USD."""
-
-    @property
-    def budget_tokens(self) -> int | None:
-        """Limit on tokens."""
+    def open_budget(self) -> Budget:
+        """The limits in USD and tokens."""
 
     @property
     def engine(self) -> str:
@@ -211,8 +206,10 @@ def served(
 ) -> Iterator[ServedModel]:
     """The model's endpoint for the length of the block; a local model is served on this machine."""
     if isinstance(model, RoleModel):
-        with closing(RateLedger(ledger_path(settings.api_config))) as ledger:
-            budget = Budget(usd=settings.budget_usd, tokens=settings.budget_tokens)
+        with (
+            closing(RateLedger(ledger_path(settings.api_config))) as ledger,
+            closing(settings.open_budget()) as budget,
+        ):
             yield ServedModel(model.manager, model.role, RetryPolicy(), budget, ledger, lambda: None)
         return
     log = settings.output.with_suffix(".server.log")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
-from grpo_training.runs.settings import ENDPOINT_FIELDS, EndpointSettings, ResumableSettings
+from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, "budget_usd", "budget_tokens"}
+_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
 
-class EvaluateSettings(EndpointSettings, ResumableSettings):
+class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -33,7 +33,7 @@ class EvaluateSettings(EndpointSettings, ResumableSettings):
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh"),
-        "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, "budget_usd", "budget_tokens"),
+        "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, *BudgetSettings.model_fields),
     }
     aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset"}
 
@@ -60,8 +60,6 @@ class EvaluateSettings(EndpointSettings, ResumableSettings):
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
-    budget_usd: float | None = Field(None, ge=0, description="stop before this run costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this run uses more tokens")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",
         description="file of the figures; samples and the journal of completions are written next to it",

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import LEARNERS, ApiManager
-from engine.errors import InputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget, SharedBudget
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from grpo_training.serving.local_server import user_folder
@@ -67,7 +65,7 @@ async def open_client(
     with (
         closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
         closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-        closing(open_budget(settings)) as budget,
+        closing(settings.open_budget()) as budget,
     ):
         async with LLMClient(
             manager,
@@ -82,19 +80,6 @@ async def open_client(
             concurrency=concurrency,
         ) as client:
             yield client
-
-
-def open_budget(settings: ClientSettings) -> Budget:
-    """The budget of the settings: of this start, or of all that share ``budget_file``.
-
-    Raises:
-        InputError: there is a budget file and no limit.
-    """
-    if settings.budget_file is None:
-        return Budget(usd=settings.budget_usd, tokens=settings.budget_tokens)
-    if settings.budget_usd is None and settings.budget_tokens is None:
-        raise InputError("--budget-file needs --budget-usd or --budget-tokens")
-    return SharedBudget(settings.budget_file, usd=settings.budget_usd, tokens=settings.budget_tokens)
 
 
 def ledger_path(api_config: Path) -> Path:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, model_validator
 
 from engine.api_manager import ApiManager
+from engine.errors import InputError
+from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 if TYPE_CHECKING:
@@ -45,15 +47,32 @@ class EndpointSettings(Settings):
         return ApiManager.load(self.api_config).with_fields({k: v for k, v in given.items() if v is not None})
 
 
-class ClientSettings(EndpointSettings):
-    """Base of the settings of a command that asks endpoints and stores their replies."""
+class BudgetSettings(Settings):
+    """Base of the settings of a command that may spend money at endpoints."""
 
-    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
     budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
     budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
     budget_file: Path | None = Field(
         None, description="file that several processes and starts share: the budget is for all of them together"
     )
+
+    def open_budget(self) -> Budget:
+        """The budget: of this start, or of all that share ``budget_file``.
+
+        Raises:
+            InputError: there is a budget file and no limit.
+        """
+        if self.budget_file is None:
+            return Budget(usd=self.budget_usd, tokens=self.budget_tokens)
+        if self.budget_usd is None and self.budget_tokens is None:
+            raise InputError("--budget-file needs --budget-usd or --budget-tokens")
+        return SharedBudget(self.budget_file, usd=self.budget_usd, tokens=self.budget_tokens)
+
+
+class ClientSettings(EndpointSettings, BudgetSettings):
+    """Base of the settings of a command that asks endpoints and stores their replies."""
+
+    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
     attempts: Positive = Field(8, description="maximum attempts per request; after that its problem stays open")
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
     connect_minutes: float = Field(

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Fusion, RolloutGroup
+from engine.experience.file import parse_library
+from engine.records import Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import Contents, read
 
 _MAX_LITERAL_CHARS = 1 << 20
 _ANCHOR_CHARS = 24
 _FILE_NAME = re.compile(r"(?P<model>.+?)_(?:rollouts|results)\.jsonl")
+_LIBRARY_NAME = re.compile(r"(?P<model>.+?)_experiences\.json")
 _NO_REPLY = "I am sorry, I could not find an answer."
 
 
@@ -47,7 +49,8 @@ class RecordedReplies:
 
     Args:
         files: ``<model>_rollouts.jsonl`` and ``<model>_results.jsonl``. The groups of a file with another name
-            must have a ``generator_id``; its fusions belong to ``critic``.
+            must have a ``generator_id``; its fusions belong to ``critic``. ``<model>_experiences.json`` is a library:
+            its experiences are what the analyst replies to a request about their problem.
 
     Raises:
         MissingInputError: a file does not exist.
@@ -59,7 +62,11 @@ class RecordedReplies:
             raise InputError("No recorded file given", fix="Give at least one with --recorded FILE.")
         self._indexes: dict[str, _TextIndex] = {}
         self._recordings: dict[tuple[str, str], dict[str, Recording]] = {}
+        self._libraries: dict[str, list[Experience]] = {}
         for path in files:
+            if library := _LIBRARY_NAME.fullmatch(path.name):
+                self._libraries[library["model"]] = _read_library(path)
+                continue
             for text, recording in _read(path):
                 self._add(text, recording)
 
@@ -100,6 +107,25 @@ class RecordedReplies:
         if "" in by_generator:
             return by_generator[""]
         return by_generator[_named_generator(by_generator, messages)]
+
+    def operations(self, model: str, messages: Sequence[str]) -> list[dict[str, str]]:
+        """The analyst's reply about a problem: the experiences of the model's library that come from it.
+
+        Args:
+            model: the learner's name; any other name means the first learner that has the problem.
+            messages: the texts of the conversation's messages, in order.
+        """
+        prompt = "\n".join(_plain(message) for message in messages)
+        for name in [model] if model in self._libraries else self._libraries:
+            text = self._indexes[name].last_in(prompt) if name in self._indexes else None
+            if text is not None:
+                problem = next(iter(self._recordings[name, text].values())).problem_id
+                return [
+                    {"op": "add", "content": one.content, "category": one.category}
+                    for one in self._libraries[name]
+                    if one.source_problem == problem
+                ]
+        return []
 
 
 def _named_generator(by_generator: Mapping[str, Recording], messages: Sequence[str]) -> str:
@@ -173,6 +199,13 @@ def _read(path: Path) -> Iterator[tuple[str, Recording]]:
         pairs = [(fusion.fused_scaffold, fusion.final_answer)]
         named = model or "critic"
         yield _text_of(fusion, path), _recording(path, named, fusion.problem_id, fusion.generator_id, pairs)
+
+
+def _read_library(path: Path) -> list[Experience]:
+    try:
+        return parse_library(path.read_bytes(), path).entries
+    except FileNotFoundError:
+        raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.") from None
 
 
 def _contents(path: Path) -> tuple[list[RolloutGroup], list[Fusion]]:

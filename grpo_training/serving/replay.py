@@ -6,7 +6,8 @@
   record. For ``critic``, the generator named in the prompt selects the fusion.
 * Sample k of a request is rollout (``seed`` + k) modulo the number of rollouts; without ``seed`` it is 0. A client
   that sends its base seed (0) + sample index gets the rollouts in order, in one request or in single requests.
-* A request to the analyst gets an empty list of operations. It is recognised by the model ``analyst``, by a reply
+* A request to the analyst gets the experiences of the recorded library that come from its problem, or an empty list of
+  operations if there is no library. It is recognised by the model ``analyst``, by a reply
   schema named ``operations``, or by instructions that ask for a JSON object with a list of ``"operations"``.
   Instructions are the system messages, or all messages if there is none: a variable in a proposal may have the
   same name.
@@ -25,15 +26,18 @@ import signal
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
+from engine.api_manager import GENERATORS
 from engine.errors import InputError
+from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.serving.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
+from grpo_training.serving.settings import EXAMPLE_FILES
 
 if TYPE_CHECKING:
     from grpo_training.serving.settings import ReplaySettings
@@ -42,7 +46,6 @@ MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
 _SHUTDOWN_S = 2.0
 _ANALYST = "analyst"
-_NO_OPERATIONS = '{"operations": []}'
 _OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
 
 
@@ -165,7 +168,8 @@ class _Handlers:
             body = ChatBody.parse(raw)
             seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
             if body.for_analyst:
-                samples: Sequence[str] = [_NO_OPERATIONS] * body.n
+                operations = self._replies.operations(body.model, body.messages)
+                samples: Sequence[str] = [json.dumps({"operations": operations}, ensure_ascii=False)] * body.n
             else:
                 found = self._replies.find(body.model, body.messages)
                 seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
@@ -253,7 +257,9 @@ def build_app(
     with warnings.catch_warnings():  # a string key, so that callers need no import to read it
         warnings.simplefilter("ignore", web.NotAppKeyWarning)
         app["seen"] = seen
-    handlers = _Handlers(RecordedReplies(files), seen, latency_s, sleep)
+        replies = RecordedReplies(files)
+        app["problems"] = replies.problems
+    handlers = _Handlers(replies, seen, latency_s, sleep)
     app.router.add_post("/v1/chat/completions", handlers.chat)
     app.router.add_get("/v1/models", handlers.models)
     app.router.add_get("/health", handlers.health)
@@ -271,10 +277,11 @@ def run_replay_server(settings: ReplaySettings) -> int:
     Raises:
         InputError, MissingInputError: a file is missing or damaged, or the address is not available.
     """
-    return asyncio.run(_serve(build_app(settings.recorded, settings.latency_s), settings.host, settings.port))
+    return asyncio.run(_serve(build_app(settings.recorded, settings.latency_s), settings))
 
 
-async def _serve(app: web.Application, host: str, port: int) -> int:
+async def _serve(app: web.Application, settings: ReplaySettings) -> int:
+    host, port = settings.host, settings.port
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
@@ -293,7 +300,7 @@ async def _serve(app: web.Application, host: str, port: int) -> int:
                 f"Cannot listen on {host}:{port}: {error.strerror}",
                 fix="Choose another --port (0 takes a free one) or --host.",
             ) from error
-        print(_greeting(app, runner.addresses[0]), flush=True)
+        print(_greeting(app, runner.addresses[0], settings), flush=True)
         number = await stopped
     finally:
         await runner.cleanup()
@@ -302,6 +309,21 @@ async def _serve(app: web.Application, host: str, port: int) -> int:
     return 128 + number
 
 
-def _greeting(app: web.Application, address: Any) -> str:
+def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> str:
+    """Where the server is, what it serves, and the command to try next."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"Serving on http://{host}:{address[1]}/v1 (Ctrl-C to stop)"
+    url = f"http://{host}:{address[1]}/v1"
+    problems: Mapping[str, int] = app["problems"]
+    models = ", ".join(f"{name} ({count} problems)" for name, count in problems.items())
+    name = next(iter(problems))
+    command = name.replace("_", "") if name in GENERATORS else "generator1"
+    if settings.recorded == EXAMPLE_FILES:
+        rest = f"--dataset {POCKET_DATASET} --max-problems {problems[name]} --rollouts 4"
+    else:
+        rest = "--dataset FILE"
+    return (
+        f"Serving on {url} (Ctrl-C to stop)\n"
+        f"Models: {models}, {_ANALYST}\n"
+        "Try in another terminal:\n"
+        f"  python -m grpo_training.{command} {rest} \\\n      --base-url {url} --model {name}"
+    )

@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from engine.api_manager import LEARNERS
 from engine.errors import InputError
+from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import POCKET_MODEL, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+EXAMPLE = shipped_file("recorded")
+"""Recordings of the pocket model on the first problems of the dataset ``POCKET_DATASET``."""
+EXAMPLE_FILES = tuple(
+    EXAMPLE / f"{role}_{kind}"
+    for role in LEARNERS
+    for kind in ("results.jsonl" if role == "critic" else "rollouts.jsonl", "experiences.json")
+)
 
 
 class ServeSettings(Settings):
@@ -57,11 +68,13 @@ class ReplaySettings:
         """
         parser = CommandParser(
             prog="python -m grpo_training.replay_server",
-            description="Serves recorded rollouts and fusions over the OpenAI chat protocol.",
+            description="Serves recorded rollouts, fusions and experiences over the OpenAI chat protocol. Without "
+            "arguments, those of the project's example, which the pocket model has made.",
         )
-        parser.add_argument("--recorded", nargs="+", type=Path, required=True, metavar="FILE",
-                            help="generator_X_rollouts.jsonl and critic_results.jsonl files")  # fmt: skip
-        parser.add_argument("--port", type=int, required=True, help="port; 0 takes a free one, which is printed")
+        parser.add_argument("--recorded", nargs="+", type=Path, default=None, metavar="FILE",
+                            help="rollouts, fusions and libraries by their names (default: the example)")  # fmt: skip
+        parser.add_argument("--port", type=int, default=8130,
+                            help="port; 0 takes a free one, which is printed (default: %(default)s)")  # fmt: skip
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
         parser.add_argument("--latency-s", type=float, default=0.0, metavar="X",
                             help="seconds before each reply (default: %(default)s)")  # fmt: skip
@@ -70,4 +83,5 @@ class ReplaySettings:
             raise InputError(f"--port: expected a number from 0 to 65535, got {flags.port}")
         if not 0 <= flags.latency_s < math.inf:
             raise InputError(f"--latency-s: expected seconds >= 0, got {flags.latency_s}")
-        return cls(tuple(flags.recorded), flags.host, flags.port, flags.latency_s)
+        files = EXAMPLE_FILES if flags.recorded is None else flags.recorded
+        return cls(tuple(files), flags.host, flags.port, flags.latency_s)

@@ -275,7 +275,7 @@ class InferSettings(ClientSettings, StepSettings):
         "files": ("output", "cache_dir"),
         "endpoint and budget": (
             *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
-            "budget_tokens",
+            *("budget_tokens", "budget_file"),
         ),
     }
 

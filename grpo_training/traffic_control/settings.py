@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from engine.tasks.traffic.scenarios import Split
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+from grpo_training.runs.settings import BudgetSettings
 
 DATASETS = WORKING_DIR / "data/traffic"
 SCENARIOS = DATASETS / "scenarios"
@@ -140,7 +141,7 @@ class DemoSettings(StepSettings):
     output: Path = Field(WORKING_DIR / "grpo_training/cache/traffic_demo", description="folder for all output")
 
 
-class EvaluateSettings(Chosen):
+class EvaluateSettings(Chosen, BudgetSettings):
     """Settings of ``traffic evaluate``."""
 
     summary: ClassVar[str] = "compare policies in closed loop in SUMO, and on stored decisions"
@@ -153,7 +154,7 @@ class EvaluateSettings(Chosen):
         "stored decisions": ("dataset", "num_samples"),
         "sampling": ("temperature", "max_tokens"),
         "files": ("output",),
-        "server, endpoint and budget": ("engine", "api_config", "budget_usd", "budget_tokens"),
+        "server, endpoint and budget": ("engine", "api_config", *BudgetSettings.model_fields),
     }
 
     policy: str = Field(
@@ -185,8 +186,6 @@ class EvaluateSettings(Chosen):
     api_config: Path = Field(
         WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and keys of role:NAME"
     )
-    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:

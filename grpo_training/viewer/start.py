@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,6 +17,8 @@ from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.export import export
 from grpo_training.viewer.web.security import is_loopback
 from grpo_training.viewer.web.server import application
+
+_STEP_S = 0.1
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -48,28 +52,47 @@ def _folders(given: list[Path]) -> list[Path]:
 
 
 def _serve(store: Store, host: str, port: int, language: str | None) -> None:
-    listening = _listen(host, port)
+    listening = listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    shown = f"[{host}]" if ":" in host else host
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - every address of this machine
+    shown = f"[{name}]" if ":" in name else name
     print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
+    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
     config = uvicorn.Config(
         application(store, token=token, language=language),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def read_ahead(store: Store) -> None:
+    """Index all rollouts, small files first, in steps between which requests get their turn."""
+    for run in sorted(store.runs, key=lambda run: run.size()):
+        if run.kind == "generator":
+            index = store.index(run)
+            before = -1.0
+            while before < (before := index.progress()):
+                index.update(_STEP_S)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections.
+
+    Raises:
+        InputError: the address or the port cannot be used.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen()  # before the address is printed
     except (OSError, OverflowError) as error:
         raise InputError(
             f"Cannot listen on {host}, port {port}",

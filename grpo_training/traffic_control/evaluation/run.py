@@ -113,7 +113,7 @@ class _Evaluation:
         self._settings, self._serving, self._prompting = settings, serving, prompting
         self._rows, self._log, self._vehicles, self._stack = rows, log, vehicles, stack
         self._journal: ResponseJournal | None = None
-        self._budget = Budget(usd=settings.budget_usd, tokens=settings.budget_tokens)
+        self._budget = stack.enter_context(closing(settings.open_budget()))
 
     def of(self, policies: Sequence[EvaluatedPolicy], planned: Mapping[str, Sequence[PlannedRun]]) -> EvaluationResults:
         """All policies, and on stored decisions the oracle."""

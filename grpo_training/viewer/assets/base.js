@@ -35,6 +35,7 @@ const viewer = (() => {
 
   const FASTEST_MS = 2000;
   const IDLE_MS = 5000;
+  const READING_MS = 50;
   let tag = null;
 
   async function refresh() {
@@ -51,6 +52,7 @@ const viewer = (() => {
           tag = response.headers.get("ETag");
           replace(new DOMParser().parseFromString(await response.text(), "text/html"));
           wait = Math.max(FASTEST_MS, 10 * (performance.now() - started));
+          if (isReading()) wait = READING_MS;
         } else if (response.status === 304 || response.status === 404) {
           wait = FASTEST_MS;
         }
@@ -59,6 +61,11 @@ const viewer = (() => {
       }
     }
     setTimeout(refresh, wait);
+  }
+
+  /** Whether the server is still reading the file of the run. */
+  function isReading() {
+    return document.querySelector("progress[data-reading]") !== null;
   }
 
   function replace(next) {
@@ -178,7 +185,7 @@ const viewer = (() => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     for (const initialize of initializers) initialize();
   });
-  if ("server" in document.documentElement.dataset) setTimeout(refresh, FASTEST_MS);
+  if ("server" in document.documentElement.dataset) setTimeout(refresh, isReading() ? READING_MS : FASTEST_MS);
 
   return { data, text, onData, onKey, element, isDark };
 })();

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.records import RolloutGroup
+from engine.statistics.groups import DeadRewardWatch
 from engine.storage.append_log import Line, LineReader, writer_of
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
 from grpo_training.viewer.data.rows import GroupSummary, summarise
@@ -14,6 +15,10 @@ from grpo_training.viewer.data.rows import GroupSummary, summarise
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from engine.statistics.groups import ComponentSummary
+
+ValueT = TypeVar("ValueT")
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
@@ -44,6 +49,9 @@ class RolloutIndex:
         self._texts: dict[str, str] = {}
         self._latest: dict[tuple[str, int], GroupSummary] = {}
         self._by_line: dict[int, GroupSummary] = {}
+        self._watch, self._watched = DeadRewardWatch(), 0
+        self._version = 0
+        self._memos: dict[str, tuple[int, Any]] = {}
         self._guard = threading.Lock()
 
     def update(self, budget_s: float | None = None) -> None:
@@ -58,6 +66,7 @@ class RolloutIndex:
                 self._clear()
             start = self._reader.offset
             for line in self._reader.read(to_the_end=self._is_settled()):
+                self._version += 1
                 self._add(line, start, self._reader.offset)
                 start = self._reader.offset
                 if deadline is not None and self._clock() > deadline:
@@ -106,6 +115,24 @@ class RolloutIndex:
             raise UnreadableLineError("the file has changed")
         return decode_line(Line(summary.line, lines[-1].strip()), RolloutGroup)
 
+    def memo(self, name: str, compute: Callable[[], ValueT]) -> ValueT:
+        """What ``compute`` returns for the groups that were read so far; computed again when there are more."""
+        version = self._version
+        known = self._memos.get(name)
+        if known is None or known[0] != version:
+            known = self._memos[name] = (version, compute())
+        value: ValueT = known[1]
+        return value
+
+    def dead_rewards(self) -> list[ComponentSummary]:
+        """The reward components that do not vary now, or did not for a while."""
+        with self._guard:
+            for group in self.groups[self._watched :]:
+                if group.complete:
+                    self._watch.feed({name: one.as_values() for name, one in group.components.items()})
+            self._watched = len(self.groups)
+            return [summary for summary in self._watch.summary() if summary.alarms]
+
     def _is_settled(self) -> bool:
         try:
             changed = self.path.stat().st_mtime
@@ -126,5 +153,7 @@ class RolloutIndex:
             self._latest[group.key] = group
 
     def _clear(self) -> None:
+        self._version += 1
         for kept in (self.groups, self.broken, self._texts, self._latest, self._by_line):
             kept.clear()
+        self._watch, self._watched = DeadRewardWatch(), 0

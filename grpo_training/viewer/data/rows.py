@@ -6,7 +6,6 @@ skipped. A line that this refuses is decoded as every other reader of the projec
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -84,6 +83,10 @@ class Spread(msgspec.Struct, frozen=True):
     low: float
     high: float
     measured: int
+
+    def as_values(self) -> list[float]:
+        """As many values as there were, with the same lowest and highest one."""
+        return [self.low] + [self.high] * (self.measured - 1)
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
@@ -235,12 +238,19 @@ def _statistics(group: _Group, tau: float) -> tuple[float | None, float | None, 
 
 
 def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
-    values: dict[str, list[float]] = {"r_ans": [], "r_logic": [], "r_graph": []}
+    values: dict[str, list[float | None]] = {
+        "r_ans": [rollout.r_ans for rollout in rollouts],
+        "r_logic": [rollout.r_logic for rollout in rollouts],
+        "r_graph": [rollout.r_graph for rollout in rollouts],
+    }
     for rollout in rollouts:
-        for name, value in (("r_ans", rollout.r_ans), ("r_logic", rollout.r_logic), ("r_graph", rollout.r_graph)):
-            if value is not None:
-                values[name].append(value)
         for name, value in (rollout.components or {}).items():
-            if value is not None:
-                values.setdefault(name, []).append(value)
-    return {name: Spread(fmean(found), min(found), max(found), len(found)) for name, found in values.items() if found}
+            values.setdefault(name, []).append(value)
+    return {name: spread for name, found in values.items() if (spread := _spread(found)) is not None}
+
+
+def _spread(values: Sequence[float | None]) -> Spread | None:
+    measured = [value for value in values if value is not None]
+    if not measured:
+        return None
+    return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))

@@ -11,6 +11,7 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.manifest import load_manifest
+from grpo_training.viewer.data.fusions import FusionIndex
 from grpo_training.viewer.data.index import RolloutIndex
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ class Run:
         """The folder of the results."""
         return self.path.parent
 
+    def size(self) -> int:
+        """Of the file, in bytes; 0 if it is not there."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
         try:
@@ -66,7 +74,7 @@ class Run:
         if manifest is None:
             return {}
         facts = manifest.configuration.get("facts", {})
-        return {**manifest.settings, **facts}
+        return {**facts, **manifest.settings}
 
     def state(self) -> State:
         """Whether the run is going on, complete, or stopped before its end."""
@@ -102,6 +110,7 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
         self._indexes: dict[str, RolloutIndex] = {}
+        self._fusions: dict[str, FusionIndex] = {}
         self._scanned = float("-inf")
 
     @property
@@ -148,11 +157,16 @@ class Store:
             self._indexes[run.id] = known
         return known
 
+    def fusions(self, run: Run) -> FusionIndex:
+        """The index of a critic's results; the caller updates it."""
+        return self._fusions.setdefault(run.id, FusionIndex(run.path))
+
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         files = [*(run.path for run in self.runs), *(run.manifest for run in self.runs)]
         files += [library.path for library in self.libraries]
-        return (*map(_file_stamp, files), *(index.progress() for index in list(self._indexes.values())))
+        indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
+        return (*map(_file_stamp, files), *(index.progress() for index in indexes))
 
     def _scan(self) -> None:
         if time.monotonic() - self._scanned < _RESCAN_S:

@@ -346,7 +346,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     return {
         "run": run,
         "group": page,
-        "library": None,
+        "library": libraries[0] if libraries else None,
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
         "replaced": not index.is_current(summary),

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from grpo_training.viewer.pages import group, groups, overview, runs
+from grpo_training.viewer.pages import compare, experiences, fusions, group, groups, overview, runs, training
 from grpo_training.viewer.web.page import Operation, Page
 
-PAGES: tuple[Page, ...] = (runs.PAGE, overview.PAGE, groups.PAGE, group.PAGE)
+PAGES: tuple[Page, ...] = (
+    runs.PAGE,
+    compare.PAGE,
+    overview.PAGE,
+    groups.PAGE,
+    group.PAGE,
+    fusions.LIST,
+    fusions.PAGE,
+    training.PAGE,
+    experiences.LIST,
+    experiences.PAGE,
+)
 
-OPERATIONS: tuple[Operation, ...] = ()
+OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)

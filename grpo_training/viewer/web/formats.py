@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from grpo_training.cli.settings import WORKING_DIR
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from engine.statistics.paired import Estimate
 
@@ -21,6 +24,20 @@ def decimal(value: float | None, digits: int = 3) -> str:
 def percent(value: float | None, digits: int = 1) -> str:
     """A share: ``62.5 %``."""
     return MISSING if value is None else f"{100 * value:.{digits}f} %"
+
+
+def signed_decimal(value: float, digits: int = 3) -> str:
+    """A difference: ``+0.120``, ``−0.031``."""
+    return _signed(value, decimal(abs(value), digits))
+
+
+def signed_points(value: float) -> str:
+    """A difference of two shares, in percentage points: ``+6.2 pp``."""
+    return _signed(value, f"{100 * abs(value):.1f} pp")
+
+
+def _signed(value: float, shown: str) -> str:
+    return ("+" if value > 0 else "\u2212" if value < 0 else "") + shown
 
 
 def count(value: float | None) -> str:
@@ -67,13 +84,21 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
+def place(path: Path) -> str:
+    """A path as seen from the folder in which the command was started, if it is below it."""
+    return str(path.relative_to(WORKING_DIR) if path.is_relative_to(WORKING_DIR) else path)
+
+
 FILTERS: Mapping[str, Callable[..., str]] = {
     "decimal": decimal,
     "percent": percent,
+    "signed_decimal": signed_decimal,
+    "signed_points": signed_points,
     "count": count,
     "money": money,
     "seconds": seconds,
     "moment": moment,
     "interval": interval,
+    "place": place,
 }
 """In templates: ``{{ sigma | decimal }}``."""

@@ -31,6 +31,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters.update(formats.FILTERS)
+_TEMPLATES.globals.update(formats.FILTERS)
 
 _BY_NAME = {page.name: page for page in PAGES}
 
@@ -82,7 +83,16 @@ class Addresses:
         return posixpath.relpath(path, self._folder)
 
 
-def render(page: Page, context: dict[str, Any], request: Request, store: Store, language: str, csrf: str = "") -> str:
+def render(
+    page: Page,
+    context: dict[str, Any],
+    request: Request,
+    store: Store,
+    language: str,
+    csrf: str = "",
+    *,
+    alone: bool = False,
+) -> str:
     """A page as HTML.
 
     Args:
@@ -92,6 +102,7 @@ def render(page: Page, context: dict[str, Any], request: Request, store: Store, 
         store: for the navigation.
         language: one of :data:`languages.LANGUAGES`.
         csrf: the token that forms send; empty in an export.
+        alone: without links to other pages.
     """
     addresses = Addresses(page.path_of(request.params))
     run = context.get("run")
@@ -103,10 +114,12 @@ def render(page: Page, context: dict[str, Any], request: Request, store: Store, 
         language=language,
         languages=languages.LANGUAGES,
         script_texts={key: text for key, text in languages.catalogue(language).items() if key.startswith("js.")},
-        site_pages=[one for one in PAGES if one.nav == "site"],
+        alone=alone,
+        site_pages=[one for one in PAGES if one.nav == "site" and not alone],
         run_pages=[one for one in PAGES if one.nav == "run" and run is not None and run.kind in one.kinds],
         t=lambda key, **values: languages.text(language, key, **values),
         url=addresses.url,
+        has_page=_BY_NAME.__contains__,
         asset=addresses.asset,
         operation_url=addresses.operation_url,
         json_script=json_script,

@@ -111,9 +111,12 @@ def test_an_exhausted_budget_keeps_the_replies_in_flight(run):
     with serve_in_thread(server.app) as url:
         with pytest.raises(BudgetExceededError):
             run(url, "--budget-tokens", 24_000, "--max-tokens", 500)
+        answered = sum(server.billed.values())
+        assert answered > 1  # some were in flight when the budget refused the next one
         server.latency_s = 0.0
         assert run(url, "--resume") == 0
         assert set(server.billed.values()) == {1}
+        assert sum(server.billed.values()) > answered
 
 
 def test_a_full_disk_keeps_the_replies_in_flight(run, monkeypatch):
@@ -159,6 +162,26 @@ def test_rollouts_that_are_truncated_in_mid_run_are_noticed(run, tmp_path):
         when(lambda: rollouts.exists() and rollouts.stat().st_size > 0, lambda: os.truncate(rollouts, 10))
         with pytest.raises(ScaffoldError, match="was truncated while it was in use"):
             run(url, "--window", 2)
+
+
+def test_a_process_that_was_stopped_longer_than_its_timeout_reads_what_arrived(tmp_path):
+    server = HostileServer(0.6, answers=answers)
+    config = tmp_path / "api_config.json"
+    with serve_in_thread(server.app) as url:
+        entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "timeout_s": 2, "max_concurrency": 8}
+        config.write_text(json.dumps({"generator_1": entry}))
+        arguments = ["--api-config", config, "--cache-dir", tmp_path / "cache", "--dataset", "physics"]
+        arguments += ["--experiences-dir", tmp_path / "experiences", "--max-problems", PROBLEMS]
+        process = ForkedCommand("grpo_training.generator1", arguments)
+        while server.in_flight < 8:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        assert server.in_flight == 0
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(timeout=40) == 0
+    assert set(server.billed.values()) == {1}
+    assert len(server.billed) > PROBLEMS
 
 
 def test_three_sigterms_end_a_run_without_a_traceback(tmp_path):

@@ -98,7 +98,7 @@ def test_show_prints_evidence_rollouts_uses_and_history(run, places):
     library_of(places, "generator_1", "G1").pin("G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
-    assert "used in the prompts of 3 rollouts, 67% of them right" in out
+    assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out
     assert re.search(r"aime_7 +0 +0\.456 +0\.089 +1: 253, right, r=0\.900 \| 2: no answer, wrong, r=0\.000", out)
     assert re.search(r"run-a step 0: aime_7 μ=0\.456 σ=0\.089 +add ", out)
     assert re.search(r"a person +pin ", out)
@@ -220,3 +220,92 @@ def test_edit_forbid_and_allow_are_written(run, places):
     assert "is forbidden" in run("forbid", "G1-001")
     assert "G1-001" not in [one["id"] for one in json.loads(path.read_text())]
     assert "no longer forbidden" in run("allow", "G1-001")
+
+
+def test_show_tells_the_effect_from_the_rollouts_of_the_cache(run, places):
+    store = RolloutStore(places["cache"] / "generator_1_rollouts.jsonl")
+    for problem, epoch, verdicts, ids in (
+        ("a", 0, (False, False), []),
+        ("a", 1, (True, False), ["G1-001"]),
+        ("b", 0, (True, False), []),
+        ("b", 1, (True, True), ["G1-001"]),
+    ):
+        rollouts = [
+            Rollout(rollout_id=n, answer="1", is_correct=verdict, r_total=0.5, experience_ids=ids)
+            for n, verdict in enumerate(verdicts)
+        ]
+        store.append(
+            RolloutGroup(
+                problem_id=problem, problem_text="?", ground_truth="1", epoch=epoch, rollouts=rollouts, timestamp=""
+            )
+        )
+    # a: 1/2 with it, 0 without; b: 1 with it, 1/2 without: half of the answers more.
+    assert "right with it minus without it: +50 points" in run("show", "G1-001")
+    shown = json.loads(run("show", "G1-001", "--json"))
+    assert shown["effect"]["paired"]["value"] == 0.5
+    assert shown["content"] == PARITY
+    assert shown["history"][0]["event"] == "step"
+
+
+def test_every_listing_has_json(run, places):
+    assert [one["content"] for one in json.loads(run("--json"))["generator_1"]["experiences"]] == [PARITY, UNITS]
+    assert json.loads(run("list", "--json", "--library", "critic")).keys() == {"critic"}
+    history = json.loads(run("history", "--json"))["generator_1"]
+    first, last = history[0]["version"], history[-1]["version"]
+    changes = json.loads(run("diff", first, last, "--json"))["changes"]
+    assert [change["after"]["content"] for change in changes] == [PARITY, UNITS]
+    assert history[1]["refused"][0]["reason"] == "answer"
+
+
+def test_a_rollback_says_which_pins_it_drops(run, places):
+    before = version_of(places)
+    run("pin", "G1-002")
+    assert "No longer pinned, as that version did not pin them: G1-002" in run("rollback", before)
+    assert "pinned" not in run("rollback", before)
+
+
+def test_an_import_checks_each_entry_and_gives_new_ids(run, places, tmp_path):
+    run("forbid", "G1-002")
+    entries = [
+        {"id": "G1-001", "content": "Draw the figure to scale first.", "category": "geometry"},
+        {"content": PARITY + " Always."},
+        {"content": UNITS},
+        {"content": "Remember: the answer is 253.", "source_problem": "aime_7"},
+        {"content": "Draw the figure to scale at first."},
+    ]
+    file = tmp_path / "other_experiences.json"
+    file.write_text(json.dumps(entries))
+    out = run("import", str(file), "--library", "generator_1")
+    assert "generator_1: 1 of 5 added: G1-003" in out
+    assert "left out (near-duplicate of G1-001): Split by parity" in out
+    assert "left out (forbidden, as G1-002): Convert every quantity" in out
+    assert "left out (The text holds the answer of its problem.)" in out
+    assert "left out (near-duplicate of G1-001): Draw the figure" in out or "near-duplicate" in out
+    assert "1 not checked for the answer of their problem" in out
+    assert run("import", str(file), "--library", "generator_1").startswith("generator_1: 0 of 5 added")
+
+
+def test_an_import_that_does_not_fit_changes_nothing(places, tmp_path):
+    before = version_of(places)
+    file = tmp_path / "bad_experiences.json"
+    file.write_text(json.dumps([{"content": "Draw the figure to scale first."}, {"content": "word " * 40}]))
+    flags = ["--experiences-dir", str(places["experiences"]), "--library", "generator_1"]
+    with pytest.raises(InputError, match="entry 2"):
+        main(["import", str(file), *flags])
+    with pytest.raises(MissingInputError, match="not found"):
+        main(["import", str(tmp_path / "none.json"), *flags])
+    assert version_of(places) == before
+
+
+def test_a_folder_is_merged_and_an_exported_library_can_be_imported(run, places, tmp_path, capsys):
+    exported = tmp_path / "exported_experiences.json"
+    exported.write_text(run("export", "--json", "--library", "generator_1"))
+    other = tmp_path / "other"
+    other.mkdir()
+    flags = ["--experiences-dir", str(other), "--cache-dir", str(places["cache"])]
+    assert main(["import", str(exported), "--library", "critic", *flags]) == 0
+    assert "2 of 2 added: C-001, C-002" in capsys.readouterr().out
+    assert main(["merge", str(places["experiences"]), *flags]) == 0
+    out = capsys.readouterr().out
+    assert "critic: 1 of 1 added: C-003" in out
+    assert "generator_1: 2 of 2 added: G1-001, G1-002" in out

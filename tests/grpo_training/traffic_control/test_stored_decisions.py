@@ -1,11 +1,13 @@
 """Policies on stored decisions: figures by hand, models asked through an endpoint, failures. No SUMO runs."""
 
+import asyncio
 import json
 import re
 
 import pytest
 
 from engine.errors import BudgetExceededError, FatalEndpointError, IncompleteRunError, InputError, MissingInputError
+from engine.llm.limits.budget import SharedBudget
 from engine.llm.retry import RetryPolicy
 from grpo_training.evaluation import models
 from grpo_training.traffic import main
@@ -157,6 +159,12 @@ def test_a_refused_key_and_an_exhausted_budget_stop_the_evaluation(tmp_path):
         words = ["evaluate", "--dataset", str(path), "--output", str(output), "--policy", url, "--model", "m"]
         with pytest.raises(BudgetExceededError):
             main([*words, "--budget-tokens", "10"])
+        assert seen == []
+        shared = SharedBudget(tmp_path / "budget.sqlite", tokens=10**6)
+        shared.settle(asyncio.run(shared.hold(100, None)), 10**6 - 10, None)  # another start has spent nearly all of it
+        shared.close()
+        with pytest.raises(BudgetExceededError):
+            main([*words, "--budget-tokens", str(10**6), "--budget-file", str(tmp_path / "budget.sqlite")])
         assert seen == []
     assert not output.exists()
 

@@ -1,6 +1,7 @@
 import json
 import shutil
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -91,6 +92,27 @@ def test_a_hub_name_without_a_network(monkeypatch):
     with pytest.raises(MissingInputError, match="Model not found: nobody/nothing") as raised:
         load_model(settings("nobody/nothing"))
     assert raised.value.why
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    began = time.monotonic()
+    with pytest.raises(MissingInputError, match="Model not found: nobody/nothing"):
+        load_model(settings("nobody/nothing"))
+    assert time.monotonic() - began < 10  # from_pretrained tries each file for 23 s
+
+
+def test_a_model_in_the_hubs_cache_needs_no_network(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    cached = tmp_path / "models--nobody--nothing"
+    shutil.copytree(folder, cached / "snapshots/0123abc")
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text("0123abc")
+    asked = []
+    monkeypatch.setattr(tokenizer.HfApi, "model_info", lambda *_, **__: asked.append(1))
+    tokenizer.from_hub(settings("nobody/nothing"), lambda name: name)
+    assert not asked
 
 
 def test_a_file_is_no_model(tmp_path):

@@ -1,0 +1,1 @@
+"""Printing and exporting the caches of generators and critic."""

@@ -1,0 +1,141 @@
+"""Prints the groups of a problem."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError
+from engine.records import RolloutGroup
+from grpo_training.caches.stored import StoredAnswers, stored_answers
+from grpo_training.cli.tables import View
+
+if TYPE_CHECKING:
+    import argparse
+
+    from engine.records import Completion, Fault, Fusion, Rewards
+
+_VERDICT = {True: "right", False: "wrong", None: "not judged"}
+_STYLE = {True: "green", False: "red", None: "yellow"}
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print what is stored about a problem, or the list of problems; the exit code.
+
+    Raises:
+        MissingInputError: there is no cache.
+        InputError: the problem is not in it.
+    """
+    view = View(sys.stdout)
+    stored = list(stored_answers(arguments.cache, arguments.role))
+    if arguments.problem_id is None:
+        _list(stored, view, as_json=arguments.json)
+        return 0
+    problem_id = _problem(stored, arguments.problem_id)
+    chosen = [one for one in stored if one.problem_id == problem_id and arguments.epoch in (None, one.epoch)]
+    if not chosen:
+        raise InputError(f"{problem_id} has no epoch {arguments.epoch} in {arguments.cache}")
+    if arguments.json:
+        for one in chosen:
+            for record in one.records:
+                view.ascii(record.model_dump_json())
+        return 0
+    first = chosen[0].records[0]
+    view.line(f"problem {problem_id}", style="bold")
+    view.text(first.problem_text)
+    view.line(f"truth: {first.ground_truth}")
+    for one in chosen:
+        _group(one, view, arguments.chars)
+    return 0
+
+
+def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
+    rows = []
+    for one in stored:
+        verdicts = [
+            member.is_correct
+            for record in one.records
+            for member in (record.rollouts if isinstance(record, RolloutGroup) else [record])
+        ]
+        rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts)))
+    if as_json:
+        names = ("problem_id", "role", "epoch", "right", "answers")
+        view.json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    head = ("problem", "role", "epoch", "right")
+    view.table(f"{len(rows)} groups", head, [(p, r, str(e), f"{right} of {of}") for p, r, e, right, of in rows])
+
+
+def _problem(stored: list[StoredAnswers], given: str) -> str:
+    """The id that is meant.
+
+    Raises:
+        InputError: no id, or several, have these characters.
+    """
+    ids = list(dict.fromkeys(one.problem_id for one in stored))
+    if given in ids:
+        return given
+    found = [one for one in ids if given in one]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{given!r} is a part of several ids", fix=f"Choose one: {', '.join(found[:10])}.")
+    near = difflib.get_close_matches(given, ids, 1, cutoff=0.4)
+    raise InputError(
+        f"No problem {given!r} is stored",
+        fix=(f"Did you mean {near[0]!r}? " if near else "") + "Without a problem id, all are listed.",
+    )
+
+
+def _group(one: StoredAnswers, view: View, chars: int) -> None:
+    view.line("")
+    epoch = f", epoch {one.epoch}" if one.epoch else ""
+    first = one.records[0]
+    if isinstance(first, RolloutGroup):
+        stats = first.stats
+        figures = (
+            ""
+            if stats is None
+            else f": μ={stats.mean:.3f}, σ={stats.std:.3f}, "
+            + ("an experience was asked for (σ>τ)" if stats.triggered else "no experience was asked for (σ≤τ)")
+        )
+        view.line(f"{one.role}{epoch}{figures}", style="bold")
+        for rollout in first.rollouts:
+            label = f"rollout {rollout.rollout_id}"
+            _answer(view, label, rollout.answer, rollout.is_correct, rollout.rewards, rollout.experience_ids)
+            _reply(view, rollout.completion, rollout.fault, rollout.scaffold, chars)
+        return
+    view.line(f"{one.role}{epoch}", style="bold")
+    for record in one.records:
+        fusion: Fusion = record  # type: ignore[assignment]
+        label = f"fusion of {fusion.generator_id}" + (", merged without a model" if fusion.completion is None else "")
+        _answer(view, label, fusion.final_answer, fusion.is_correct, fusion.rewards, fusion.experience_ids)
+        _reply(view, fusion.completion, fusion.fault, fusion.fused_scaffold, chars)
+
+
+def _answer(
+    view: View, label: str, answer: str | None, verdict: bool | None, rewards: Rewards, experiences: list[str]
+) -> None:
+    parts = {"r_total": rewards.r_total, **rewards.by_name()}
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
+    shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
+    view.line(f"{label}: {_VERDICT[verdict]}: {shown}", style=_STYLE[verdict])
+    view.line(f"  {figures or 'no reward'}; experiences: {', '.join(experiences) or 'none'}")
+
+
+def _reply(view: View, completion: Completion | None, fault: Fault | None, scaffold: object, chars: int) -> None:
+    if fault is not None:
+        view.line(f"  fault: {fault.kind} {fault.message}".rstrip(), style="yellow")
+    if completion is None:
+        text = "" if scaffold is None else str(scaffold)
+        parts = [("stored", text)] if text else []
+    else:
+        parts = [("reasoning", completion.reasoning or ""), ("reply", completion.text)]
+    for name, text in parts:
+        if text:
+            cut = text if not chars else text[:chars]
+            view.line(f"  {name}:")
+            view.text(cut, indent="    ")
+            if len(cut) < len(text):
+                view.line(f"    ... {len(text) - len(cut):,} characters more (--chars 0)")

@@ -1,0 +1,50 @@
+"""The groups and fusions of a cache folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.api_manager import GENERATORS
+from engine.errors import MissingInputError
+from engine.records import Fusion, RolloutGroup
+from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class StoredAnswers(NamedTuple):
+    """What one role has stored about one problem in one epoch: a group of rollouts, or the critic's fusions."""
+
+    role: str
+    problem_id: str
+    epoch: int
+    records: tuple[RolloutGroup | Fusion, ...]
+
+
+def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredAnswers]:
+    """Everything that is stored, by role, in the order of the files; of repeated groups the last one.
+
+    Raises:
+        MissingInputError: no role has stored anything there.
+    """
+    roles = [name for name in (*GENERATORS, "critic") if role in (None, name)]
+    files = {name: cache_dir / f"{name}_{'results' if name == 'critic' else 'rollouts'}.jsonl" for name in roles}
+    if not any(path.is_file() for path in files.values()):
+        raise MissingInputError(
+            f"No results in {cache_dir}",
+            why=f"None of these files is there: {', '.join(path.name for path in files.values())}.",
+            fix="Give the cache folder of a run (--cache-dir of the generators), such as grpo_training/cache.",
+        )
+    for name, path in files.items():
+        if name == "critic":
+            fusions: dict[tuple[str, int], list[Fusion]] = {}
+            for fusion in latest_fusions(read(path, Fusion, missing_ok=True).records).values():
+                fusions.setdefault((fusion.problem_id, fusion.epoch), []).append(fusion)
+            for (problem_id, epoch), ones in fusions.items():
+                yield StoredAnswers(name, problem_id, epoch, tuple(ones))
+        else:
+            groups = latest_by_problem(read(path, RolloutGroup, missing_ok=True).records)
+            for (problem_id, epoch), group in groups.items():
+                yield StoredAnswers(name, problem_id, epoch, (group,))

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training import show
+from grpo_training.serving.settings import EXAMPLE
+
+
+@pytest.fixture
+def shown(capsys):
+    def run(*arguments):
+        assert show.main([str(one) for one in arguments]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_group_is_printed_with_its_replies(shown):
+    text = shown(EXAMPLE, "handshakes", "--role", "generator_1")
+    record = next(
+        group
+        for line in (EXAMPLE / "generator_1_rollouts.jsonl").read_text().splitlines()
+        if "handshakes" in (group := json.loads(line))["problem_id"]
+    )
+    assert record["problem_text"] in text
+    assert f"truth: {record['ground_truth']}" in text
+    for rollout in record["rollouts"]:
+        assert rollout["completion"]["text"] in text
+        verdict = "right" if rollout["is_correct"] else "wrong"
+        figures = f"  r_total {rollout['r_total']:.3f}"
+        assert f"rollout {rollout['rollout_id']}: {verdict}: {rollout['answer']}\n{figures}" in text
+    assert "generator_2" not in text
+
+
+def test_the_fusions_come_last_and_long_replies_are_cut(shown):
+    text = shown(EXAMPLE, "handshakes", "--chars", 20)
+    assert text.index("generator_3: μ=") < text.index("\ncritic\n") < text.index("fusion of generator_1")
+    assert "characters more (--chars 0)" in text
+
+
+def test_json_has_the_stored_records(shown):
+    records = [json.loads(line) for line in shown(EXAMPLE, "handshakes", "--json").splitlines()]
+    assert [record.get("generator_id") for record in records] == ["generator_1", "generator_2", "generator_3"] * 2
+    listed = json.loads(shown(EXAMPLE, "--json"))
+    assert len(listed) == 4 * 8
+    assert {one["role"] for one in listed} == {"generator_1", "generator_2", "generator_3", "critic"}
+    assert sum(one["right"] for one in listed if one["role"] == "generator_1") == 11
+
+
+def test_hostile_text_does_not_reach_the_terminal(shown, tmp_path):
+    hostile = "\x1b]0;owned\x07 \u202eevil [/x]"
+    rollout = {"rollout_id": 1, "answer": hostile, "is_correct": False, "completion": {"text": f"a\n{hostile}"}}
+    group = {"problem_id": "p\x1b[2J", "problem_text": hostile, "ground_truth": "1", "rollouts": [rollout]}
+    (tmp_path / "generator_1_rollouts.jsonl").write_text(json.dumps({**group, "timestamp": "t"}) + "\n")
+    for arguments in (["p"], [], ["p", "--json"], ["--json"]):
+        text = shown(tmp_path, *arguments)
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert "\\x1b]0;owned\\x07 \\x202eevil [/x]" in shown(tmp_path, "p")
+
+
+def test_what_is_not_stored_is_one_error(tmp_path):
+    with pytest.raises(InputError, match="Did you mean 'quickstart-handshakes-"):
+        show.main([str(EXAMPLE), "quickstart-handshake-f1e3bd0469"])
+    with pytest.raises(InputError, match="a part of several ids"):
+        show.main([str(EXAMPLE), "quickstart"])
+    with pytest.raises(InputError, match="has no epoch 3"):
+        show.main([str(EXAMPLE), "handshakes", "--epoch", "3"])
+    with pytest.raises(MissingInputError, match="No results in"):
+        show.main([str(tmp_path), "p"])

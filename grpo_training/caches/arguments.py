@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api_manager import LEARNERS
+from engine.api_manager import GENERATORS, LEARNERS
 from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.settings import WORKING_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,4 +28,38 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--chars", type=int, default=4000, metavar="N",
                         help="most characters of a reply; 0: all (default: %(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the stored records, one JSON object a line")
+    return parser.parse_args(argv)
+
+
+FORMATS = {
+    "trl-sft": "prompt and completion of the good replies, for SFTTrainer",
+    "trl-dpo": "prompt with the best and the worst reply of each group, for DPOTrainer",
+    "trl-kto": "prompt, completion and whether it is above its group's mean, for KTOTrainer",
+    "trl-grpo": "prompts with replies and rewards as further columns, for GRPOTrainer",
+    "hf-dataset": "one row per rollout with all figures: a folder for datasets.load_from_disk",
+    "inspect": "an eval log for inspect_ai: `inspect view`",
+}
+"""Format -> what it is."""
+
+
+def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line of ``export``."""
+    parser = CommandParser(
+        prog="python -m grpo_training.export",
+        description="Write stored rollouts for other programs. The trl formats are conversational; groups without a "
+        "training signal are left out of them.",
+        epilog="formats:\n" + "\n".join(f"  {name:10} {text}" for name, text in FORMATS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("cache", type=Path, metavar="CACHE", help="cache folder, such as grpo_training/cache")
+    parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help="one of the formats below")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE",
+                        help="trl: .jsonl or .parquet; hf-dataset: a folder; inspect: .json")  # fmt: skip
+    parser.add_argument("--prompts", default="full", help="style that the prompts were sent in (default: %(default)s)")
+    parser.add_argument("--experiences-dir", type=Path, default=WORKING_DIR / "data/grpo_experiences", metavar="DIR",
+                        help="libraries of the prompts' experiences (default: data/grpo_experiences)")  # fmt: skip
+    parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
+    parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
+                        help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--role", choices=GENERATORS, help="hf-dataset, inspect: only this generator")
     return parser.parse_args(argv)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import WORKING_DIR
@@ -26,12 +26,14 @@ examples:
   python -m grpo_training.experiences pin G1-003               the analyst may no longer change it
   python -m grpo_training.experiences forbid G1-003            delete it; the analyst cannot add it again
   python -m grpo_training.experiences export --library generator_1 > block.txt
+  python -m grpo_training.experiences import other/critic_experiences.json --library critic
+  python -m grpo_training.experiences merge ../other-run/data/grpo_experiences
 
 The JSON files may also be edited in a text editor: the next run applies the edits and records them.
 """
 
 
-_LISTINGS = ("list", "show", "diff", "history")
+_LISTINGS = ("list", "show", "diff", "history", "export")
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -59,7 +61,8 @@ def _parser() -> CommandParser:
         if name in _LISTINGS:
             subparser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         for argument, meaning in arguments:
-            subparser.add_argument(argument.lower(), metavar=argument, help=meaning)
+            several: dict[str, Any] = {"nargs": "+", "type": Path} if argument == "FILE" else {}
+            subparser.add_argument(argument.lower(), metavar=argument, help=meaning, **several)
 
     add_command("list", "show the libraries (the default)")
     add_command("show", "show one experience with its evidence and history", ("ID", "for example G1-003"))
@@ -71,7 +74,9 @@ def _parser() -> CommandParser:
     add_command("edit", "give an experience another text", ("ID", "for example G1-003"), ("TEXT", "at most 32 words"))
     add_command("forbid", "delete an experience; the analyst cannot add it again", ("ID", "for example G1-003"))
     add_command("allow", "let the analyst add a forbidden experience again", ("ID", "for example G1-003"))
-    add_command("export", "print the experiences as they appear in a prompt")
+    add_command("export", "print the experiences as they appear in a prompt, or with --json as a library file")
+    add_command("import", "add the experiences of library files to --library", ("FILE", "*_experiences.json"))
+    add_command("merge", "add the libraries of another folder to those of the same names", ("DIR", "the folder"))
     return parser
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
@@ -23,11 +24,12 @@ from grpo_training.libraries.descriptions import (
 )
 from grpo_training.libraries.effects import effects
 from grpo_training.libraries.folder import LibraryFolder
+from grpo_training.libraries.transfer import add_entries, known_problems, read_entries
 from prompts import experience_block
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from engine.experience.library import HistoryEntry
     from engine.experience.state import LibraryState
@@ -193,7 +195,37 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
     names = folder.names()
     if len(names) > 1:
         raise InputError("--library is required: there are several libraries", fix=f"Choose one of {', '.join(names)}.")
-    view.raw(experience_block(folder.open(names[0]).state.for_prompts))
+    state = folder.open(names[0]).state
+    if arguments.json:
+        view.json(_state_json(state)["experiences"])
+        return
+    view.raw(experience_block(state.for_prompts))
+
+
+def _import(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.library is None:
+        raise InputError("--library is required", fix="Name the library that gets the experiences: --library critic.")
+    _transfer(folder, arguments.library, arguments.file, arguments.cache_dir, view)
+
+
+def _merge(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    source = Path(arguments.dir)
+    names = LibraryFolder(source, arguments.library).names()
+    files = {name: source / f"{name}_experiences.json" for name in names}
+    read_entries(list(files.values()))  # all files are checked before the first library changes
+    for name, path in files.items():
+        _transfer(folder, name, [path], arguments.cache_dir, view)
+
+
+def _transfer(folder: LibraryFolder, name: str, files: Sequence[Path], cache_dir: Path, view: View) -> None:
+    entries = read_entries(files)
+    note = f"import of {', '.join(path.name for path in files)}"
+    done = add_entries(folder.open(name, read_only=False), entries, known_problems(cache_dir), note)
+    view.line(f"{name}: {len(done.added)} of {len(entries)} added{': ' * bool(done.added)}{', '.join(done.added)}")
+    for content, reason in done.refused:
+        view.line(f"  left out ({reason}): {content}")
+    if done.unchecked:
+        view.line(f"  {done.unchecked} not checked for the answer of their problem, which is not in {cache_dir}")
 
 
 def _state_json(state: LibraryState) -> dict[str, Any]:
@@ -216,4 +248,6 @@ _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None
     "forbid": _forbid,
     "allow": _allow,
     "export": _export,
+    "import": _import,
+    "merge": _merge,
 }

@@ -262,3 +262,50 @@ def test_a_rollback_says_which_pins_it_drops(run, places):
     run("pin", "G1-002")
     assert "No longer pinned, as that version did not pin them: G1-002" in run("rollback", before)
     assert "pinned" not in run("rollback", before)
+
+
+def test_an_import_checks_each_entry_and_gives_new_ids(run, places, tmp_path):
+    run("forbid", "G1-002")
+    entries = [
+        {"id": "G1-001", "content": "Draw the figure to scale first.", "category": "geometry"},
+        {"content": PARITY + " Always."},
+        {"content": UNITS},
+        {"content": "Remember: the answer is 253.", "source_problem": "aime_7"},
+        {"content": "Draw the figure to scale at first."},
+    ]
+    file = tmp_path / "other_experiences.json"
+    file.write_text(json.dumps(entries))
+    out = run("import", str(file), "--library", "generator_1")
+    assert "generator_1: 1 of 5 added: G1-003" in out
+    assert "left out (near-duplicate of G1-001): Split by parity" in out
+    assert "left out (forbidden, as G1-002): Convert every quantity" in out
+    assert "left out (The text holds the answer of its problem.)" in out
+    assert "left out (near-duplicate of G1-001): Draw the figure" in out or "near-duplicate" in out
+    assert "1 not checked for the answer of their problem" in out
+    assert run("import", str(file), "--library", "generator_1").startswith("generator_1: 0 of 5 added")
+
+
+def test_an_import_that_does_not_fit_changes_nothing(places, tmp_path):
+    before = version_of(places)
+    file = tmp_path / "bad_experiences.json"
+    file.write_text(json.dumps([{"content": "Draw the figure to scale first."}, {"content": "word " * 40}]))
+    flags = ["--experiences-dir", str(places["experiences"]), "--library", "generator_1"]
+    with pytest.raises(InputError, match="entry 2"):
+        main(["import", str(file), *flags])
+    with pytest.raises(MissingInputError, match="not found"):
+        main(["import", str(tmp_path / "none.json"), *flags])
+    assert version_of(places) == before
+
+
+def test_a_folder_is_merged_and_an_exported_library_can_be_imported(run, places, tmp_path, capsys):
+    exported = tmp_path / "exported_experiences.json"
+    exported.write_text(run("export", "--json", "--library", "generator_1"))
+    other = tmp_path / "other"
+    other.mkdir()
+    flags = ["--experiences-dir", str(other), "--cache-dir", str(places["cache"])]
+    assert main(["import", str(exported), "--library", "critic", *flags]) == 0
+    assert "2 of 2 added: C-001, C-002" in capsys.readouterr().out
+    assert main(["merge", str(places["experiences"]), *flags]) == 0
+    out = capsys.readouterr().out
+    assert "critic: 1 of 1 added: C-003" in out
+    assert "generator_1: 2 of 2 added: G1-001, G1-002" in out

@@ -1,0 +1,155 @@
+"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from engine.records import RolloutGroup
+from engine.storage.append_log import replace_file
+from grpo_training.caches.inspect_log import inspect_log
+from grpo_training.caches.stored import stored_answers
+from grpo_training.finetune.config import GRPOTrainingConfig
+from grpo_training.finetune.data.rollout_data import load_groups
+from grpo_training.finetune.data.trl_datasets import (
+    preference,
+    prompt_completion,
+    prompt_only,
+    to_dataset,
+    unpaired_preference,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from datasets import Dataset
+
+Row = dict[str, Any]
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write the file; the exit code.
+
+    Raises:
+        MissingInputError: there is no cache.
+        InputError: it has nothing to write, or the output has another suffix than its format.
+        ConfigurationError: a package is not installed.
+    """
+    output: Path = arguments.output
+    if arguments.to == "inspect":
+        _check_suffix(output, ".json")
+        count = _write_inspect(arguments)
+    elif arguments.to == "hf-dataset":
+        rows = [row for group in _groups(arguments) for row in _rollout_rows(group)]
+        _save_folder(to_dataset(rows), output)
+        count = len(rows)
+    else:
+        _check_suffix(output, ".jsonl", ".parquet")
+        rows = _trl_rows(arguments)
+        if not rows:
+            raise InputError(
+                f"Nothing in {arguments.cache} fits {arguments.to}",
+                why="A preference needs replies with different rewards; trl-sft one of at least --min-reward.",
+            )
+        _write_rows(rows, output)
+        count = len(rows)
+    print(f"{count} rows: {output}")
+    return 0
+
+
+def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
+    settings = GRPOTrainingConfig.model_validate(
+        {
+            "model_name_or_path": "none",
+            "dataset_path": arguments.cache,
+            "prompts": arguments.prompts,
+            "experiences_dir": arguments.experiences_dir,
+            "experiences": "strip" if arguments.strip_experiences else "keep",
+        }
+    )
+    groups, report = load_groups(settings)
+    if str(report):
+        print(report)
+    if arguments.to == "trl-sft":
+        return prompt_completion(groups, min_reward=arguments.min_reward)
+    return {"trl-dpo": preference, "trl-kto": unpaired_preference, "trl-grpo": prompt_only}[arguments.to](groups)
+
+
+def _groups(arguments: argparse.Namespace) -> Iterator[RolloutGroup]:
+    for stored in stored_answers(arguments.cache, arguments.role):
+        yield from (record for record in stored.records if isinstance(record, RolloutGroup))
+
+
+def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
+    """One row per rollout; what a rollout lacks is None."""
+    for rollout in group.rollouts:
+        completion = rollout.completion
+        yield {
+            "problem_id": group.problem_id,
+            "problem": group.problem_text,
+            "ground_truth": group.ground_truth,
+            "task": group.task,
+            "generator": group.generator_id,
+            "epoch": group.epoch,
+            "rollout_id": rollout.rollout_id,
+            "model": completion.model if completion else None,
+            "reply": completion.text if completion else None,
+            "reasoning": completion.reasoning if completion else None,
+            "answer": rollout.answer,
+            "is_correct": rollout.is_correct,
+            "r_total": rollout.r_total,
+            **rollout.rewards.by_name(),
+            "outcome": rollout.outcome.value,
+            "experience_ids": rollout.experience_ids,
+        }
+
+
+def _write_inspect(arguments: argparse.Namespace) -> int:
+    by_role: dict[str, list[RolloutGroup]] = {}
+    for group in _groups(arguments):
+        by_role.setdefault(group.generator_id, []).append(group)
+    if len(by_role) != 1:
+        raise InputError(
+            f"{arguments.cache} holds rollouts of {len(by_role)} generators; an eval log is of one",
+            fix=f"Choose one: --role {next(iter(by_role), 'generator_1')}.",
+        )
+    [(role, groups)] = by_role.items()
+    log = inspect_log(role, groups)
+    replace_file(arguments.output, json.dumps(log, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+    return len(log["samples"])
+
+
+def _write_rows(rows: list[Row], output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if output.suffix == ".jsonl":
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        replace_file(output, "".join(lines).encode("utf-8", "replace"))
+        return
+    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        written = Path(folder) / output.name
+        to_dataset(rows).to_parquet(str(written))
+        os.replace(written, output)
+
+
+def _save_folder(dataset: Dataset, output: Path) -> None:
+    """Write a dataset's folder completely, then give it its name. An earlier dataset there is replaced."""
+    if output.exists() and not (output / "dataset_info.json").is_file():
+        raise InputError(f"{output} exists and is no dataset", fix="Give a new folder.")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        written = Path(folder) / "dataset"
+        dataset.save_to_disk(str(written))
+        if output.exists():
+            shutil.move(output, Path(folder) / "earlier")
+        os.replace(written, output)
+
+
+def _check_suffix(output: Path, *suffixes: str) -> None:
+    if output.suffix not in suffixes:
+        raise InputError(f"--output: expected a name that ends in {' or '.join(suffixes)}, got {output.name!r}")

@@ -1,0 +1,114 @@
+import json
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training import export
+from grpo_training.serving.settings import EXAMPLE
+
+datasets = pytest.importorskip("datasets")
+
+COLUMNS = {
+    "trl-sft": {"prompt", "completion", "reward"},
+    "trl-dpo": {"prompt", "chosen", "rejected"},
+    "trl-kto": {"prompt", "completion", "label"},
+    "trl-grpo": {"prompt", "problem_id", "task", "completions", "rewards"},
+}
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """The recorded rollouts, with the text of their problem."""
+    return [
+        {**rollout, "problem_text": group["problem_text"], "group": (name, group["problem_id"])}
+        for name in ("generator_1", "generator_2", "generator_3")
+        for line in (EXAMPLE / f"{name}_rollouts.jsonl").read_text().splitlines()
+        for group in [json.loads(line)]
+        for rollout in group["rollouts"]
+    ]
+
+
+def exported(form, output, *more):
+    flags = [str(EXAMPLE), "--to", form, "--output", str(output), "--prompts", "compact", *more]
+    assert export.main(flags) == 0
+    return output
+
+
+@pytest.mark.parametrize("form", COLUMNS)
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_trl_formats_are_loaded_by_datasets_and_are_conversational(tmp_path, form, suffix):
+    file = exported(form, tmp_path / f"rows.{suffix}")
+    kind = "json" if suffix == "jsonl" else "parquet"
+    rows = datasets.load_dataset(kind, data_files=str(file), split="train", cache_dir=str(tmp_path / "hf"))
+    assert set(rows.column_names) == COLUMNS[form]
+    is_conversational = pytest.importorskip("trl.data_utils").is_conversational
+    assert all(is_conversational(row) for row in rows)
+    for name in {"completion", "chosen", "rejected"} & COLUMNS[form]:
+        assert {message["role"] for row in rows for message in row[name]} == {"assistant"}
+
+
+def test_the_rows_are_those_of_the_recorded_rewards(tmp_path, recorded):
+    def rows_of(form, *more):
+        return [json.loads(line) for line in exported(form, tmp_path / f"{form}.jsonl", *more).read_text().splitlines()]
+
+    texts = {rollout["completion"]["text"]: rollout["r_total"] for rollout in recorded}
+    good = rows_of("trl-sft", "--min-reward", "0.8")
+    assert len(good) > 0
+    assert all(texts[row["completion"][0]["content"]] >= 0.8 for row in good)
+    pairs = rows_of("trl-dpo")
+    assert all(texts[row["chosen"][0]["content"]] > texts[row["rejected"][0]["content"]] for row in pairs)
+    groups = {}
+    for rollout in recorded:
+        groups.setdefault(rollout["group"], []).append(rollout["r_total"])
+    different = [rewards for rewards in groups.values() if len(set(rewards)) > 1]
+    assert len(pairs) == len(rows_of("trl-grpo")) == len(different)
+    labels = [row["label"] for row in rows_of("trl-kto")]
+    above = [reward > sum(rewards) / len(rewards) for rewards in different for reward in rewards]
+    assert sorted(labels) == sorted(above)
+
+
+def test_the_dataset_has_a_row_for_each_rollout_and_is_replaced(tmp_path, recorded):
+    for _ in range(2):
+        folder = exported("hf-dataset", tmp_path / "rollouts")
+        rows = datasets.load_from_disk(str(folder))
+        assert [row["reply"] for row in rows] == [one["completion"]["text"] for one in recorded]
+        assert [row["is_correct"] for row in rows] == [one["is_correct"] for one in recorded]
+        assert [row["r_graph"] for row in rows] == pytest.approx([one["r_graph"] for one in recorded])
+    assert [path.name for path in tmp_path.iterdir()] == ["rollouts"]
+
+
+def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, recorded):
+    file = exported("inspect", tmp_path / "log.json", "--role", "generator_2")
+    log = json.loads(file.read_text())
+    own = [one for one in recorded if one["group"][0] == "generator_2"]
+    assert [sample["output"]["choices"][0]["message"]["content"] for sample in log["samples"]] == [
+        one["completion"]["text"] for one in own
+    ]
+    assert {(sample["id"], sample["epoch"]) for sample in log["samples"]} == {
+        (one["group"][1], one["rollout_id"]) for one in own
+    }
+    accuracy = next(one for one in log["results"]["scores"] if one["name"] == "correct")["metrics"]["accuracy"]["value"]
+    assert accuracy == pytest.approx(sum(one["is_correct"] for one in own) / len(own))
+
+
+def test_inspect_ai_reads_the_log(tmp_path):
+    inspect_log = pytest.importorskip("inspect_ai.log")
+    log = inspect_log.read_eval_log(str(exported("inspect", tmp_path / "log.json", "--role", "generator_1")))
+    assert log.status == "success"
+    assert len(log.samples) == 32
+    assert {sample.scores["correct"].value for sample in log.samples} == {"C", "I"}
+
+
+def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
+    with pytest.raises(InputError, match="an eval log is of one"):
+        exported("inspect", tmp_path / "log.json")
+    with pytest.raises(InputError, match="ends in .jsonl or .parquet"):
+        exported("trl-sft", tmp_path / "rows.csv")
+    with pytest.raises(InputError, match="Nothing in .* fits trl-sft"):
+        exported("trl-sft", tmp_path / "rows.jsonl", "--min-reward", "2")
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="exists and is no dataset"):
+        exported("hf-dataset", tmp_path / "mine")
+    with pytest.raises(MissingInputError, match="No results in"):
+        export.main([str(tmp_path), "--to", "hf-dataset", "--output", str(tmp_path / "out")])
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

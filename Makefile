@@ -11,7 +11,7 @@ GYM := $(VENV)/.installed-reasoning-gym
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo traffic-demo test lint docs bench clean
+.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo traffic-demo test lint docs bench view screenshots clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -81,6 +81,12 @@ docs: $(DOCS)  ## build the documentation in site/
 
 bench: $(FINETUNE)  ## speed, as ratios within one run
 	$(BIN)/python -m bench
+
+view: $(STAMP)  ## look at the runs of this folder in a browser
+	$(BIN)/python -m grpo_training.view
+
+screenshots: $(STAMP)  ## pictures of the viewer's pages in screenshots/, from its tests; needs Chromium
+	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/viewer
 
 clean:  ## remove the environment and the built documentation
 	rm -rf $(VENV) site

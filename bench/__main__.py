@@ -9,8 +9,8 @@ import time
 from bench import rollout_cost
 
 HELP_S = 0.5
-COMMANDS = ("generator1", "critic", "experiences", "replay_server", "train", "evaluate", "doctor", "demo")
-SCRIPTS = ("client_throughput", "sandbox_speed", "phaser_speed", "finetune_step")
+COMMANDS = ("generator1", "critic", "experiences", "replay_server", "train", "evaluate", "doctor", "demo", "view")
+SCRIPTS = ("client_throughput", "sandbox_speed", "viewer", "phaser_speed", "finetune_step")
 
 
 def help_times() -> bool:

@@ -278,6 +278,8 @@ def _load_yaml(path: Path) -> Mapping[Any, Any]:
         raise InputError(f"Cannot read config file: {path}", why=str(error)) from None
     except yaml.YAMLError as error:
         raise InputError(f"Config file is not valid YAML: {path}", why=str(error)) from None
+    except RecursionError:
+        raise InputError(f"Config file is not valid YAML: {path}", why="It is nested too deeply.") from None
     if not isinstance(loaded, dict | None):
         raise InputError(f"Config file must contain `key: value` lines: {path}")
     return loaded or {}

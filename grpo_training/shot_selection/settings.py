@@ -271,6 +271,7 @@ class InferSettings(ClientSettings, StepSettings):
     summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
+        "images": ("images", "images_dir", "max_image_mb"),
         "files": ("output", "cache_dir"),
         "endpoint and budget": (
             *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
@@ -289,6 +290,11 @@ class InferSettings(ClientSettings, StepSettings):
     seed: int = Field(42, description="of the shots by chance")
     role: str = Field("generator_1", description="role of --api-config that is asked")
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    images: str | None = Field(
+        None, description="column of both datasets with the path of an image: send the images with the questions"
+    )
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
+    max_image_mb: _Rate = Field(5.0, description="largest image file that is sent")
     output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
 
     @field_validator("shot_nums", mode="before")

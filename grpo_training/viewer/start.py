@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import sys
@@ -54,7 +55,8 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
     listening = listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    shown = f"[{host}]" if ":" in host else host
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - every address of this machine
+    shown = f"[{name}]" if ":" in name else name
     print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
@@ -65,7 +67,8 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def read_ahead(store: Store) -> None:

@@ -125,10 +125,14 @@ async def beam_search(
     return beams
 
 
-def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int) -> str:
-    """The prompt: a question with its short answer for each shot, then the question of the query."""
-    parts = [f"Question:{problems[shot].text} Short answer:{answer_text(problems[shot])}\n" for shot in shots]
-    return "".join(parts) + f"Question:{problems[query].text} Short answer:"
+def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int, before: str = "") -> str:
+    """The prompt: a question with its short answer for each shot, then the question of the query.
+
+    Args:
+        before: stands before each question, such as the mark of its image.
+    """
+    parts = [f"{before}Question:{problems[shot].text} Short answer:{answer_text(problems[shot])}\n" for shot in shots]
+    return "".join(parts) + f"{before}Question:{problems[query].text} Short answer:"
 
 
 def answer_text(problem: Problem) -> str:

@@ -11,11 +11,21 @@
     percent: (value) => `${(100 * value).toFixed(1)} %`,
     count: (value) => value.toLocaleString("en", { maximumFractionDigits: 1 }).replaceAll(",", "\u202f"),
     seconds: (value) => `${value.toLocaleString("en", { maximumFractionDigits: 1 })} s`,
-    number: (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }),
+    number: (value) => Math.abs(value) >= 1e6 ? value.toExponential(2) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }),
   };
 
   function color(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  /** Ticks of time in UTC, as in the files: hours and minutes, with the day if there is more than one. */
+  function timeTicks(plot, ticks) {
+    const spans = ticks.length > 1 && ticks[ticks.length - 1] - ticks[0] > 86400;
+    const fine = ticks.length > 1 && ticks[1] - ticks[0] < 60;
+    return ticks.map((tick) => {
+      const text = new Date(tick * 1000).toISOString();
+      return spans ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, fine ? 19 : 16);
+    });
   }
 
   function shownX(spec, value) {
@@ -92,13 +102,18 @@
         points: { show: (plot, index) => !plot.series[index].edge && viewer.element("div"), size: 7 },
         drag: { x: true, y: false, setScale: true },
       },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { time: Boolean(spec.xTime) }, y: { range: range(spec) } },
       axes: [
-        { ...axis, size: 26, gap: 3, ...(spec.xTime ? {} : { values: (plot, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? formats.count(tick) : "")) }) },
+        { ...axis, size: 26, gap: 3, space: spec.xTime ? 90 : 50, values: spec.xTime ? timeTicks : countTicks },
         { ...axis, size: 52, gap: 4, values: (plot, ticks) => ticks.map((tick) => shortTick(shown(tick))) },
       ],
       hooks: { setCursor: [(plot) => writeLegend(spec, legend, plot.cursor.idx)] },
     };
+  }
+
+  function countTicks(plot, ticks) {
+    return ticks.map((tick) => (Number.isInteger(tick) ? formats.count(tick) : ""));
   }
 
   /** A tick without zeros that all ticks have: "0.200" is "0.2". */

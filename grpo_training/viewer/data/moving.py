@@ -40,8 +40,8 @@ def window_for(count: int) -> int:
 def moving_mean(values: Sequence[float | None], window: int, at: Sequence[int]) -> MovingMean:
     """The mean of the last ``window`` groups, with the 95 % interval of a mean of independent groups.
 
-    It is :func:`engine.statistics.paired.clustered_mean` with one observation in each cluster. The interval of shares
-    is to be cut at 0 and 1 by the caller.
+    It is :func:`engine.statistics.paired.clustered_mean` with one observation in each cluster. The caller cuts the
+    intervals of values with bounds.
 
     Args:
         values: one per group; None where it has none.

@@ -26,6 +26,7 @@ _TEXT = 400
 
 Measure = Callable[["GroupSummary"], float | None]
 Clusters = dict[str, list[float]]
+Shown = Literal["percent", "decimal", "tenths"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Row:
     """One figure of all runs: ``name`` is a key of the catalogue or a component."""
 
     name: str
-    shown: Literal["percent", "decimal"]
+    shown: Shown
     is_component: bool
     cells: list[Cell]
 
@@ -66,14 +67,14 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
     """The figures of several runs; those that no run has are left out."""
     components = dict.fromkeys(name for found in groups for group in found for name in group.components)
-    measures: list[tuple[str, Literal["percent", "decimal"], Measure]] = [
+    measures: list[tuple[str, Shown, Measure]] = [
         ("figures.accuracy", "percent", lambda one: one.right / one.checked if one.checked else None),
         ("figures.reward", "decimal", lambda one: one.mean),
         *((name, "decimal", _component(name)) for name in components),
         ("figures.sigma", "decimal", lambda one: one.sigma),
         ("figures.teaching", "percent", lambda one: float(one.triggered)),
-        ("compare.tokens", "decimal", lambda one: one.completion_tokens / one.rollouts or None),
-        ("compare.experiences", "decimal", lambda one: float(one.experiences)),
+        ("compare.tokens", "tenths", lambda one: one.completion_tokens / one.rollouts or None),
+        ("compare.experiences", "tenths", lambda one: float(one.experiences)),
     ]
     rows = []
     for name, shown, measure in measures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
@@ -106,10 +107,9 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
     def curve(label: str, value: Callable[[GroupSummary], float | None], *, share: bool = False) -> dict[str, Any]:
         mean = moving_mean([value(group) for group in groups], window, at)
-        low, high = mean.low, mean.high
-        if share:
-            low = [None if one is None else max(0.0, one) for one in low]
-            high = [None if one is None else min(1.0, one) for one in high]
+        most = 1.0 if share else math.inf
+        low = [None if one is None else max(0.0, one) for one in mean.low]
+        high = [None if one is None else min(most, one) for one in mean.high]
         return {"label": label, "values": _rounded(mean.values), "low": _rounded(low), "high": _rounded(high)}
 
     names = dict.fromkeys(name for group in groups for name in group.components)

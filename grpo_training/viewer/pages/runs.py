@@ -11,6 +11,9 @@ from grpo_training.viewer.pages.overview import figures_of
 from grpo_training.viewer.web.page import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grpo_training.viewer.data.fusions import FusionSummary
     from grpo_training.viewer.data.runs import Run, Store
     from grpo_training.viewer.web.page import Request
 
@@ -23,8 +26,11 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     runs = store.runs
     deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
     for run in sorted(runs, key=lambda run: run.size()):  # small ones first: of the others, the next refresh reads more
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         if run.kind == "generator":
-            store.index(run).update(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            store.index(run).update(left)
+        elif run.kind == "critic":
+            store.fusions(run).update(left)
     rows = [_row(store, run) for run in runs]
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
@@ -43,6 +49,7 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
         "model": str(settings.get("model") or settings.get("model_name_or_path") or ""),
         "dataset": str(settings.get("dataset") or ""),
         "figures": None,
+        "fusions": None,
         "progress": 1.0,
         "last": "",
     }
@@ -54,7 +61,23 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
         if found:
             row["last"] = found[-1].timestamp
             row["model"] = row["model"] or found[-1].model
+    elif run.kind == "critic":
+        row["fusions"] = _fusions(store.fusions(run).current())
+        row["progress"] = store.fusions(run).progress()
     return row
+
+
+def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
+    """Number, share of right answers and mean reward of a critic's fusions; None without any."""
+    checked = [one.is_correct for one in fusions if one.is_correct is not None]
+    totals = [one.total for one in fusions if one.total is not None]
+    if not fusions:
+        return None
+    return {
+        "count": len(fusions),
+        "accuracy": sum(checked) / len(checked) if checked else None,
+        "reward": sum(totals) / len(totals) if totals else None,
+    }
 
 
 PAGE = Page(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from grpo_training.cli.settings import WORKING_DIR
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from engine.statistics.paired import Estimate
 
@@ -81,6 +84,11 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
 
 
+def place(path: Path) -> str:
+    """A path as seen from the folder in which the command was started, if it is below it."""
+    return str(path.relative_to(WORKING_DIR) if path.is_relative_to(WORKING_DIR) else path)
+
+
 FILTERS: Mapping[str, Callable[..., str]] = {
     "decimal": decimal,
     "percent": percent,
@@ -91,5 +99,6 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "seconds": seconds,
     "moment": moment,
     "interval": interval,
+    "place": place,
 }
 """In templates: ``{{ sigma | decimal }}``."""

@@ -36,6 +36,7 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
         ("seed: 1\nseed: 2", "duplicate key 'seed'"),
         ("rollouts: 0", "run.yaml: rollouts: .*greater than 0"),
         ("a: [", "not valid YAML"),
+        ("[" * 5000, "not valid YAML.*\n?.*nested too deeply"),
         ("- a", "key: value"),
     ],
 )

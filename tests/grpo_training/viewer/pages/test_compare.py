@@ -1,6 +1,8 @@
 import pytest
 
+from engine.records import Fusion
 from engine.statistics.paired import paired_difference
+from engine.storage.rollout_store import read
 from grpo_training.viewer.data.runs import NotFoundError, Store
 from grpo_training.viewer.pages import compare, runs
 from grpo_training.viewer.web.page import Request
@@ -57,3 +59,13 @@ def test_the_list_has_each_run_with_its_figures(store):
 
 def test_an_export_has_the_pairs_of_runs(store):
     assert runs.build(store, Request(live=False))["comparisons"] == ["a-generator_1~b-generator_1"]
+
+
+def test_the_list_has_the_figures_of_a_critic(pocket):
+    rows = [row for _, rows in runs.build(Store([pocket]), Request())["folders"] for row in rows]
+    [critic] = [row["fusions"] for row in rows if row["run"].kind == "critic"]
+    fusions = read(pocket / "cache/critic_results.jsonl", Fusion).records
+    right = [one.is_correct for one in fusions]
+    assert critic["count"] == len(fusions) == 18
+    assert critic["accuracy"] == sum(right) / len(right)
+    assert critic["reward"] == pytest.approx(sum(one.rewards.r_total for one in fusions) / len(fusions))

@@ -1,0 +1,77 @@
+"""Which runs, libraries and trainings are found, and what they are called in addresses."""
+
+import json
+
+import pytest
+
+from engine.storage.rollout_store import RolloutStore
+from grpo_training.viewer.data.runs import NotFoundError, Store
+from tests.support.viewer_runs import group, write
+
+
+def test_runs_libraries_and_trainings_are_found_by_their_files(tmp_path):
+    write(tmp_path / "x/cache/generator_1_rollouts.jsonl", [], settings={})
+    write(tmp_path / "x/cache/generator_1_rollouts.jsonl.old1", [])
+    (tmp_path / "x/cache/critic_results.jsonl").touch()
+    (tmp_path / "x/generator_1_experiences.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/metrics.jsonl").touch()
+    (tmp_path / "out/config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/metrics.jsonl").touch()  # of another program: no config.json
+    store = Store([tmp_path])
+    assert {(run.id, run.kind) for run in store.runs} == {
+        ("out", "training"),
+        ("cache-critic", "critic"),
+        ("cache-generator_1", "generator"),
+        ("cache-generator_1-old1", "generator"),
+    }
+    assert [(one.id, one.name) for one in store.libraries] == [("x-generator_1-library", "generator_1")]
+
+
+def test_equal_names_get_numbers_and_a_folder_in_two_arguments_is_searched_once(tmp_path):
+    for name in ("a/cache", "b/cache"):
+        write(tmp_path / name / "generator_1_rollouts.jsonl", [])
+    store = Store([tmp_path, tmp_path / "a", tmp_path / "b/cache/generator_1_rollouts.jsonl"])
+    assert [run.id for run in store.runs] == ["cache-generator_1", "cache-generator_1-2"]
+
+
+def test_a_name_that_could_be_a_path_or_markup_is_no_part_of_an_address(tmp_path):
+    write(tmp_path / 'Ünsafe <b>& "x" {run} ..%2f/generator_1_rollouts.jsonl', [])
+    [run] = Store([tmp_path]).runs
+    assert run.id == "nsafe-b-x-run-2f-generator_1"
+
+
+def test_the_state_of_a_run(tmp_path):
+    path = write(tmp_path / "cache/generator_1_rollouts.jsonl", [group("p1", [0.1, 0.9])])
+    store = Store([tmp_path])
+    [run] = store.runs
+    assert run.state() == "unknown"
+    write(path, [], settings={"tau": 0.3}, finished=False)
+    assert run.state() == "stopped"
+    assert run.configuration() == {"tau": 0.3, "model": "tiny"}
+    with RolloutStore(path).hold():
+        assert run.state() == "running"
+    write(path, [], settings={}, finished=True)
+    assert run.state() == "finished"
+    run.manifest.write_text(json.dumps({"run": 1}), encoding="utf-8")
+    assert (run.state(), run.configuration()) == ("unknown", {})
+
+
+def test_tau_of_the_settings_decides_which_groups_teach(tmp_path):
+    groups = [group("p1", [0.4, 0.6]).model_copy(update={"stats": None})]  # sigma 0.1
+    write(tmp_path / "a/generator_1_rollouts.jsonl", groups, settings={"tau": 0.05})
+    write(tmp_path / "b/generator_1_rollouts.jsonl", groups, settings={"tau": 0.2})
+    store = Store([tmp_path])
+    found = []
+    for run in store.runs:
+        store.index(run).update()
+        found += [one.triggered for one in store.index(run).all()]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "../cache-generator_1", "CACHE-GENERATOR_1"])
+def test_an_unknown_run_is_not_found(tmp_path, name):
+    write(tmp_path / "cache/generator_1_rollouts.jsonl", [])
+    with pytest.raises(NotFoundError):
+        Store([tmp_path]).run(name)

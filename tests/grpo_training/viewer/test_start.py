@@ -1,0 +1,88 @@
+"""``python -m grpo_training.view`` as a command."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.view import main
+from grpo_training.viewer.data.runs import Store
+from grpo_training.viewer.start import listen, read_ahead
+from tests.conftest import ROOT
+from tests.support.viewer_runs import group, write
+
+
+@pytest.fixture
+def start(pocket):
+    """Start the command; returns the process and the printed address."""
+    started = []
+
+    def run(*arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "grpo_training.view", "--port", "0", *arguments, str(pocket)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process, process.stdout.readline().strip()
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def get(address):
+    with urllib.request.urlopen(address) as reply:
+        return reply.read().decode()
+
+
+def test_the_printed_address_answers_at_once_and_ctrl_c_ends_the_server(start):
+    process, address = start()
+    assert address.startswith("http://127.0.0.1:")
+    assert "generator_1" in get(address)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+    assert "4 runs, 4 libraries" in process.stderr.read()
+
+
+def test_a_server_for_other_machines_prints_a_token_and_requires_it(start):
+    _, address = start("--host", "0.0.0.0")
+    root, token = address.split("?token=")
+    assert len(token) >= 32
+    with pytest.raises(urllib.error.HTTPError) as error:
+        get(f"http://127.0.0.1:{urlsplit(root).port}/")
+    assert error.value.code == 401
+    error.value.close()
+
+
+def test_an_export_from_the_command_line(pocket, tmp_path, capsys):
+    assert main([str(pocket), "--export", str(tmp_path / "report"), "--language", "zh", "--export-groups", "2"]) == 0
+    assert f"pages in {tmp_path / 'report'}" in capsys.readouterr().out
+    assert '<html lang="zh"' in (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    assert len(list((tmp_path / "report/cache-generator_1/groups").glob("*.html"))) == 2
+
+
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
+    with pytest.raises(MissingInputError, match="Folder not found"):
+        main([str(tmp_path / "nothing")])
+
+
+def test_a_port_that_is_taken_is_an_error():
+    taken = listen("127.0.0.1", 0)
+    with pytest.raises(InputError, match="Cannot listen on 127"):
+        listen("127.0.0.1", taken.getsockname()[1])
+    taken.close()
+
+
+def test_files_are_read_before_anyone_asks(tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}/generator_1_rollouts.jsonl", [group(f"p{number}", [0.1, 0.9]) for number in range(5)])
+    store = Store([tmp_path])
+    read_ahead(store)
+    assert [len(store.index(run).all()) for run in store.runs] == [5, 5]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeVar
 
 FORMAT = 1
@@ -88,6 +88,10 @@ class Sampling(Record):
     logprobs: bool = False
 
 
+IMAGE_MARK = "\ufffc"
+"""Unicode's object replacement character: the place of an image in the text of a message."""
+
+
 class ChatRequest(Record):
     """A chat request to the endpoint of a role; several samples may be drawn from it.
 
@@ -97,6 +101,7 @@ class ChatRequest(Record):
         sampling: sampling parameters.
         json_schema: schema of the reply; sent to servers that support guided decoding.
         purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not part of the request key.
+        images: data URLs of images. Each stands in the messages where its :data:`IMAGE_MARK` is, in their order.
     """
 
     role: str
@@ -104,6 +109,14 @@ class ChatRequest(Record):
     sampling: Sampling = Sampling()
     json_schema: dict[str, Any] | None = None
     purpose: str = "rollout"
+    images: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_image_has_a_place(self) -> Self:
+        places = sum(message.content.count(IMAGE_MARK) for message in self.messages) if self.images else 0
+        if places != len(self.images):
+            raise ValueError(f"{len(self.images)} images, the messages have places for {places}")
+        return self
 
 
 class Usage(Record):

@@ -47,17 +47,19 @@ def request_keys(
 ) -> list[str]:
     """The journal keys of samples of a request: one SHA-256 in hex per index.
 
-    The key covers everything that determines the reply: model, messages, sampling, json_schema, extra_body and the
-    sample index. Role, purpose, address (a local server may move to another port) and API key are not part of it.
+    The key covers everything that determines the reply: model, messages, images, sampling, json_schema, extra_body and
+    the sample index. Role, purpose, address (a local server may move to another port) and API key are not part of it.
     Sampling fields with their default value are left out, so that new fields of ``Sampling`` do not change old keys.
     """
-    hashed = {
+    hashed: dict[str, Any] = {
         "extra_body": extra_body,
         "json_schema": request.json_schema,
         "messages": [[message.role, message.content] for message in request.messages],
         "model": model,
         "sampling": request.sampling.model_dump(exclude_defaults=True),
     }
+    if request.images:  # so that the keys of other requests stay the same
+        hashed["images"] = [hashlib.sha256(image.encode()).hexdigest() for image in request.images]
     text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     common = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     keys = []

@@ -11,7 +11,10 @@ from typing import Any
 from engine.api_manager import Endpoint
 from engine.llm.failed_replies import finish_failure, read_finish_reason, reported_error
 from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
-from engine.records import ChatRequest, Completion, Usage
+from engine.records import IMAGE_MARK, ChatRequest, Completion, Usage
+
+_TOKENS_PER_IMAGE = 1500
+"""An estimate: servers count images by their size, in ways of their own."""
 
 CHAT = "chat"
 """The name in ``Capabilities.proven`` of a request without optional parameters."""
@@ -86,7 +89,7 @@ def request_body(
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": endpoint.model,
-        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        "messages": _messages(request),
     }
     if sampling.temperature is not None:
         body["temperature"] = sampling.temperature
@@ -109,6 +112,22 @@ def request_body(
         body["return_token_ids"] = True
     body.update(endpoint.extra_body)
     return body
+
+
+def _messages(request: ChatRequest) -> list[dict[str, Any]]:
+    """The messages; the content of one with images is a list of parts, as OpenAI defines it."""
+    if not request.images:
+        return [{"role": message.role, "content": message.content} for message in request.messages]
+    images = iter(request.images)
+    found = []
+    for message in request.messages:
+        first, *rest = message.content.split(IMAGE_MARK)
+        parts: list[dict[str, Any]] = [{"type": "text", "text": first}]
+        for text in rest:
+            parts += [{"type": "image_url", "image_url": {"url": next(images)}}, {"type": "text", "text": text}]
+        content = [part for part in parts if part.get("text") != ""]
+        found.append({"role": message.role, "content": content if rest else first})
+    return found
 
 
 class BadReplyError(Exception):
@@ -268,12 +287,14 @@ def split_by_size(total: int, sizes: list[int]) -> list[int]:
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:
     """Estimate the prompt tokens, on the high side: one token per three bytes of UTF-8, plus 8 per message."""
-    return sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
+    text = sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
+    return text + _TOKENS_PER_IMAGE * len(request.images)
 
 
 def most_prompt_tokens(request: ChatRequest) -> int:
-    """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message."""
-    return sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
+    """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message; of images an estimate."""
+    text = sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
+    return text + _TOKENS_PER_IMAGE * len(request.images)
 
 
 def clean(text: str) -> str:

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
-from engine.records import ChatRequest, Message, Outcome, Sampling
+from engine.records import IMAGE_MARK, ChatRequest, Message, Outcome, Sampling
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.learning.endpoints import open_client
 from grpo_training.shot_selection.data.beams import prompt_of
 from grpo_training.shot_selection.data.embeddings import EmbeddingTable, open_embedder
 from grpo_training.shot_selection.data.groups import ShotGroup
+from grpo_training.shot_selection.data.images import data_url, image_paths
 from grpo_training.shot_selection.model.checkpoint import load_model
 from grpo_training.shot_selection.predict import choose_shots
 from grpo_training.shot_selection.vqa import normalize_answer, short_answer, vqa_accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from engine.api_manager import ApiManager
     from engine.records import Problem
@@ -44,7 +46,8 @@ def infer(settings: InferSettings) -> int:
     shots = load_problems(settings.shots_dataset)
     queries = load_problems(settings.dataset, max_problems=settings.max_problems)
     chosen = {count: shots_of(settings, shots, queries, count) for count in settings.shot_nums}
-    scores = asyncio.run(_ask_all(settings, manager, [*shots, *queries], len(shots), chosen))
+    images = _images(settings, shots, queries)
+    scores = asyncio.run(_ask_all(settings, manager, [*shots, *queries], images, len(shots), chosen))
     metrics = {}
     for count, by_way in scores.items():
         similar = by_way["similarity"]
@@ -91,10 +94,29 @@ def shots_of(
     }
 
 
+def _images(settings: InferSettings, shots: Sequence[Problem], queries: Sequence[Problem]) -> list[Path]:
+    """The image files of shots and queries, each checked before anything is paid for; none without ``--images``.
+
+    Raises:
+        InputError: an image is missing, too large or of a type that is not sent; or a text has the mark of an image.
+    """
+    if settings.images is None:
+        return []
+    found = image_paths(shots, settings.images, settings.images_dir, settings.shots_dataset)
+    found += image_paths(queries, settings.images, settings.images_dir, settings.dataset)
+    for path in dict.fromkeys(found):
+        data_url(path, settings.max_image_mb)
+    for problem in (*shots, *queries):
+        if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
+            raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
+    return found
+
+
 async def _ask_all(
     settings: InferSettings,
     manager: ApiManager,
     items: Sequence[Problem],
+    images: Sequence[Path],
     shots: int,
     chosen: Mapping[int, Mapping[str, Shots]],
 ) -> dict[int, dict[str, dict[str, list[float]]]]:
@@ -102,11 +124,13 @@ async def _ask_all(
     async with open_client(settings, manager) as client:
 
         async def accuracy(query: int, ids: Sequence[int]) -> float:
+            prompt = prompt_of(items, ids, query, before=IMAGE_MARK if images else "")
             request = ChatRequest(
                 role=settings.role,
-                messages=(Message(role="user", content=prompt_of(items, ids, query)),),
+                messages=(Message(role="user", content=prompt),),
                 sampling=Sampling(temperature=0.0, max_tokens=settings.max_tokens),
                 purpose="evaluation",
+                images=tuple(data_url(images[one], settings.max_image_mb) for one in (*ids, query) if images),
             )
             [reply] = await client.sample(request, [0])
             if reply.outcome is Outcome.INFRA_FAULT:

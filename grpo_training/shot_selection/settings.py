@@ -9,7 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, EndpointSettings, ResumableSettings
+from grpo_training.runs.settings import (
+    ENDPOINT_FIELDS,
+    BudgetSettings,
+    ClientSettings,
+    EndpointSettings,
+    ResumableSettings,
+)
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -71,7 +77,7 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         return self.model_dump(mode="json")
 
 
-class BeamsSettings(EndpointSettings, ResumableSettings, StepSettings):
+class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSettings):
     """Settings of ``selector beams``."""
 
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
@@ -79,7 +85,10 @@ class BeamsSettings(EndpointSettings, ResumableSettings, StepSettings):
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
         "search": ("shots", "beam_size"),
         "files": ("output_dir", "resume", "fresh"),
-        "endpoint": ("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
+        "endpoint and budget": (
+            *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
+            *("budget_usd", "budget_tokens", "budget_file"),
+        ),
     }
 
     dataset: str = Field(
@@ -271,6 +280,7 @@ class InferSettings(ClientSettings, StepSettings):
     summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
+        "images": ("images", "images_dir", "max_image_mb"),
         "files": ("output", "cache_dir"),
         "endpoint and budget": (
             *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
@@ -289,6 +299,11 @@ class InferSettings(ClientSettings, StepSettings):
     seed: int = Field(42, description="of the shots by chance")
     role: str = Field("generator_1", description="role of --api-config that is asked")
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    images: str | None = Field(
+        None, description="column of both datasets with the path of an image: send the images with the questions"
+    )
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
+    max_image_mb: _Rate = Field(5.0, description="largest image file that is sent")
     output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
 
     @field_validator("shot_nums", mode="before")

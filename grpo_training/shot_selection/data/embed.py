@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from engine.datasets import load_problems
 from engine.errors import InputError
 from grpo_training.shot_selection.data.embeddings import ClipEmbedder, embed_once, open_embedder
+from grpo_training.shot_selection.data.images import image_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +30,8 @@ def embed_dataset(settings: EmbedSettings) -> int:
     else:
         if not isinstance(embedder, ClipEmbedder):
             raise InputError("Images are embedded by CLIP", fix="Pass --embedding-model clip:MODEL.")
-        items, compute = [], embedder.embed_images
-        for number, problem in enumerate(problems):
-            name = problem.meta.get(settings.images)
-            if not isinstance(name, str) or not name:
-                raise InputError(f"{settings.dataset}, row {number} ({problem.id}): no image in {settings.images!r}")
-            items.append(str(settings.images_dir / name))
+        paths = image_paths(problems, settings.images, settings.images_dir, settings.dataset)
+        items, compute = [str(path) for path in paths], embedder.embed_images
     path = embed_once(settings.output_dir, settings.embedding_model, embedder.name, items, compute)
     print(f"{len(items)} {'texts' if settings.images is None else 'images'}: {path}")
     return 0

@@ -38,7 +38,7 @@ class SelectorConfig:
         num_heads, num_layers: of the attention of the query to its pool.
         attn_dropout, dropout: dropout rates; used in SFT only.
         decoder: how the state depends on the shots chosen before: not at all, by a gate, or by a GRU.
-        stop: whether there is a learned entry that ends a sequence.
+        stop: whether there is a learned entry that ends a sequence, after its first shot at the earliest.
     """
 
     d_model: int
@@ -186,7 +186,10 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
         raw_BNK = torch.einsum("bnh,bkh->bnk", state.state_BNH, encoded.pool_BKH) / LOGIT_TEMPERATURE
         masked_BNK = raw_BNK.masked_fill(state.used_BNK, USED)
         # A place that does not exist is no choice at all, so it has no share in the softmax.
-        return masked_BNK.masked_fill(~encoded.mask_BK.unsqueeze(1), -torch.inf)
+        exists_BK = encoded.mask_BK
+        if self.config.stop and state.step == 0:  # no stored sequence is empty, and a search by probability prefers one
+            exists_BK = functional.pad(exists_BK[:, :-1], (0, 1), value=False)
+        return masked_BNK.masked_fill(~exists_BK.unsqueeze(1), -torch.inf)
 
     def step(self, encoded: Encoded, state: DecodingState, chosen_BN: Tensor) -> DecodingState:
         """The state after ``chosen_BN`` was appended to the sequences."""

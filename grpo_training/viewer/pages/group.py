@@ -313,9 +313,8 @@ def _variables(
     rows = []
     for name, role in names.items():
         cells = [_cell(name, runs[number], marks[number]) for number in order]
-        differs = len({cell.text for cell in cells if cell is not None}) > 1 or any(
-            cell is not None and cell.mark != "same" for cell in cells
-        )
+        texts = {None if cell is None else cell.text for cell in cells}
+        differs = len(texts) > 1 or any(cell is not None and cell.mark != "same" for cell in cells)
         rows.append(VariableRow(name[:120], role, differs, cells))
     return rows
 

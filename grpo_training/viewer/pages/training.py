@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
 _SAMPLE_CHARACTERS = 4000
-_MAX_PROBLEMS, _MAX_STEPS = 12, 8
+_MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
+_START = "start"
 _MAX_FILE_BYTES = 256 << 20
 _LAST_STEP = 10**15
 _DRAWN = 1e12
@@ -116,13 +117,24 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A model that the training could have exported, with its held-out figures; None where they are not recorded."""
+
+    checkpoint: str
+    reward: float | None
+    kl: float | None
+    exported: bool
+
+
+@dataclass(frozen=True)
 class TrainingView:
     """What the page shows.
 
     Args:
         stages: name, first and last step of each.
-        held_out: None if it was not measured.
+        held_out: of the exported model; before the export, of the last measurement. None if it was not measured.
         helped: what the training itself concluded; None if it is not recorded.
+        why: why it exported what it did.
         charts: name -> what ``charts.js`` draws, in order.
     """
 
@@ -131,6 +143,8 @@ class TrainingView:
     stages: list[tuple[str, int, int]]
     held_out: HeldOut | None
     helped: bool | None
+    why: str
+    candidates: list[Candidate]
     summary: list[SummaryLine]
     charts: dict[str, dict[str, Any]]
     problems: list[ProblemSamples]
@@ -142,12 +156,16 @@ def training_view(folder: Path) -> TrainingView:
     rows = sorted(read_metrics(folder / METRICS), key=lambda row: row["step"])
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
+    export = _export(folder / EXPORT)
+    candidates = _candidates(export)
     return TrainingView(
         name=folder.name,
         steps=rows[-1]["step"] if rows else 0,
         stages=[(name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)],
-        held_out=_held_out(rows),
-        helped=_helped(folder / EXPORT),
+        held_out=_held_out(rows, candidates),
+        helped=export["helped"] if isinstance(export.get("helped"), bool) else None,
+        why=str(export.get("why", ""))[:1000],
+        candidates=candidates,
         summary=_summary(rows),
         charts=charts_of(rows),
         problems=samples_over_time(_json_lines(folder / SAMPLES)),
@@ -221,18 +239,37 @@ def _sample(row: Row) -> Sample:
     )
 
 
-def _held_out(rows: Sequence[Row]) -> HeldOut | None:
+def _held_out(rows: Sequence[Row], candidates: Sequence[Candidate]) -> HeldOut | None:
+    before = [one.reward for one in candidates if one.checkpoint == _START and one.reward is not None]
+    after = [one.reward for one in candidates if one.exported and one.reward is not None]
+    if before and after:
+        return HeldOut(before[0], after[0])
     initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
     trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
     return HeldOut(_drawn(initial[-1]) or 0.0, _drawn(trained[-1]) or 0.0) if initial and trained else None
 
 
-def _helped(path: Path) -> bool | None:
+def _export(path: Path) -> dict[str, Any]:
+    """What a finished training recorded about its export; empty without a readable record."""
     try:
-        helped = json.loads(path.read_text(encoding="utf-8"))["helped"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return helped if isinstance(helped, bool) else None
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _candidates(export: dict[str, Any]) -> list[Candidate]:
+    listed = export.get("candidates")
+    return [
+        Candidate(
+            checkpoint=str(one.get("checkpoint", ""))[:100],
+            reward=_drawn(number(one, "reward")),
+            kl=_drawn(number(one, "kl")),
+            exported=one.get("checkpoint") == export.get("exported"),
+        )
+        for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())
+        if isinstance(one, dict)
+    ]
 
 
 def _has_step(row: Row) -> bool:

@@ -6,9 +6,11 @@ import pytest
 
 from engine.errors import InputError
 from engine.records import Experience, Problem
+from grpo_training import critic
 from grpo_training.learning.experience_choice import ByChance, WholeLibrary
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from tests.grpo_training.learning.test_generator import Runs, reply
+from tests.support.fault_server import chat_app, serve_in_thread
 
 SUBJECTS = ("crates", "trains", "prices", "circles", "ladders", "clocks", "boats", "coins", "fences", "tiles")
 
@@ -37,6 +39,19 @@ def subjects(body):
 def used(runs):
     lines = (runs.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
     return [rollout["experience_ids"] for line in lines for rollout in json.loads(line)["rollouts"]]
+
+
+def fuse(runs, folder, *flags):
+    """One start of the critic: the bodies of its requests, and its fusions."""
+    app = chat_app(reply)
+    with serve_in_thread(app) as url:
+        config = {"critic": {"api_key": "EMPTY", "base_url": url, "model": "m"}}
+        (folder / "critic.json").write_text(json.dumps(config))
+        places = ["--cache-dir", runs.cache, "--experiences-dir", runs.experiences]
+        words = ["--api-config", folder / "critic.json", "--tau", "9", "--generators", "1", *places, *flags]
+        assert critic.main([str(word) for word in words]) == 0
+    lines = (runs.cache / "critic_results.jsonl").read_text().splitlines()
+    return [seen.body for seen in app["seen"]], [json.loads(line) for line in lines]
 
 
 def test_a_library_that_fits_is_used_whole(runs):
@@ -121,6 +136,14 @@ def test_rollouts_train_a_selector_that_then_chooses(runs, tmp_path, capsys):
     bodies = runs.generate({}, "--tau", "9", "--selector", checkpoint, "--k", "3", "--fresh")
     assert all("crates" in subjects(body) and len(subjects(body)) == 3 for body in bodies)
     assert all(len(ids) == 3 for ids in used(runs))
+
+    library = json.loads((runs.experiences / "generator_1_experiences.json").read_text())
+    library = [one | {"id": one["id"].replace("G1", "C")} for one in library]
+    (runs.experiences / "critic_experiences.json").write_text(json.dumps(library))
+    bodies, fusions = fuse(runs, tmp_path, "--selector", checkpoint, "--k", "3")
+    assert len(bodies) == len(fusions) == 2
+    assert all("crates" in subjects(body) and len(subjects(body)) == 3 for body in bodies)
+    assert all(len(one["experience_ids"]) == 3 and "C-010" in one["experience_ids"] for one in fusions)
 
     model, info = load_model(checkpoint)
     save_model(tmp_path / "other.ckpt", model, info.__class__("sft", 1, {"files": ["x.npy"]}))

@@ -1,12 +1,13 @@
 """Prompts with chosen shots, the answers of an endpoint, and their accuracy."""
 
+import base64
 import json
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.errors import InputError  # noqa: E402
+from engine.errors import InputError, MissingInputError  # noqa: E402
 from engine.records import Problem  # noqa: E402
 from grpo_training.selector import main  # noqa: E402
 from grpo_training.shot_selection.infer import score  # noqa: E402
@@ -66,6 +67,65 @@ def test_the_shots_stand_before_the_query_and_answers_are_scored(tmp_path, capsy
     make(tmp_path, {"files": ["x.npy"]})
     with pytest.raises(InputError, match="does not tell which model embeds texts"):
         main(["infer", *words])
+
+
+PNG, JPEG = b"\x89PNG\r\n\x1a\n" + b"p" * 40, b"\xff\xd8\xff" + b"j" * 40
+
+
+def colour_of_the_image(body, index):
+    """The answer of the example whose image is that of the query; else a guess."""
+    parts = body["messages"][-1]["content"]
+    images = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    answers = dict(zip(images, (text.partition("answer:")[2].strip() for text in texts[:-1]), strict=False))
+    return answers.get(images[-1], "black")
+
+
+def test_images_are_sent_with_their_questions(tmp_path):
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(PNG + bytes([number]))
+    rows = [
+        {"id": f"s{n}", "problem": f"which colour, {n}?", "answer": COLOURS[n], "image": f"{n}.png"} for n in range(4)
+    ]
+    write(tmp_path / "shots.jsonl", rows)
+    write(tmp_path / "queries.jsonl", [row | {"id": f"q{n}"} for n, row in enumerate(rows)])
+    make(tmp_path, {"files": ["x.npy"], "model": "hashing:64"})
+    app = chat_app(colour_of_the_image)
+    words = ["--checkpoint", "a.ckpt", "--dataset", "queries.jsonl", "--shots-dataset", "shots.jsonl"]
+    words = [str(tmp_path / word) if "." in word else word for word in words]
+    words += ["--shot-nums", "2", "--pool", "4", "--cache-dir", str(tmp_path / "cache"), "--images", "image"]
+    words += ["--api-config", str(tmp_path / "api.json"), "--output", str(tmp_path / "metrics.json")]
+    words += ["--images-dir", str(tmp_path)]
+    with serve_in_thread(app) as url:
+        config = {"generator_1": {"api_key": "EMPTY", "base_url": url, "model": "m"}}
+        (tmp_path / "api.json").write_text(json.dumps(config))
+        assert main(["infer", *words]) == 0
+        assert json.loads((tmp_path / "metrics.json").read_text())["similarity: shot_num=2"]["accuracy"] == 100
+        content = app["seen"][0].body["messages"][-1]["content"]
+        assert [part["type"] for part in content] == ["image_url", "text"] * 3
+        urls = [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in content[::2]]
+        assert content[0]["image_url"]["url"].startswith("data:image/png;base64,")
+        texts = [part["text"] for part in content[1::2]]
+        assert all(one[:-1] == PNG and f", {one[-1]}?" in text for one, text in zip(urls, texts, strict=True))
+        asked = len(app["seen"])
+        assert main(["infer", *words]) == 0
+        assert len(app["seen"]) == asked
+        (tmp_path / "0.png").write_bytes(JPEG)  # another image is another request
+        assert main(["infer", *words]) == 0
+        assert len(app["seen"]) > asked
+        asked = len(app["seen"])
+        with pytest.raises(InputError, match=r"at most 1e-05 MB are sent"):
+            main(["infer", *words, "--max-image-mb", "0.00001"])
+        (tmp_path / "1.png").write_text("no image")
+        with pytest.raises(InputError, match="no PNG, JPEG, GIF or WebP"):
+            main(["infer", *words])
+        (tmp_path / "1.png").unlink()
+        with pytest.raises(MissingInputError, match="No image at"):
+            main(["infer", *words])
+        write(tmp_path / "shots.jsonl", [row | {"image": None} for row in rows])
+        with pytest.raises(InputError, match=r"row 0 \(s0\): no image in 'image'"):
+            main(["infer", *words])
+        assert len(app["seen"]) == asked  # nothing was sent
 
 
 def test_answers_of_people_are_used_where_there_are_any():

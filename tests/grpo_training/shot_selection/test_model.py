@@ -52,7 +52,8 @@ def test_logits_are_bounded_used_places_are_masked_and_the_loss_is_a_cross_entro
         output = model(query, pool, labels_BS=labels)
     assert output.logits_BSK.shape == (3, 2, 5 + model.config.stop)
     first = output.logits_BSK[:, 0]
-    assert float(first.abs().max()) <= 10.001
+    assert float(first[:, :5].abs().max()) <= 10.001
+    assert (first[:, 5:] == -math.inf).all()  # no sequence is empty
     assert [float(output.logits_BSK[row, 1, labels[row, 0]]) for row in range(3)] == [-100.0] * 3
     by_hand = [
         -math.log(math.exp(float(row[step][label])) / sum(math.exp(float(one)) for one in row[step]))
@@ -146,10 +147,10 @@ def test_with_a_stop_entry_sequences_end_early_and_keep_their_probability():
     encoded = model.encode(query, pool)
     best = beam_search(model, encoded, 3, 40)
     exist = best.logps_BN[0] > -math.inf
-    # sequences of 0, 1, 2 and 3 shots: 1 + 3 + 6 + 6
-    assert int(exist.sum()) == 16
+    # sequences of 1, 2 and 3 shots: 3 + 6 + 6; none is empty
+    assert int(exist.sum()) == 15
     assert float(best.logps_BN[0][exist].exp().sum()) == pytest.approx(1, abs=1e-4)
-    assert sorted(best.length_BN[0][exist].tolist()) == [0] + [1] * 3 + [2] * 6 + [3] * 6
+    assert sorted(best.length_BN[0][exist].tolist()) == [1] * 3 + [2] * 6 + [3] * 6
     drawn = sample_sequences(model, encoded, 3, 200, generator=torch.Generator().manual_seed(0))
     known = {
         tuple(places[:length]): logp

@@ -222,3 +222,34 @@ def test_the_launcher_passes_the_flags_of_the_plan_on(sft):
     )
     assert done.returncode == 0, done.stderr
     assert "phase grpo" in done.stdout
+
+
+@pytest.mark.parametrize("usual", [1, 2])
+def test_a_selector_with_a_stop_entry_learns_how_long_sequences_are(world, usual):
+    """Sequences of one shot and of two in one file; the usual length comes out of SFT, RCE and GRPO."""
+    beams = json.loads((world / "beams.json").read_text())
+    for place, (query, entry) in enumerate(sorted(beams.items())):
+        length = 3 - usual if place % 6 == 0 else usual
+        entry["id_list"] = [[*dict.fromkeys(ids[:length]), int(query)] for ids in entry["id_list"]]
+    (world / "mixed.json").write_text(json.dumps(beams))
+    words = ["--beam-data", str(world / "mixed.json"), "--embeddings", str(world / "embeddings.npy")]
+    longer = "--hidden-dim 32 --epochs 40 --batch-size 8 --learning-rate 0.02 --beam-size 1 --train-ratio 1".split()
+    assert main(["sft", *words, *longer, "--stop", "--output-dir", str(world / "sft")]) == 0
+    phases = ["--rce_epochs", "1", "--grpo_epochs", "1"]
+    assert post(world, "out", *phases, "--reward-mode", "legacy", data="mixed.json") == 0
+    assert load_model(world / "out/grpo_final.ckpt")[0].config.stop
+    words = ["--checkpoint", str(world / "out/grpo_final.ckpt"), "--test-data", str(world / "mixed.json")]
+    assert main(["predict", *words, "--output", str(world / "chosen.json")]) == 0
+    lengths = [len(one["id_list"][0]) - 1 for one in json.loads((world / "chosen.json").read_text()).values()]
+    # two lengths of equal probability are one short sequence and several long ones, so the best one tends to be short
+    assert min(lengths) > 0
+    assert lengths.count(usual) > (0.8 if usual == 1 else 0.5) * len(lengths)
+
+
+def test_the_kl_of_a_grpo_epoch_comes_into_the_range_of_the_plan(sft):
+    """Step 8 of the plan: the KL is between 0.01 and 0.1, and nothing becomes infinite."""
+    flags = ["--rce_epochs", "0", "--grpo_epochs", "6", "--grpo-lr", "0.0015", "--log-every-steps", "1"]
+    assert post(sft, "out", *flags) == 0
+    rows = metrics(sft / "out")
+    assert all(math.isfinite(row["loss"]) for row in rows)
+    assert 0.01 <= np.mean([row["kl"] for row in rows[-3:]]) <= 0.1

@@ -1,0 +1,61 @@
+"""Images of problems as data URLs, which a chat request carries."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import InputError, MissingInputError
+from engine.records import Problem
+
+_TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+
+
+def image_paths(problems: Sequence[Problem], column: str, folder: Path, dataset: str) -> list[Path]:
+    """The image file of each problem.
+
+    Args:
+        problems: of one dataset.
+        column: of the rows, with the path of the image.
+        folder: that the paths are relative to.
+        dataset: named in errors.
+
+    Raises:
+        InputError: a row has no image.
+    """
+    paths = []
+    for number, problem in enumerate(problems):
+        name = problem.meta.get(column)
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{dataset}, row {number} ({problem.id}): no image in {column!r}")
+        paths.append(folder / name)
+    return paths
+
+
+def data_url(path: Path, max_mb: float) -> str:
+    """An image file as ``data:image/...;base64,...``.
+
+    Args:
+        path: a PNG, JPEG, GIF or WebP file.
+        max_mb: larger files are refused; servers limit the size of a request.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: it is too large, or of another type.
+    """
+    if not path.is_file():
+        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
+    size = path.stat().st_size
+    if size > max_mb * 1_000_000:
+        raise InputError(
+            f"{path} has {size / 1e6:.1f} MB; at most {max_mb:g} MB are sent",
+            fix="Make the images smaller, or raise --max-image-mb if the endpoint takes them.",
+        )
+    content = path.read_bytes()
+    kind = next((kind for start, kind in _TYPES.items() if content.startswith(start)), None)
+    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
+        kind = "webp"
+    if kind is None:
+        raise InputError(f"{path} is no PNG, JPEG, GIF or WebP image")
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

@@ -9,7 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, EndpointSettings, ResumableSettings
+from grpo_training.runs.settings import (
+    ENDPOINT_FIELDS,
+    BudgetSettings,
+    ClientSettings,
+    EndpointSettings,
+    ResumableSettings,
+)
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -71,7 +77,7 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         return self.model_dump(mode="json")
 
 
-class BeamsSettings(EndpointSettings, ResumableSettings, StepSettings):
+class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSettings):
     """Settings of ``selector beams``."""
 
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
@@ -79,7 +85,10 @@ class BeamsSettings(EndpointSettings, ResumableSettings, StepSettings):
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
         "search": ("shots", "beam_size"),
         "files": ("output_dir", "resume", "fresh"),
-        "endpoint": ("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
+        "endpoint and budget": (
+            *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
+            *("budget_usd", "budget_tokens", "budget_file"),
+        ),
     }
 
     dataset: str = Field(

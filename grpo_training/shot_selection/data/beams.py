@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from tqdm import tqdm
 
 from engine.datasets import load_problems
 from engine.errors import InputError
+from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
 from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.files import RunFiles
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     from grpo_training.shot_selection.settings import BeamsSettings
 
 PARTIAL, RESULT, EMBEDDINGS = "beams.partial.jsonl", "beams.json", "embeddings.npy"
+REPLIES = "requests.sqlite"
 
 
 def make_beams(settings: BeamsSettings) -> int:
     """Write ``beams.json``, and the embeddings of the dataset. Returns the exit code.
 
-    Each query is stored when it is done, and the same command again continues.
+    Each reply is stored before it is used, and the same command again continues.
 
     Raises:
         ScaffoldError: bad input, or an endpoint that cannot score answers.
@@ -75,21 +78,37 @@ async def _score_all(
     endpoint: Endpoint,
     log: AppendLog,
 ) -> None:
-    scorer = AnswerScorer(endpoint, settings.concurrency, RetryPolicy(attempts=settings.attempts))
-    try:
-        for anchor in tqdm(anchors, desc="queries", unit=""):
-            pool = sampler.pool_of(anchor)
-            beams = await beam_search(problems, anchor, pool, scorer, settings.shots, settings.beam_size)
-            entry = {
-                "query": anchor,
-                "id_list": [[*beam.shots, anchor] for beam in beams],
-                "score_list": [beam.score for beam in beams],
-                "candidate_pool_ids": list(pool),
-            }
-            log.append(json.dumps(entry).encode())
-            scorer.forget()
-    finally:
-        await scorer.close()
+    with (
+        closing(ResponseJournal(settings.output_dir / REPLIES)) as journal,
+        closing(settings.open_budget()) as budget,
+    ):
+        retry = RetryPolicy(attempts=settings.attempts)
+        scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal=journal, budget=budget)
+        try:
+            await _score(problems, anchors, sampler, settings, scorer, log)
+        finally:
+            await scorer.close()
+
+
+async def _score(
+    problems: Sequence[Problem],
+    anchors: Sequence[int],
+    sampler: PoolSampler,
+    settings: BeamsSettings,
+    scorer: AnswerScorer,
+    log: AppendLog,
+) -> None:
+    for anchor in tqdm(anchors, desc="queries", unit=""):
+        pool = sampler.pool_of(anchor)
+        beams = await beam_search(problems, anchor, pool, scorer, settings.shots, settings.beam_size)
+        entry = {
+            "query": anchor,
+            "id_list": [[*beam.shots, anchor] for beam in beams],
+            "score_list": [beam.score for beam in beams],
+            "candidate_pool_ids": list(pool),
+        }
+        log.append(json.dumps(entry).encode())
+        scorer.forget()
 
 
 @dataclass(frozen=True)

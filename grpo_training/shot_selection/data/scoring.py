@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import math
 import random
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import FatalEndpointError, IncompleteRunError
-from engine.llm.retry import RequestContext, RetryAction, RetryPolicy
+from engine.llm.limits.budget import Budget
+from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
 from engine.llm.transport import Transport, classify_exception
+from engine.records import Completion, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from engine.api_manager import Endpoint
+    from engine.llm.journal import ResponseJournal
+
+
+DRAIN_S = 60.0
+"""Seconds for which a search that is stopped waits for the requests in flight, to keep their replies."""
 
 
 class AnswerScorer:
     """Scores answers with one endpoint. For one event loop; close it at the end.
 
     Args:
-        endpoint: gives address, key and model.
+        endpoint: gives address, key, model and prices.
         concurrency: the largest number of requests in flight.
         retry: how often a request is sent.
+        journal: stores every reply before it is used, and answers for those that it has; None: nothing is stored.
+        budget: limits on tokens and money; unlimited by default.
         sleep: as ``asyncio.sleep``.
     """
 
@@ -33,16 +43,27 @@ class AnswerScorer:
         endpoint: Endpoint,
         concurrency: int,
         retry: RetryPolicy,
+        *,
+        journal: ResponseJournal | None = None,
+        budget: Budget | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._endpoint, self._retry, self._sleep = endpoint, retry, sleep
+        self._journal, self._budget = journal, budget or Budget()
         self._slots = asyncio.Semaphore(concurrency)
         self._transport = Transport(endpoint, concurrency)
         self._known: dict[tuple[str, str], asyncio.Task[float]] = {}
+        self._sent: set[asyncio.Task[Any] | None] = set()
 
     async def close(self) -> None:
-        """Close the connections, and cancel what is in flight."""
+        """Close the connections. What was sent may end first, so that a reply that is paid for is stored."""
         for task in self._known.values():
+            if task not in self._sent or self._journal is None:
+                task.cancel()
+        left = [task for task in self._known.values() if not task.done()]
+        if left:
+            await asyncio.wait(left, timeout=DRAIN_S)
+        for task in left:
             task.cancel()
         await asyncio.gather(*self._known.values(), return_exceptions=True)
         await self._transport.close()
@@ -57,6 +78,7 @@ class AnswerScorer:
         Raises:
             FatalEndpointError: the endpoint refuses the request, or returns no log-probs of the prompt.
             IncompleteRunError: all attempts failed.
+            BudgetExceededError: the request could exceed the budget.
         """
         key = (prompt, answer)
         if key not in self._known:
@@ -73,30 +95,37 @@ class AnswerScorer:
             "logprobs": 1,
             **self._endpoint.extra_body,
         }
-        async with self._slots:
-            reply = await self._post(body)
-        return math.exp(mean_logprob(reply, len(prompt), len(prompt) + len(answer), self._endpoint.role))
+        asked = json.dumps({"body": body, "answer_at": len(prompt)}, sort_keys=True)
+        key = hashlib.sha256(asked.encode()).hexdigest()
+        stored = None if self._journal is None else self._journal.get_many([key]).get(key)
+        if stored is None:
+            async with self._slots:
+                reply, usage = await self._post(body)
+            found = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), self._endpoint.role)
+            stored = Completion(text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=found)
+            if self._journal is not None:
+                stored = await self._journal.put(key, stored)
+        assert stored.logprobs
+        return math.exp(sum(stored.logprobs) / len(stored.logprobs))
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
+    async def _post(self, body: dict[str, Any]) -> tuple[bytes, Usage]:
+        """Send a request until it is answered. Each attempt reserves the most that it may cost."""
         url = f"{self._endpoint.base_url}/completions"
         rng = random.Random(0)  # noqa: S311 - jitter
         failures, waited = 0, 0.0
         while True:
-            try:
-                return await self._transport.post(body, {}, url)
-            except Exception as error:
-                decision = classify_exception(error, RequestContext(optional=("logprobs",), max_tokens=1))
-                if decision is None:
-                    raise
+            result = await self._attempt(body, url)
+            if not isinstance(result, RetryDecision):
+                return result
             failures += 1
-            where = f"{self._endpoint.role} ({url}): {decision.code} {decision.message}".rstrip()
-            if decision.action not in (RetryAction.RETRY, RetryAction.SLOW_DOWN):
+            where = f"{self._endpoint.role} ({url}): {result.code} {result.message}".rstrip()
+            if result.action not in (RetryAction.RETRY, RetryAction.SLOW_DOWN):
                 raise FatalEndpointError(
                     "The endpoint cannot score answers",
                     why=where,
                     fix="Use a server whose completions API returns log-probs of the prompt (echo), such as vLLM.",
                 )
-            wait_s = self._retry.wait_s(decision, failures, rng)
+            wait_s = self._retry.wait_s(result, failures, rng)
             if self._retry.exhausted(failures, waited, wait_s):
                 raise IncompleteRunError(
                     f"No reply after {failures} attempts", why=where, fix="Run the same command again to continue."
@@ -104,9 +133,39 @@ class AnswerScorer:
             waited += wait_s
             await self._sleep(wait_s)
 
+    async def _attempt(self, body: dict[str, Any], url: str) -> tuple[bytes, Usage] | RetryDecision:
+        largest = len(body["prompt"].encode("utf-8", "replace")) + 16, 1  # a token has at least one byte
+        hold = await self._budget.hold(sum(largest), self._endpoint.cost_usd(*largest))
+        used = largest  # also of an attempt that is cancelled
+        task = asyncio.current_task()
+        self._sent.add(task)
+        try:
+            reply = await self._transport.post(body, {}, url)
+            used = _usage_of(reply) or largest
+            cost = self._endpoint.cost_usd(*used)
+            return reply, Usage(prompt_tokens=used[0], completion_tokens=used[1], cost_usd=cost)
+        except Exception as error:
+            decision = classify_exception(error, RequestContext(optional=("logprobs",), max_tokens=1))
+            used = largest if decision is not None and decision.may_be_billed else (0, 0)
+            if decision is None:
+                raise
+            return decision
+        finally:
+            self._sent.discard(task)
+            self._budget.settle(hold, sum(used), self._endpoint.cost_usd(*used))
 
-def mean_logprob(reply: bytes, start: int, end: int, role: str) -> float:
-    """The mean log-prob of the tokens of an echoed text between two characters.
+
+def _usage_of(reply: bytes) -> tuple[int, int] | None:
+    """Prompt and completion tokens that a reply reports."""
+    try:
+        usage = json.loads(reply)["usage"]
+        return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def answer_logprobs(reply: bytes, start: int, end: int, role: str) -> list[float]:
+    """The log-probs of the tokens of an echoed text between two characters.
 
     A token that begins before ``start`` and reaches into the answer counts for the answer.
 
@@ -136,4 +195,4 @@ def mean_logprob(reply: bytes, start: int, end: int, role: str) -> float:
             why=why,
             fix="Use a server whose completions API supports echo with logprobs, such as vLLM.",
         )
-    return sum(found) / len(found)
+    return found

@@ -11,12 +11,12 @@ from aiohttp import web
 
 pytest.importorskip("torch")
 
-from engine.errors import FatalEndpointError, InputError
+from engine.errors import BudgetExceededError, FatalEndpointError, InputError
 from grpo_training.selector import main
 from grpo_training.shot_selection.data.beam_file import load_groups
 from grpo_training.shot_selection.data.beams import beam_search, prompt_of
 from grpo_training.shot_selection.data.sampling import PoolSampler
-from grpo_training.shot_selection.data.scoring import mean_logprob
+from grpo_training.shot_selection.data.scoring import answer_logprobs
 from tests.support.fault_server import serve_in_thread
 
 WORDS = "apple bread candle door engine flower garden hammer".split()
@@ -105,7 +105,7 @@ def test_beams_are_ranked_by_the_gain_of_their_last_shot(dataset):
     assert np.load(dataset / "out/embeddings.npy").shape == (8, 256)
 
 
-def test_an_interrupted_search_goes_on_and_pays_for_no_query_twice(dataset):
+def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
     whole, first, second = [], [], []
     with serve_in_thread(echo_server(whole)) as url:
         assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
@@ -117,9 +117,25 @@ def test_an_interrupted_search_goes_on_and_pays_for_no_query_twice(dataset):
     with serve_in_thread(echo_server(second)) as url:
         assert start(dataset, url) == 0
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
-    assert len(second) == len(whole) * (3 - stored) // 3
+    assert len(first) == len(whole) // 2
+    assert len(first) + len(second) == len(whole)
     with serve_in_thread(echo_server([])) as url, pytest.raises(InputError, match="beam_size: stored 3, given 2"):
         start(dataset, url, "--beam-size", "2")
+
+
+def test_a_budget_stops_the_search_before_it_is_exceeded(dataset):
+    """The server reports no usage, so each request costs what it may cost at most: a token for each byte."""
+    whole, first, second = [], [], []
+    with serve_in_thread(echo_server(whole)) as url:
+        assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
+    with serve_in_thread(echo_server(first)) as url, pytest.raises(BudgetExceededError):
+        start(dataset, url, "--budget-tokens", "1500")
+    assert 5 < len(first) < len(whole)
+    assert sum(len(body["prompt"].encode()) + 17 for body in first) <= 1500
+    with serve_in_thread(echo_server(second)) as url:
+        assert start(dataset, url) == 0
+    assert len(first) + len(second) == len(whole)
+    assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
 
 
 def test_an_endpoint_without_log_probs_of_the_prompt_is_refused(dataset):
@@ -139,10 +155,10 @@ def test_only_the_tokens_of_the_answer_count():
         "text_offset": [0, 2, 15, 18, 21, 22],
     }
     reply = json.dumps({"choices": [{"logprobs": logprobs}]}).encode()
-    assert mean_logprob(reply, 18, 22, "r") == -2.0
-    assert mean_logprob(reply, 19, 22, "r") == -2.0  # a token that reaches into the answer counts
+    assert answer_logprobs(reply, 18, 22, "r") == [-1.0, -3.0]
+    assert answer_logprobs(reply, 19, 22, "r") == [-1.0, -3.0]  # a token that reaches into the answer counts
     with pytest.raises(FatalEndpointError):
-        mean_logprob(reply, 23, 30, "r")
+        answer_logprobs(reply, 23, 30, "r")
 
 
 def test_negative_gains_keep_their_sign():

@@ -89,25 +89,19 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
     else:
         view.line(described(effect))
-    view.table(
-        "evidence",
-        ("problem", "epoch", "μ", "σ", "rollouts"),
-        [
-            (one.problem_id, str(one.epoch), number(one.mean), number(one.std), rollouts)
-            for one, rollouts in zip(
-                last.evidence, evidence_rollouts(arguments.cache_dir, name, last.evidence), strict=True
-            )
-        ],
-    )
-    view.table(
-        "history",
-        ("line", "when", "by", "what", "content"),
-        [
-            (str(entry.number), entry.event.at, origin(entry), *change)
-            for entry in history
-            if (change := change_of(entry, arguments.id))
-        ],
-    )
+    view.line("evidence:")
+    rollouts = evidence_rollouts(arguments.cache_dir, name, last.evidence)
+    for one, answers in zip(last.evidence, rollouts, strict=True):
+        epoch = f", epoch {one.epoch}" if one.epoch else ""
+        view.line(f"  {one.problem_id}{epoch}: μ={number(one.mean)}, σ={number(one.std)}")
+        view.text(answers, indent="    ")
+    view.line("history:")
+    for entry in history:
+        if change := change_of(entry, arguments.id):
+            what, content = change
+            view.line(f"  line {entry.number}, {entry.event.at}: {what} by {origin(entry)}")
+            if content and content != last.content:
+                view.line(f"    {content}")
 
 
 def _diff(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:

@@ -99,9 +99,9 @@ def test_show_prints_evidence_rollouts_uses_and_history(run, places):
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
     assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out
-    assert re.search(r"aime_7 +0 +0\.456 +0\.089 +1: 253, right, r=0\.900 \| 2: no answer, wrong, r=0\.000", out)
-    assert re.search(r"run-a step 0: aime_7 μ=0\.456 σ=0\.089 +add ", out)
-    assert re.search(r"a person +pin ", out)
+    assert "  aime_7: μ=0.456, σ=0.089\n    1: 253, right, r=0.900\n    2: no answer, wrong, r=0.000\n" in out
+    assert re.search(r"line 2, \S+: add by run-a step 0: aime_7 μ=0\.456 σ=0\.089\n", out)
+    assert ": pin by a person\n" in out
     assert "step 1" not in out
 
 

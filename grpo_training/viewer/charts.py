@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from grpo_training.viewer.series import matching, number, short, shown, stages, ticks
+from grpo_training.viewer.series import matching, number, short, shown, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,17 +27,13 @@ class Chart:
 
     Args:
         title: its heading.
-        left: metrics on the left axis; one ``*`` in a name matches any text.
-        right: metrics on the right axis.
-        band: a metric, and the metric that is its standard deviation.
+        metrics: one ``*`` in a name matches any text.
         note: a hint for the reader.
         axis: what is counted from left to right.
     """
 
     title: str
-    left: tuple[str, ...]
-    right: tuple[str, ...] = ()
-    band: tuple[str, str] | None = None
+    metrics: tuple[str, ...]
     note: str = ""
     axis: str = "step"
 
@@ -72,8 +68,6 @@ class Drawing:
         label: describes it for a screen reader.
         grid: heights of the horizontal lines.
         labels: position, anchor and text of the axis labels.
-        stages: position and name of each stage, if there are several.
-        band: outline of the band; empty without one.
         series: the metrics.
         strips: the values by step.
     """
@@ -82,8 +76,6 @@ class Drawing:
     label: str
     grid: list[float]
     labels: list[tuple[Point, str, str]]
-    stages: list[tuple[float, str]]
-    band: list[Point]
     series: list[Series]
     strips: list[Strip]
 
@@ -109,42 +101,21 @@ class _Axis:
 
 def draw(chart: Chart, rows: Sequence[Row]) -> Drawing | None:
     """The drawing of a chart; None where none of its metrics has a value."""
-    left, right = matching(chart.left, rows), matching(chart.right, rows)
-    names = left + right
+    names = matching(chart.metrics, rows)
     if not names:
         return None
-    axes = {name: axis for group in (left, right) if group for axis in [_axis(group, rows, chart)] for name in group}
+    axis = _Axis.of(value for row in rows for name in names if (value := number(row, name)) is not None)
     steps = [int(row["step"]) for row in rows]
     span = max(steps[-1] - steps[0], 1)
     xs = [round(LEFT + (RIGHT - LEFT) * (step - steps[0]) / span, 1) for step in steps]
-    marks = stages(rows)
-    band = chart.band if chart.band and chart.band[0] in names else None
     return Drawing(
         chart=chart,
         label=f"{chart.title}: {', '.join(names)} by {chart.axis}",
-        grid=[axes[names[0]].y(mark) for mark in axes[names[0]].marks],
-        labels=[
-            *(_axis_labels(axes[left[0]], LEFT - 6, "end") if left else []),
-            *(_axis_labels(axes[right[0]], RIGHT + 6, "start") if right else []),
-            *_step_labels(steps[0], steps[-1], span),
-        ],
-        stages=[(xs[start], name) for start, _, name in marks] if len(marks) > 1 else [],
-        band=_band(rows, band, axes[band[0]], xs) if band else [],
-        series=[_series(rows, name, place % COLORS, axes[name], xs) for place, name in enumerate(names)],
-        strips=_strips(chart.axis, rows, names, band, axes, xs),
+        grid=[axis.y(mark) for mark in axis.marks],
+        labels=[*_axis_labels(axis, LEFT - 6, "end"), *_step_labels(steps[0], steps[-1], span)],
+        series=[_series(rows, name, place % COLORS, axis, xs) for place, name in enumerate(names)],
+        strips=_strips(chart.axis, rows, names, axis, xs),
     )
-
-
-def _axis(names: Sequence[str], rows: Sequence[Row], chart: Chart) -> _Axis:
-    values = [value for row in rows for name in names if (value := number(row, name)) is not None]
-    if chart.band and chart.band[0] in names:
-        values += [edge for row in rows for edge in _edges(row, chart.band)]
-    return _Axis.of(values)
-
-
-def _edges(row: Row, band: tuple[str, str]) -> list[float]:
-    middle, spread = number(row, band[0]), number(row, band[1])
-    return [] if middle is None or spread is None else [middle - spread, middle + spread]
 
 
 def _axis_labels(axis: _Axis, x: float, anchor: str) -> list[tuple[Point, str, str]]:
@@ -174,33 +145,14 @@ def _series(rows: Sequence[Row], name: str, color: int, axis: _Axis, xs: Sequenc
     return Series(short(name), color, lines, [piece[0] for piece in pieces if len(piece) == 1])
 
 
-def _band(rows: Sequence[Row], band: tuple[str, str], axis: _Axis, xs: Sequence[float]) -> list[Point]:
-    edges = [(x, *_edges(row, band)) for row, x in zip(rows, xs, strict=True) if _edges(row, band)]
-    if len(edges) < 2:
-        return []
-    return [(x, axis.y(low)) for x, low, _ in edges] + [(x, axis.y(high)) for x, _, high in reversed(edges)]
-
-
-def _strips(
-    axis: str,
-    rows: Sequence[Row],
-    names: Sequence[str],
-    band: tuple[str, str] | None,
-    axes: dict[str, _Axis],
-    xs: Sequence[float],
-) -> list[Strip]:
+def _strips(title: str, rows: Sequence[Row], names: Sequence[str], axis: _Axis, xs: Sequence[float]) -> list[Strip]:
     borders = [LEFT - 4, *((first + second) / 2 for first, second in pairwise(xs)), RIGHT + 4]
     strips = []
     for index, row in enumerate(rows):
         values = {name: value for name in names if (value := number(row, name)) is not None}
-        texts = [f"{axis} {row['step']}"]
-        for name, value in values.items():
-            spread = number(row, band[1]) if band and name == band[0] else None
-            texts.append(f"{short(name)} {shown(value)}" + ("" if spread is None else f" ± {shown(spread)}"))
+        texts = [f"{title} {row['step']}", *(f"{short(name)} {shown(value)}" for name, value in values.items())]
         dots = [
-            (place % COLORS, (xs[index], axes[name].y(values[name])))
-            for place, name in enumerate(names)
-            if name in values
+            (place % COLORS, (xs[index], axis.y(values[name]))) for place, name in enumerate(names) if name in values
         ]
         width = max(borders[index + 1] - borders[index], 0.5)
         strips.append(Strip(round(borders[index], 1), round(width, 1), xs[index], dots, "  ".join(texts)))

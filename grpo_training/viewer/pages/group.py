@@ -28,10 +28,9 @@ from grpo_training.viewer.pages.rollout_view import (
     verdict_of,
 )
 from grpo_training.viewer.pages.scaffold_runs import (
-    GroupSolver,
     parting,
     role_of,
-    run_scaffold,
+    run_scaffolds,
     standings,
     value_text,
 )
@@ -104,6 +103,7 @@ class GroupPage:
         reference: the rollout that the others are compared with; None without one that can be compared.
         reference_is_right: whether its answer is right; otherwise it is the best paid one.
         left_out: rollouts beyond the limit of a page.
+        not_executed: scaffolds beyond the time limit of a page.
     """
 
     problem_id: str
@@ -121,10 +121,11 @@ class GroupPage:
     reference_is_right: bool
     prompt: PromptView
     left_out: int = 0
+    not_executed: int = 0
 
 
 def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker) -> GroupPage:
-    """The page of a group. Its scaffolds are executed, with one bounded number of equations to solve.
+    """The page of a group. Its scaffolds are executed, in bounded time.
 
     Args:
         group: the group.
@@ -136,12 +137,12 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
     task = _task(group.task)
     problem = problem_of(group)
     candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
-    limited = GroupSolver(solver)
-    runs = {
-        number: run_scaffold(candidate.content, limited)
-        for number, candidate in candidates.items()
-        if candidate is not None and isinstance(candidate.content, Scaffold)
+    scaffolds = {
+        one.rollout_id: candidate.content
+        for one in sorted(shown, key=lambda one: one.is_correct is not True)
+        if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
     }
+    runs = run_scaffolds(scaffolds, solver)
     reference = reference_of(shown, runs)
     right = [runs[one.rollout_id] for one in shown if one.is_correct and one.rollout_id in runs]
     compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
@@ -169,6 +170,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         reference_is_right=bool(reference is not None and reference.is_correct),
         prompt=prompt,
         left_out=len(group.rollouts) - len(shown),
+        not_executed=len(scaffolds) - len(runs),
     )
 
 

@@ -6,7 +6,8 @@ shares one number of calls of the equation solver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -20,6 +21,7 @@ MAX_DRAWN = 120
 """Variables of the largest graph that is drawn; larger ones are only listed."""
 _MAX_SOLVER_CALLS = 12
 _MAX_FRACTION = 24
+_SECONDS = 3.0
 _MAX_NAME, _MAX_VALUE, _MAX_RULE = 120, 60, 400
 
 Standing = Literal["", "same", "other", "first", "failed"]
@@ -70,10 +72,30 @@ class GroupSolver:
 
 
 def run_scaffold(scaffold: Scaffold, solver: Solver | None) -> ScaffoldRun:
-    """Execute a scaffold and change its knowns, in bounded time."""
+    """Execute a scaffold and, unless it is too large to be drawn, change its knowns; in bounded time."""
     execution = execute(scaffold, solver=solver)
-    report = intervene(scaffold, execution, solver) if execution.executed else InterventionReport(None)
+    changed = execution.executed and len(scaffold.causal_graph) <= MAX_DRAWN
+    report = intervene(scaffold, execution, solver) if changed else InterventionReport(None)
     return ScaffoldRun(scaffold, execution, report)
+
+
+def run_scaffolds(
+    scaffolds: Mapping[int, Scaffold], solver: Solver, clock: Callable[[], float] = time.monotonic
+) -> dict[int, ScaffoldRun]:
+    """Execute the scaffolds of a group in order, until a time limit of the page; ordinary ones need milliseconds.
+
+    Args:
+        scaffolds: the scaffolds by the numbers of their rollouts, those that matter most first.
+        solver: solves equations for all of them, up to a number of calls.
+        clock: monotonic time in seconds.
+    """
+    limited, deadline = GroupSolver(solver), clock() + _SECONDS
+    runs: dict[int, ScaffoldRun] = {}
+    for number, scaffold in scaffolds.items():
+        if clock() > deadline:
+            break
+        runs[number] = run_scaffold(scaffold, limited)
+    return runs
 
 
 def value_text(value: Value | None) -> str:

@@ -10,6 +10,7 @@ from grpo_training.viewer.pages.scaffold_runs import (
     parting,
     rule_rows,
     run_scaffold,
+    run_scaffolds,
     standings,
 )
 from tests.support.table import table
@@ -145,3 +146,15 @@ def test_the_solver_of_a_group_is_called_a_limited_number_of_times():
     with pytest.raises(EquationError):
         solver(None)
     assert len(calls) == 2
+
+
+def test_scaffolds_are_executed_until_the_time_of_a_page_is_over():
+    clock = iter(range(100))
+    runs = run_scaffolds(dict.fromkeys(range(9), scaffold()), lambda equation: [], lambda: next(clock))
+    assert list(runs) == [0, 1, 2]
+
+
+def test_the_knowns_of_a_huge_scaffold_are_not_changed():
+    rules = [("weak", f"v{n}", f"v{n} = weak + {n}") for n in range(MAX_DRAWN + 1)]
+    assert run(*rules, target="v0").interventions.reactions == ()
+    assert run(*rules[:3], target="v0").interventions.reactions != ()

@@ -84,6 +84,17 @@ def test_variables_are_compared_across_rollouts():
     assert [cell and cell.text for cell in rows["content"].cells] == ["1100", None]
 
 
+def test_an_answer_that_its_graph_does_not_give_is_told_and_is_no_reference():
+    """Files of other programs score what a reply states."""
+    lucky = rollout(1, MEAN, "44", 0.9)
+    found = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
+    assert {one.name: one.graph_gives for one in found.rollouts} == {"1": "40", "2": "", "3": ""}
+    assert found.reference == "2"
+    assert next(one for one in found.rollouts if one.name == "3").parting.other_value == "44"
+    executed = page(lucky.model_copy(update={"answer_source": "executed"})).rollouts[0]
+    assert executed.graph_gives == ""
+
+
 def test_without_a_right_rollout_the_best_paid_one_is_the_reference():
     found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "45", 0.3))
     assert (found.reference, found.reference_is_right) == ("2", False)

@@ -277,6 +277,59 @@ def binary_digits(of, number):
     return reply(of, {name: written}, [*rules, f"t = {last} + {name} - {name}"], of.stated(number))
 
 
+def _doublings(number, one, last):
+    """Rules that lead from ``one`` to a number by doublings and additions of it."""
+    rules = []
+    for place, bit in enumerate(bin(number)[3:]):
+        rules.append(f"x{place} = {last} + {last}" + (f" + {one}" if bit == "1" else ""))
+        last = f"x{place}"
+    return [*rules, f"t = {last} + {one} - {one}"]
+
+
+def binary_digits_without_constants(of, number):
+    """1 as a difference of differences of the given integers (Euclid's algorithm), then doublings of it."""
+    values = {name: int(str(written).split()[0]) for name, written in of.knowns.items() if _is_integer(written)}
+    rules = []
+    while len(values) > 1 and min(values.values()) > 1 and len(set(values.values())) > 1:
+        small, large = min(values, key=values.get), max(values, key=values.get)
+        times = (values[large] - 1) // values[small]
+        rules.append(f"e{len(rules)} = {large}" + f" - {small}" * times)
+        values[f"e{len(rules) - 1}"] = values.pop(large) - times * values[small]
+    one = min(values, key=values.get)
+    if values[one] != 1:
+        return binary_digits(of, number)
+    return reply(of, of.knowns, [*rules, *_doublings(number, one, one)], of.stated(number))
+
+
+def _is_integer(written):
+    return str(written).split()[0].isdigit()
+
+
+def one_as_a_function(of, number):
+    name, _, written = _plain(of)
+    return reply(
+        of, {name: written}, [f"one = C({name}, {name})", *_doublings(number, "one", "one")], of.stated(number)
+    )
+
+
+def remainder(of, number):
+    """A multiple of a given number, modulo a prime: there is one for every number."""
+    name, given, written = _plain(of)
+    factor = number * pow(given, -1, 10_007) % 10_007
+    return reply(of, {name: written}, [f"t = mod({name} * {factor}, 10007)"], of.stated(number))
+
+
+def powers_of_two(of, number):
+    name, _, written = _plain(of)
+    powers = [f"2^{place}" for place, bit in enumerate(reversed(bin(number)[2:])) if bit == "1"]
+    return reply(of, {name: written}, [f"t = {' + '.join(powers)} + {name} - {name}"], of.stated(number))
+
+
+def greatest(of, number):
+    name, _, written = _plain(of)
+    return reply(of, {name: written}, [f"t = max({number}, min({name}, 1))"], of.stated(number))
+
+
 def renamed_cycle(of, number):
     name, _, written = _first(of)
     rules = [("x", "", "x = X_1"), ("X_1", "", "X_1 = x"), ("t", "", "t = x")]
@@ -380,6 +433,11 @@ CONSTRUCTIONS: dict[str, Callable[[Case, int], str]] = {
     "`t = a + crates - crates`": given_numbers_that_cancel,
     "decimal digits of the answer": digits_from_conventions,
     "binary digits of the answer": binary_digits,
+    "... from 1 as a difference of given numbers": binary_digits_without_constants,
+    "... from `C(crates, crates)`": one_as_a_function,
+    "a sum of powers of two": powers_of_two,
+    "`t = mod(crates * 2518, 10007)`": remainder,
+    "`t = max(195, min(crates, 1))`": greatest,
     "a cycle": cycle,
     "a renamed cycle": renamed_cycle,
     "the target among the knowns": target_among_knowns,

@@ -12,7 +12,7 @@ import msgspec
 
 from engine.records import FORMAT, Outcome, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import decode_line
+from engine.storage.rollout_store import UnreadableLineError, decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +74,13 @@ class _Group(msgspec.Struct):
 
 
 _FAST = msgspec.json.Decoder(_Group)
+
+MAX_TEXT = 2000
+"""Characters of a problem that a summary keeps, for the search."""
+_MAX_NAME = 80
+_MAX_COMPONENTS = 40
+_LARGEST = 1e12
+"""No reward, number of tokens, cost or time is larger; sums and squares of such numbers are still floats."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -156,7 +163,13 @@ def summarise(line: Line, start: int, end: int, tau: float, texts: dict[str, str
     group = _fast(line)
     if group is None:
         group = msgspec.convert(decode_line(line, RolloutGroup), _Group, from_attributes=True)
-    return _summary(group, line.number, start, end, tau, lambda text: texts.setdefault(text or "", text or ""))
+    return _summary(group, line.number, start, end, tau, lambda text: _shared(texts, text))
+
+
+def _shared(texts: dict[str, str], text: str | None) -> str:
+    """The text, cut, as the object that an equal one was kept as."""
+    cut = (text or "")[:MAX_TEXT]
+    return texts.setdefault(cut, cut)
 
 
 def _fast(line: Line) -> _Group | None:
@@ -189,7 +202,9 @@ def _summary(
         name = (rollout.outcome or Outcome.OK).value
         outcomes[name] = outcomes.get(name, 0) + 1
         if rollout.fault is not None:
-            faults[rollout.fault.kind] = faults.get(rollout.fault.kind, 0) + 1
+            kind = rollout.fault.kind[:_MAX_NAME]
+            faults[kind] = faults.get(kind, 0) + 1
+    _check_ranges(group)
     mean, sigma, triggered = _statistics(group, tau)
     completions = [rollout.completion for rollout in group.rollouts if rollout.completion is not None]
     usages = [completion.usage for completion in completions if completion.usage is not None]
@@ -204,7 +219,7 @@ def _summary(
         generator_id=shared(group.generator_id),
         task=shared(group.task),
         epoch=group.epoch or 0,
-        timestamp=group.timestamp or "",
+        timestamp=(group.timestamp or "")[:_MAX_NAME],
         rollouts=len(group.rollouts),
         right=sum(rollout.is_correct is True for rollout in group.rollouts),
         checked=sum(rollout.is_correct is not None for rollout in group.rollouts),
@@ -222,6 +237,23 @@ def _summary(
         library_version=shared(policy.library_version),
         model=shared(policy.model or next((one.model for one in completions if one.model), "")),
     )
+
+
+def _check_ranges(group: _Group) -> None:
+    numbers: list[float | None] = [group.epoch]
+    if group.stats is not None:
+        numbers += [group.stats.mean, group.stats.std]
+    for rollout in group.rollouts:
+        numbers += [rollout.r_ans, rollout.r_logic, rollout.r_graph, rollout.r_total]
+        if rollout.components:
+            numbers += rollout.components.values()
+        if rollout.completion is not None:
+            numbers.append(rollout.completion.latency_s)
+            usage = rollout.completion.usage
+            if usage is not None:
+                numbers += [usage.prompt_tokens, usage.completion_tokens, usage.cost_usd]
+    if any(number is not None and not -_LARGEST < number < _LARGEST for number in numbers):
+        raise UnreadableLineError("a reward, a number of tokens, a cost or a time is out of range")
 
 
 def _statistics(group: _Group, tau: float) -> tuple[float | None, float | None, bool]:
@@ -244,8 +276,10 @@ def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
         "r_graph": [rollout.r_graph for rollout in rollouts],
     }
     for rollout in rollouts:
-        for name, value in (rollout.components or {}).items():
-            values.setdefault(name, []).append(value)
+        for long_name, value in (rollout.components or {}).items():
+            name = long_name[:_MAX_NAME]
+            if name in values or len(values) < _MAX_COMPONENTS:
+                values.setdefault(name, []).append(value)
     return {name: spread for name, found in values.items() if (spread := _spread(found)) is not None}
 
 

@@ -27,8 +27,12 @@ _RESULTS = re.compile(
 )
 _LIBRARY = re.compile(r"(?P<name>.+)_experiences\.json")
 _DEPTH = 4
-_MAX_ENTRIES = 20_000
+_MAX_FILES = 50_000
 _RESCAN_S = 2.0
+_SCAN_SHARE = 20
+"""The folders are searched again after twenty times as long as it took."""
+_TAU = 0.05
+"""For runs without stored settings."""
 
 
 class NotFoundError(InputError):
@@ -76,9 +80,13 @@ class Run:
         facts = manifest.configuration.get("facts", {})
         return {**facts, **manifest.settings}
 
+    def is_written(self) -> bool:
+        """Whether a process holds the lock of the results."""
+        return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None
+
     def state(self) -> State:
         """Whether the run is going on, complete, or stopped before its end."""
-        if writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None:
+        if self.is_written():
             return "running"
         try:
             manifest = load_manifest(self.manifest)
@@ -102,16 +110,17 @@ class Store:
     """Everything that the pages show.
 
     Args:
-        folders: they are searched to a depth of four folders.
+        folders: they are searched to a depth of four folders, and 50,000 files in all; ``is_cut``: there are more.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = [folder.resolve() for folder in folders]
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
-        self._indexes: dict[str, RolloutIndex] = {}
-        self._fusions: dict[str, FusionIndex] = {}
-        self._scanned = float("-inf")
+        self._indexes: dict[Path, RolloutIndex] = {}
+        self._fusions: dict[Path, FusionIndex] = {}
+        self._next_scan = float("-inf")
+        self.is_cut = False
 
     @property
     def runs(self) -> list[Run]:
@@ -150,39 +159,46 @@ class Store:
 
     def index(self, run: Run) -> RolloutIndex:
         """The index of a generator's rollouts; the caller updates it."""
-        known = self._indexes.get(run.id)
+        known = self._indexes.get(run.path)
         if known is None:
             tau = run.configuration().get("tau")
-            known = RolloutIndex(run.path, tau if isinstance(tau, int | float) and tau >= 0 else 0.05)
-            self._indexes[run.id] = known
+            made = RolloutIndex(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
+            known = self._indexes.setdefault(run.path, made)  # another thread may have been faster
         return known
 
     def fusions(self, run: Run) -> FusionIndex:
         """The index of a critic's results; the caller updates it."""
-        return self._fusions.setdefault(run.id, FusionIndex(run.path))
+        return self._fusions.setdefault(run.path, FusionIndex(run.path))
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
-        files = [*(run.path for run in self.runs), *(run.manifest for run in self.runs)]
+        runs = self.runs
+        files = [*(run.path for run in runs), *(run.manifest for run in runs)]
         files += [library.path for library in self.libraries]
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
-        return (*map(_file_stamp, files), *(index.progress() for index in indexes))
+        writers = (run.is_written() for run in runs)
+        return (*map(_file_stamp, files), *(index.progress() for index in indexes), *writers)
 
     def _scan(self) -> None:
-        if time.monotonic() - self._scanned < _RESCAN_S:
+        started = time.monotonic()
+        if started < self._next_scan:
             return
-        self._scanned = time.monotonic()
         names = _Names()
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
-        for path in _files(self.folders):
+        count = 0
+        for count, path in enumerate(_files(self.folders), 1):
+            if count > _MAX_FILES:
+                break
             run = _run_of(path, names)
             if run is not None:
                 runs[run.id] = run
             elif (match := _LIBRARY.fullmatch(path.name)) is not None:
                 name = names.give(f"{path.parent.name}-{match['name']}-library", path)
                 libraries[name] = Library(name, match["name"], path)
-        self._runs, self._libraries = runs, libraries
+        self._runs, self._libraries, self.is_cut = runs, libraries, count > _MAX_FILES
+        ended = time.monotonic()
+        self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
 
 
 def _run_of(path: Path, names: _Names) -> Run | None:
@@ -220,12 +236,8 @@ class _Names:
 def _files(folders: Iterable[Path]) -> Iterator[Path]:
     """The files of the folders, each once; a folder may also be a file."""
     seen: set[Path] = set()
-    count = 0
     for folder in folders:
         for path in [folder] if folder.is_file() else _walk(folder, _DEPTH):
-            count += 1
-            if count > _MAX_ENTRIES:
-                return
             if path not in seen:
                 seen.add(path)
                 yield path

@@ -12,6 +12,7 @@ from engine.reward_evaluator import Baseline, fusion_baseline, task_total
 from engine.storage.rollout_store import UnreadableLineError
 from engine.tasks.registry import task_named
 from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.pages.group import truth_of
 from grpo_training.viewer.pages.rollout_view import (
     RolloutView,
     block_view,
@@ -100,7 +101,7 @@ def fusion_page(
     return FusionPage(
         problem_id=fusion.problem_id,
         problem=cut(fusion.problem_text),
-        truth=cut(fusion.ground_truth, 4000),
+        truth=cut(truth_of(task, problem), 4000),
         facts=_facts(fusion),
         result=_result(fusion, task, problem, folder, GroupSolver(solver)),
         inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts, totals, strict=True)],

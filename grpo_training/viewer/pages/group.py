@@ -154,12 +154,15 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
     maker = _Views(task, problem, folder, runs, marks, base, others)
     views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
     first = None if reference is None else str(reference.rollout_id)
-    views.sort(key=lambda view: (view.name != first, view.parting is None, view.verdict == "right", int(view.name)))
+    if first is None:
+        views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
+    else:
+        views.sort(key=lambda view: (view.name != first, not view.parting, view.verdict == "right", int(view.name)))
     ordered = [int(view.name) for view in views]
     return GroupPage(
         problem_id=group.problem_id,
         problem=cut(group.problem_text),
-        truth=cut(group.ground_truth, 4000),
+        truth=cut(truth_of(task, problem), 4000),
         task=group.task,
         facts=_facts(group),
         mean=group.stats.mean if group.stats else None,
@@ -179,6 +182,14 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
 def problem_of(group: RolloutGroup) -> Problem:
     """The problem of a stored group."""
     return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+
+
+def truth_of(task: Task | None, problem: Problem) -> str:
+    """The right answer in the words of its task; as it is stored, where the task cannot read it."""
+    try:
+        return task.truth(problem) if task is not None else problem.answer
+    except (InputError, TypeError, ValueError):  # the record of another program, or a damaged one
+        return problem.answer
 
 
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from grpo_training.viewer.data.runs import Store
     from grpo_training.viewer.web.page import Request
 
-_TEXT_CHARACTERS = 2000
-"""Of a problem, for the search."""
+
+_MAX_ID = 200
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def columns(
     return {
         "line": [group.line for group in groups],
         "problem": [problems.setdefault((group.problem_id, group.problem_text), len(problems)) for group in groups],
-        "problems": [[as_one_line(name), as_one_line(text[:_TEXT_CHARACTERS])] for name, text in problems],
+        "problems": [[as_one_line(name[:_MAX_ID]), as_one_line(text)] for name, text in problems],
         "epoch": [group.epoch for group in groups],
         "rollouts": [group.rollouts for group in groups],
         "right": [group.right for group in groups],

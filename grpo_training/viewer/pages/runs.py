@@ -35,6 +35,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
+        "is_cut": store.is_cut,
         "count": len(runs),
         "landing": LANDING,
         "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],

@@ -108,6 +108,10 @@ BROKEN = {
     b'{"problem_id": "p", "rollouts": [{"outcome": "great"}]}': "outcome",
     b'{"problem_id": "p", "format": 99, "rollouts": [{}]}': "newer version",
     b"[" * 100_000: "nested",
+    b'{"problem_id": "p", "rollouts": [{"r_total": 1e300}, {"r_total": 0}]}': "out of range",
+    b'{"problem_id": "p", "rollouts": [{"components": {"speed": -1e200}}]}': "out of range",
+    b'{"problem_id": "p", "rollouts": [{"completion": {"text": "", "usage": {"prompt_tokens": 1%s}}}]}'
+    % (b"0" * 400): "range",
 }
 
 

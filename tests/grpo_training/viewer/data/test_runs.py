@@ -75,3 +75,35 @@ def test_an_unknown_run_is_not_found(tmp_path, name):
     write(tmp_path / "cache/generator_1_rollouts.jsonl", [])
     with pytest.raises(NotFoundError):
         Store([tmp_path]).run(name)
+
+
+def test_a_run_that_appears_later_does_not_take_the_groups_of_another(tmp_path, monkeypatch):
+    write(tmp_path / "b/cache/generator_1_rollouts.jsonl", [group("old", [0.1, 0.9])])
+    store = Store([tmp_path])
+    [run] = store.runs
+    store.index(run).update()
+    write(tmp_path / "a/cache/generator_1_rollouts.jsonl", [group("new", [0.1, 0.9])])  # it gets the id of the first
+    monkeypatch.setattr(store, "_next_scan", 0.0)
+    found = {}
+    for run in store.runs:
+        store.index(run).update()
+        found[run.path.parts[-3]] = [one.problem_id for one in store.index(run).all()]
+    assert found == {"a": ["new"], "b": ["old"]}
+
+
+def test_a_folder_with_too_many_files_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("grpo_training.viewer.data.runs._MAX_FILES", 3)
+    for number in range(5):
+        (tmp_path / f"{number}.txt").touch()
+    store = Store([tmp_path])
+    assert store.runs == []
+    assert store.is_cut
+
+
+def test_the_stamp_changes_when_a_run_is_taken_up_again(tmp_path):
+    path = write(tmp_path / "cache/generator_1_rollouts.jsonl", [group("p", [0.1, 0.9])])
+    store = Store([tmp_path])
+    before = store.stamp()
+    assert store.stamp() == before
+    with RolloutStore(path).hold():
+        assert store.stamp() != before

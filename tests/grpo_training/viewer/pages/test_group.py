@@ -136,6 +136,16 @@ def test_a_group_of_a_task_that_this_process_does_not_know_is_shown_without_pict
     assert one.reply.text.startswith("{")
 
 
+def test_rollouts_without_scaffolds_are_ordered_by_verdict_and_their_truth_is_in_the_words_of_the_task():
+    tests = {"io_mode": "call", "tests": [{"kind": "assert", "code": "assert f() == 1"}], "reference": "f = one"}
+    programs = [rollout(n, [], "x", 0.1 * n, scaffold="def f(): pass", is_correct=n == 2) for n in (1, 2, 3)]
+    found = page(*programs, task="code", ground_truth=json.dumps(tests))
+    assert [one.name for one in found.rollouts] == ["2", "3", "1"]
+    assert found.truth.text == "f = one"
+    assert [block.kind for block in found.rollouts[0].blocks] == ["code", "table"]
+    assert page(*programs, task="code", ground_truth="[").truth.text == "["
+
+
 def test_log_probs_become_colours_from_certain_to_a_surprise():
     completion = Completion(text="x", logprobs=[0.0, -0.2, -1.0, -2.0, -9.0])
     tokens = page(rollout(1, RIGHT, "44", 0.9, completion=completion)).rollouts[0].tokens

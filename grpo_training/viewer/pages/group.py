@@ -134,8 +134,8 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         solver: solves equations.
     """
     shown = group.rollouts[:_MAX_ROLLOUTS]
-    task = _task(group.task)
     problem = problem_of(group)
+    task, truth = task_and_truth(problem)
     candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
     scaffolds = {
         one.rollout_id: candidate.content
@@ -162,7 +162,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
     return GroupPage(
         problem_id=group.problem_id,
         problem=cut(group.problem_text),
-        truth=cut(truth_of(task, problem), 4000),
+        truth=cut(truth, 4000),
         task=group.task,
         facts=_facts(group),
         mean=group.stats.mean if group.stats else None,
@@ -184,12 +184,13 @@ def problem_of(group: RolloutGroup) -> Problem:
     return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
 
 
-def truth_of(task: Task | None, problem: Problem) -> str:
-    """The right answer in the words of its task; as it is stored, where the task cannot read it."""
+def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
+    """The task of a record and the right answer in its words; None and the stored text if it cannot read the record."""
     try:
-        return task.truth(problem) if task is not None else problem.answer
-    except (InputError, TypeError, ValueError):  # the record of another program, or a damaged one
-        return problem.answer
+        task = task_named(problem.task)
+        return task, task.truth(problem)
+    except (InputError, TypeError, ValueError):  # a task of another program, or a damaged record
+        return None, problem.answer
 
 
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
@@ -281,14 +282,6 @@ def _rendered(group: RolloutGroup, prompts: StoredPrompts) -> PromptView:
     stored = prompts.render(group, with_experiences=True)
     messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
     return PromptView(messages, experiences)
-
-
-def _task(name: str) -> Task | None:
-    """The task of a record; None if this process does not know it."""
-    try:
-        return task_named(name)
-    except InputError:
-        return None
 
 
 def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:

@@ -12,6 +12,7 @@ from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import fingerprint_facts, open_session
 from grpo_training.learning.settings import LearnerSettings
+from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
@@ -97,15 +98,26 @@ async def run_learner(
             progress = Progress(role, learner.total, lambda: session.client.counters)
             session.client.report_trouble_to(progress.note)
             extractor = ExperienceExtractor(manifest.run, session.analyst, library)
-            loop = LearningLoop(settings.window, extractor, learner.producer(session, progress), progress)
-            try:
-                with progress:
-                    for line in broken:
-                        progress.note(f"skipped {line}")
-                    await loop.run(learner.steps(progress))
-                    for text in learner.notes():
-                        progress.note(text)
-            finally:
-                progress.summary([*loop.summary_rows(), *learner.summary_rows(loop)])
+            resumes = files.has_results()
+            tracks = open_tracking(role, settings, lambda: session.client.counters, progress.note, resumes=resumes)
+            producer = learner.producer(session, progress)
+            with tracks as tracking:
+                loop = LearningLoop(settings.window, extractor, producer, progress, tracking)
+                await _run_loop(loop, learner, progress, broken)
         manifest.finish()
     return 0
+
+
+async def _run_loop(
+    loop: LearningLoop[RecordT], learner: Learner[RecordT], progress: Progress, broken: Iterable[BrokenLine]
+) -> None:
+    """Run the loop with its display, and print the final table, also after an error."""
+    try:
+        with progress:
+            for line in broken:
+                progress.note(f"skipped {line}")
+            await loop.run(learner.steps(progress))
+            for text in learner.notes():
+                progress.note(text)
+    finally:
+        progress.summary([*loop.summary_rows(), *learner.summary_rows(loop)])

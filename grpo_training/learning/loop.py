@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from agents.analyst import Proposal
     from engine.experience.library import StepResult
+    from grpo_training.learning.tracking import GroupTracking
 
 RecordT = TypeVar("RecordT")
 
@@ -50,12 +51,14 @@ class LearningLoop(Generic[RecordT]):
         extractor: turns groups into experiences.
         producer: makes and stores groups.
         progress: displays the run.
+        tracking: sends the figures of new groups to a tracker.
     """
 
     window: int
     extractor: ExperienceExtractor
     producer: GroupProducer[RecordT]
     progress: Progress
+    tracking: GroupTracking | None = None
     open: list[str] = field(default_factory=list)
     members: int = 0
     re_asked: int = 0
@@ -147,6 +150,8 @@ class LearningLoop(Generic[RecordT]):
             self.progress.restored_one(line)
         else:
             self.progress.group_done(line)
+            if self.tracking is not None:
+                self.tracking.group(step.number + 1, group, len(line.saved), len(result.state.experiences))
 
 
 def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:

@@ -100,6 +100,11 @@ class LearnerSettings(ExtractionSettings):
     prompt_experiences: Positive = Field(
         64, description="prompt budget of --select all: of a larger library, the most similar to the problem are used"
     )
+    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
+        "none", description="tracker that gets the figures of each group; tensorboard writes below --cache-dir"
+    )
+    project: str = Field("scaffold-grpo", description="project name in the tracker")
+    run_name: str | None = Field(None, description="run name in the tracker (default: the role)")
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
@@ -138,6 +143,7 @@ class GeneratorSettings(LearnerSettings):
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": _ENDPOINTS,
     }
 
@@ -180,6 +186,7 @@ class CriticSettings(LearnerSettings):
         ),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": _ENDPOINTS,
     }
 

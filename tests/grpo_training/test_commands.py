@@ -127,17 +127,27 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
     assert not given
 
 
+_LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoints and budget")
+
+
 @pytest.mark.parametrize(
     ("command", "titles", "first"),
     [
         (
             "generator1",
-            ["problems and sampling", "learning", "experiences in a prompt", "files", "endpoints and budget"],
+            [
+                "problems and sampling",
+                "learning",
+                "experiences in a prompt",
+                "files",
+                "tracker",
+                "endpoints and budget",
+            ],
             "--dataset",
         ),
         (
             "critic",
-            ["fusion and sampling", "learning", "experiences in a prompt", "files", "endpoints and budget"],
+            ["fusion and sampling", *_LEARNERS],
             "--generators",
         ),
         ("evaluate", ["what is evaluated", "sampling", "files", "server, endpoint and budget"], "--model-path"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
 from grpo_training.finetune.reporting.progress import TrainingProgress
-from grpo_training.finetune.trackers import open_tracker
+from grpo_training.runs.trackers import open_tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
 
-    from accelerate.tracking import GeneralTracker
+    from grpo_training.runs.trackers import Tracker
 
 
 class TrackedSettings(Protocol):
@@ -98,7 +98,7 @@ class MetricsLog:
         path: Path,
         *,
         resume_step: int = 0,
-        tracker: GeneralTracker | None = None,
+        tracker: Tracker | None = None,
         warn: Callable[[str], None] = lambda text: say(text, sys.stderr),
     ) -> None:
         self._tracker, self._warn = tracker, warn
@@ -127,7 +127,7 @@ class MetricsLog:
         numbers = {name: float(value) for name, value in line.items() if _is_number(value) and name != "step"}
         self._call_tracker(lambda tracker: tracker.log(numbers, step=step))
 
-    def _call_tracker(self, call: Callable[[GeneralTracker], None]) -> None:
+    def _call_tracker(self, call: Callable[[Tracker], None]) -> None:
         if self._tracker is None:
             return
         try:

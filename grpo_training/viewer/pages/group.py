@@ -133,6 +133,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         prompt: see :func:`prompt_of`.
         solver: solves equations.
     """
+    group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
     problem = problem_of(group)
     task, truth = task_and_truth(problem)
@@ -177,6 +178,14 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         left_out=len(group.rollouts) - len(shown),
         not_executed=len(scaffolds) - len(runs),
     )
+
+
+def _numbered(group: RolloutGroup) -> RolloutGroup:
+    """The group with numbers that identify its rollouts; another program may have given one to several."""
+    if len({one.rollout_id for one in group.rollouts}) == len(group.rollouts):
+        return group
+    numbered = [one.model_copy(update={"rollout_id": number}) for number, one in enumerate(group.rollouts, 1)]
+    return group.model_copy(update={"rollouts": numbered})
 
 
 def problem_of(group: RolloutGroup) -> Problem:

@@ -84,16 +84,29 @@ def clustered_share(clusters: Clusters, samples: int | None = None, confidence: 
     groups, p = estimate.clusters, estimate.value
     if groups < 2:
         return estimate
-    samples = max(samples or estimate.observations, groups)
     variance = math.fsum(one**2 for one in _deviations(clusters, p, estimate.observations))
-    probability, worth = (1 + confidence) / 2, float(groups)
+    low, high = share_interval(p, variance, groups, max(samples or estimate.observations, groups), confidence)
+    return replace(estimate, low=low, high=high)
+
+
+def share_interval(
+    p: float, variance: float, clusters: int, samples: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The ends of the interval of :func:`clustered_share`.
+
+    Args:
+        p: the mean.
+        variance: its squared standard error without the factor ``G / (G - 1)``.
+        clusters, samples: their numbers; at least two clusters, and no fewer samples.
+        confidence: of the interval.
+    """
+    probability, worth = (1 + confidence) / 2, float(clusters)
     if 0 < p < 1:
         worth = min(p * (1 - p) / variance, samples) if variance > 0 else float(samples)
-    if worth > groups:  # a gain over one sample in each cluster, estimated from few clusters
-        lost = (student_t_quantile(probability, samples - 1) / student_t_quantile(probability, groups - 1)) ** 2
-        worth = max(worth * lost, groups)
-    low, high = _wilson(p, worth, NormalDist().inv_cdf(probability))
-    return replace(estimate, low=low, high=high)
+    if worth > clusters:  # a gain over one sample in each cluster, estimated from few clusters
+        lost = (student_t_quantile(probability, samples - 1) / student_t_quantile(probability, clusters - 1)) ** 2
+        worth = max(worth * lost, clusters)
+    return _wilson(p, worth, NormalDist().inv_cdf(probability))
 
 
 def _wilson(p: float, n: float, z: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from engine.statistics.paired import student_t_quantile
+from engine.statistics.paired import share_interval, student_t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +37,18 @@ def window_for(count: int) -> int:
     return max(5, min(200, count // 10))
 
 
-def moving_mean(values: Sequence[float | None], window: int, at: Sequence[int]) -> MovingMean:
+def moving_mean(
+    values: Sequence[float | None], window: int, at: Sequence[int], *, is_share: bool = False
+) -> MovingMean:
     """The mean of the last ``window`` groups, with the 95 % interval of a mean of independent groups.
 
-    It is :func:`engine.statistics.paired.clustered_mean` with one observation in each cluster. The caller cuts the
-    intervals of values with bounds.
+    It is :func:`engine.statistics.paired.clustered_mean` with one observation in each cluster.
 
     Args:
         values: one per group; None where it has none.
         window: number of groups.
         at: indices of groups; the window of each ends with it.
+        is_share: values in [0, 1]; the interval is then that of :func:`engine.statistics.paired.clustered_share`.
     """
     sums = list(accumulate((value or 0.0 for value in values), initial=0.0))
     squares = list(accumulate(((value or 0.0) ** 2 for value in values), initial=0.0))
@@ -56,13 +58,17 @@ def moving_mean(values: Sequence[float | None], window: int, at: Sequence[int]) 
         first, end = max(0, last + 1 - window), last + 1
         count = counts[end] - counts[first]
         mean = (sums[end] - sums[first]) / count if count else None
-        half = None
+        low = high = None
         if mean is not None and count > 1:
             spread = max(0.0, squares[end] - squares[first] - count * mean * mean)
-            half = _quantile(count - 1) * math.sqrt(spread / (count - 1) / count)
+            if is_share:
+                low, high = share_interval(min(max(mean, 0.0), 1.0), spread / count**2, count, count)
+            else:
+                half = _quantile(count - 1) * math.sqrt(spread / (count - 1) / count)
+                low, high = mean - half, mean + half
         curve.values.append(mean)
-        curve.low.append(None if mean is None or half is None else mean - half)
-        curve.high.append(None if mean is None or half is None else mean + half)
+        curve.low.append(low)
+        curve.high.append(high)
     return curve
 
 

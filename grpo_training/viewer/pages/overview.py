@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
@@ -106,11 +105,9 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     at, window = positions(len(groups), _POINTS), window_for(len(groups))
 
     def curve(label: str, value: Callable[[GroupSummary], float | None], *, share: bool = False) -> dict[str, Any]:
-        mean = moving_mean([value(group) for group in groups], window, at)
-        most = 1.0 if share else math.inf
+        mean = moving_mean([value(group) for group in groups], window, at, is_share=share)
         low = [None if one is None else max(0.0, one) for one in mean.low]
-        high = [None if one is None else min(most, one) for one in mean.high]
-        return {"label": label, "values": _rounded(mean.values), "low": _rounded(low), "high": _rounded(high)}
+        return {"label": label, "values": _rounded(mean.values), "low": _rounded(low), "high": _rounded(mean.high)}
 
     names = dict.fromkeys(name for group in groups for name in group.components)
     share, unit = {"format": "percent", "min": 0, "max": 1}, {"format": "decimal", "min": 0, "max": 1}

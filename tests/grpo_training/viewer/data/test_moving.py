@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from engine.statistics.paired import clustered_mean
+from engine.statistics.paired import clustered_mean, clustered_share
 from grpo_training.viewer.data.moving import moving_mean, positions, window_for
 
 
@@ -14,6 +14,17 @@ def test_the_interval_is_that_of_a_mean_of_clusters():
     assert curve.values == [pytest.approx(expected.value)]
     assert curve.low == [pytest.approx(expected.low)]
     assert curve.high == [pytest.approx(expected.high)]
+
+
+@pytest.mark.parametrize("draw", [lambda rng: rng.random(), lambda rng: float(rng.random() < 0.3), lambda rng: 1.0])
+def test_the_interval_of_shares_is_that_of_shares_of_clusters(draw):
+    rng = random.Random(5)
+    values = [draw(rng) for _ in range(20)]
+    expected = clustered_share({str(place): [value] for place, value in enumerate(values[8:])})
+    curve = moving_mean(values, 12, [19], is_share=True)
+    assert curve.low == [pytest.approx(expected.low)]
+    assert curve.high == [pytest.approx(expected.high)]
+    assert curve.low[0] < curve.values[0]
 
 
 def test_a_window_without_values_has_no_mean_and_one_value_has_no_interval():

@@ -18,11 +18,12 @@ from grpo_training.viewer.web.export import export
 from grpo_training.viewer.web.security import is_loopback
 from grpo_training.viewer.web.server import application
 
-_STEP_S = 0.1
-
 if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
+
+_STEP_S = 0.1
+"""How long reading ahead keeps a request waiting."""
 
 
 def view(arguments: Namespace) -> int:
@@ -48,7 +49,7 @@ def _folders(given: list[Path]) -> list[Path]:
             f"Folder not found: {missing[0]}",
             fix="Pass the folder of a run: the --cache-dir of a generator, or the --output-dir of a training.",
         )
-    return given or [folder for folder in DEFAULT_FOLDERS if folder.exists()]
+    return given or list(DEFAULT_FOLDERS)
 
 
 def _serve(store: Store, host: str, port: int, language: str | None) -> None:

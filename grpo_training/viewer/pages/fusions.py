@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError
 from engine.mathematics.solver import solve_in_worker
 from engine.records import Problem, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, task_total
 from engine.storage.rollout_store import UnreadableLineError
-from engine.tasks.registry import task_named
 from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.pages.group import task_and_truth
 from grpo_training.viewer.pages.rollout_view import (
     RolloutView,
     block_view,
@@ -89,18 +89,15 @@ def fusion_page(
         folder: of the file.
         solver: solves equations of the fused scaffold.
     """
-    try:
-        task = task_named(fusion.task)
-    except InputError:
-        task = None
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
+    task, truth = task_and_truth(problem)
     rollouts = group.rollouts[:_MAX_INPUTS] if group is not None else []
     totals = [_total(task, one) for one in rollouts]
     measured = [total for total in totals if total is not None]
     return FusionPage(
         problem_id=fusion.problem_id,
         problem=cut(fusion.problem_text),
-        truth=cut(fusion.ground_truth, 4000),
+        truth=cut(truth, 4000),
         facts=_facts(fusion),
         result=_result(fusion, task, problem, folder, GroupSolver(solver)),
         inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts, totals, strict=True)],

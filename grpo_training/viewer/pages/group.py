@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +133,10 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         prompt: see :func:`prompt_of`.
         solver: solves equations.
     """
+    group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
-    task = _task(group.task)
     problem = problem_of(group)
+    task, truth = task_and_truth(problem)
     candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
     scaffolds = {
         one.rollout_id: candidate.content
@@ -143,21 +144,26 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
     }
     runs = run_scaffolds(scaffolds, solver)
-    reference = reference_of(shown, runs)
-    right = [runs[one.rollout_id] for one in shown if one.is_correct and one.rollout_id in runs]
+    others = {one.rollout_id: _other_value(task, one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
+    sound = [one for one in shown if one.is_correct and others.get(one.rollout_id) == ""]
+    reference = reference_of(sound, runs) or reference_of(shown, runs)
+    right = [runs[one.rollout_id] for one in sound]
     compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
     marks = {number: standings(run, compared) for number, run in runs.items()}
     advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
     base = None if reference is None else runs[reference.rollout_id]
-    maker = _Views(task, problem, folder, runs, marks, base)
+    maker = _Views(task, problem, folder, runs, marks, base, others)
     views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
     first = None if reference is None else str(reference.rollout_id)
-    views.sort(key=lambda view: (view.name != first, view.parting is None, view.verdict == "right", int(view.name)))
+    if first is None:
+        views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
+    else:
+        views.sort(key=lambda view: (view.name != first, not view.parting, view.verdict == "right", int(view.name)))
     ordered = [int(view.name) for view in views]
     return GroupPage(
         problem_id=group.problem_id,
         problem=cut(group.problem_text),
-        truth=cut(group.ground_truth, 4000),
+        truth=cut(truth, 4000),
         task=group.task,
         facts=_facts(group),
         mean=group.stats.mean if group.stats else None,
@@ -174,9 +180,26 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
     )
 
 
+def _numbered(group: RolloutGroup) -> RolloutGroup:
+    """The group with numbers that identify its rollouts; another program may have given one to several."""
+    if len({one.rollout_id for one in group.rollouts}) == len(group.rollouts):
+        return group
+    numbered = [one.model_copy(update={"rollout_id": number}) for number, one in enumerate(group.rollouts, 1)]
+    return group.model_copy(update={"rollouts": numbered})
+
+
 def problem_of(group: RolloutGroup) -> Problem:
     """The problem of a stored group."""
     return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+
+
+def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
+    """The task of a record and the right answer in its words; None and the stored text if it cannot read the record."""
+    try:
+        task = task_named(problem.task)
+        return task, task.truth(problem)
+    except (InputError, TypeError, ValueError):  # a task of another program, or a damaged record
+        return None, problem.answer
 
 
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
@@ -227,6 +250,7 @@ class _Views:
     runs: Mapping[int, ScaffoldRun]
     marks: Mapping[int, Mapping[str, Standing]]
     reference: ScaffoldRun | None
+    others: Mapping[int, str]
 
     def view(self, one: Rollout, candidate: Candidate | None, advantage: float | None) -> RolloutView:
         """The view of a rollout."""
@@ -245,6 +269,7 @@ class _Views:
             answer=(one.answer or "")[:2000],
             stated="" if one.stated_answer in (None, one.answer) else str(one.stated_answer)[:2000],
             source=one.answer_source or "",
+            graph_gives=self.others.get(one.rollout_id, ""),
             total=one.r_total,
             advantage=advantage,
             components=component_views(components, one.reward_detail),
@@ -268,16 +293,16 @@ def _rendered(group: RolloutGroup, prompts: StoredPrompts) -> PromptView:
     return PromptView(messages, experiences)
 
 
-def _task(name: str) -> Task | None:
-    """The task of a record; None if this process does not know it."""
-    try:
-        return task_named(name)
-    except InputError:
-        return None
-
-
 def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:
     return None if task is None else task.candidate_from_record(one.scaffold, one.answer, problem)
+
+
+def _other_value(task: Task | None, one: Rollout, run: ScaffoldRun) -> str:
+    """The value of the target where it is not the answer that was scored, as in files of other programs; else empty."""
+    executed = run.execution.answer
+    if executed is None or one.answer is None or one.answer_source == "executed" or executed == one.answer:
+        return ""
+    return "" if task is not None and task.same_answer(executed, one.answer) else executed[:200]
 
 
 def _advantages(group: RolloutGroup) -> list[float]:
@@ -341,7 +366,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     except UnreadableLineError as error:
         raise NotFoundError(f"Line {number} of {run.name} cannot be read", why=str(error)) from None
     libraries = [one for one in store.libraries if one.name == group.generator_id]
-    page = group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries]))
+    page = replace(
+        group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries])),
+        mean=summary.mean,
+        sigma=summary.sigma,
+        triggered=summary.triggered,
+    )
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     place = lines.index(summary.line) if summary.line in lines else None
     return {

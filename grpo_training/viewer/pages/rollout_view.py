@@ -84,6 +84,7 @@ class RolloutView:
         name: number or generator.
         verdict: ``right``, ``wrong``, ``unchecked`` or ``failed`` (no reward).
         parting: the first step whose value no right rollout has.
+        graph_gives: the value of the target where it is not the answer that was scored; else empty.
         facts: what else is known, by name.
     """
 
@@ -102,6 +103,7 @@ class RolloutView:
     reply: CutText | None
     reasoning: CutText | None
     tokens: list[TokenView] = field(default_factory=list)
+    graph_gives: str = ""
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> CutText:

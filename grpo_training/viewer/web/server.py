@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from grpo_training.viewer.data.runs import Store
     from grpo_training.viewer.web.page import Operation, Page
 
-_READING_S = 0.5
+_READING_S = 0.3
 """How long a request may read files; the page says how far it is, and asks again."""
 _MAX_FORM_BYTES = 1 << 20
 

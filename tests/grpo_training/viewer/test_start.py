@@ -73,6 +73,12 @@ def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
         main([str(tmp_path / "nothing")])
 
 
+def test_without_a_run_the_error_of_an_export_names_the_folders_that_were_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr("grpo_training.viewer.start.DEFAULT_FOLDERS", (tmp_path / "cache", tmp_path / "outputs"))
+    with pytest.raises(MissingInputError, match=f"{tmp_path}/cache, {tmp_path}/outputs"):
+        main(["--export", str(tmp_path / "report")])
+
+
 def test_a_port_that_is_taken_is_an_error():
     taken = listen("127.0.0.1", 0)
     with pytest.raises(InputError, match="Cannot listen on 127"):

@@ -84,6 +84,17 @@ def test_variables_are_compared_across_rollouts():
     assert [cell and cell.text for cell in rows["content"].cells] == ["1100", None]
 
 
+def test_an_answer_that_its_graph_does_not_give_is_told_and_is_no_reference():
+    """Files of other programs score what a reply states."""
+    lucky = rollout(1, MEAN, "44", 0.9)
+    found = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
+    assert {one.name: one.graph_gives for one in found.rollouts} == {"1": "40", "2": "", "3": ""}
+    assert found.reference == "2"
+    assert next(one for one in found.rollouts if one.name == "3").parting.other_value == "44"
+    executed = page(lucky.model_copy(update={"answer_source": "executed"})).rollouts[0]
+    assert executed.graph_gives == ""
+
+
 def test_without_a_right_rollout_the_best_paid_one_is_the_reference():
     found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "45", 0.3))
     assert (found.reference, found.reference_is_right) == ("2", False)
@@ -125,6 +136,16 @@ def test_a_group_of_a_task_that_this_process_does_not_know_is_shown_without_pict
     assert one.reply.text.startswith("{")
 
 
+def test_rollouts_without_scaffolds_are_ordered_by_verdict_and_their_truth_is_in_the_words_of_the_task():
+    tests = {"io_mode": "call", "tests": [{"kind": "assert", "code": "assert f() == 1"}], "reference": "f = one"}
+    programs = [rollout(n, [], "x", 0.1 * n, scaffold="def f(): pass", is_correct=n == 2) for n in (1, 2, 3)]
+    found = page(*programs, task="code", ground_truth=json.dumps(tests))
+    assert [one.name for one in found.rollouts] == ["2", "3", "1"]
+    assert found.truth.text == "f = one"
+    assert [block.kind for block in found.rollouts[0].blocks] == ["code", "table"]
+    assert page(*programs, task="code", ground_truth="[").truth.text == "["
+
+
 def test_log_probs_become_colours_from_certain_to_a_surprise():
     completion = Completion(text="x", logprobs=[0.0, -0.2, -1.0, -2.0, -9.0])
     tokens = page(rollout(1, RIGHT, "44", 0.9, completion=completion)).rollouts[0].tokens
@@ -134,6 +155,12 @@ def test_log_probs_become_colours_from_certain_to_a_surprise():
 def test_reasoning_is_apart_from_the_reply():
     one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="{}", reasoning="I think"))).rollouts[0]
     assert one.reasoning.text == "I think"
+
+
+def test_rollouts_of_equal_numbers_are_told_apart():
+    found = page(rollout(7, MEAN, "40", 0.1), rollout(7, RIGHT, "44", 0.875))
+    assert [(one.name, one.answer) for one in found.rollouts] == [("2", "44"), ("1", "40")]
+    assert found.partings[0][0] == ["1"]
 
 
 def test_at_most_64_rollouts_are_on_a_page():

@@ -37,6 +37,8 @@ const viewer = (() => {
   const IDLE_MS = 5000;
   const READING_MS = 50;
   let tag = null;
+  // What the server sent: scripts change the elements.
+  for (const live of document.querySelectorAll("[data-live][id]")) live.source = live.outerHTML;
 
   async function refresh() {
     const started = performance.now();
@@ -77,7 +79,7 @@ const viewer = (() => {
     let changed = false;
     for (const fresh of next.querySelectorAll("[data-live][id]")) {
       const old = document.getElementById(fresh.id);
-      if (old === null || old.isEqualNode(fresh) || (old.source ?? old.outerHTML) === fresh.outerHTML) continue;
+      if (old === null || old.source === fresh.outerHTML) continue;
       const open = new Set([...old.querySelectorAll("details[open][id]")].map((one) => one.id));
       const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
       const imported = document.importNode(fresh, true);

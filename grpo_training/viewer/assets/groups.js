@@ -5,7 +5,7 @@
   const MARKS = 16;
   const form = document.getElementById("filter");
   const body = document.querySelector("#groups tbody");
-  const names = [...document.querySelectorAll("#groups th[data-sort]")].map((head) => head.dataset.sort);
+  let names = [];
   let table = { line: [] };
   let searched = [];
 
@@ -150,7 +150,9 @@
 
   function load() {
     table = viewer.data("table");
+    names = [...document.querySelectorAll("#groups th[data-sort]")].map((head) => head.dataset.sort);
     searched = table.problems.map(([name, text]) => `${name} ${text}`.toLowerCase());
+    fill();
     show();
   }
 
@@ -162,14 +164,14 @@
   form.addEventListener("input", () => setState({ ...Object.fromEntries(new FormData(form)), at: "0" }));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => setState({ ...Object.fromEntries(new FormData(form)), at: "0" })));
-  for (const head of document.querySelectorAll("#groups th[data-sort]")) {
-    head.querySelector("button").addEventListener("click", () => {
-      const now = state();
-      const flipped = now.direction === "descending" ? "ascending" : "descending";
-      const first = head.dataset.sort === "problem" ? "ascending" : "descending";
-      setState({ sort: head.dataset.sort, direction: now.sort === head.dataset.sort ? flipped : first, at: "0" });
-    });
-  }
+  document.getElementById("groups").addEventListener("click", (event) => {
+    const head = event.target.closest("th[data-sort] button")?.parentElement;
+    if (!head) return;
+    const now = state();
+    const flipped = now.direction === "descending" ? "ascending" : "descending";
+    const first = head.dataset.sort === "problem" ? "ascending" : "descending";
+    setState({ sort: head.dataset.sort, direction: now.sort === head.dataset.sort ? flipped : first, at: "0" });
+  });
   const turn = (step) => setState({ at: String(Math.max(0, (Number.parseInt(state().at, 10) || 0) + step)) });
   document.getElementById("previous").addEventListener("click", () => turn(-1));
   document.getElementById("next").addEventListener("click", () => turn(1));
@@ -179,6 +181,5 @@
     fill();
     show();
   });
-  fill();
   viewer.onData(load);
 }

@@ -125,6 +125,19 @@ def test_a_page_follows_a_run_that_goes_on(tmp_path, served, open_page):
         expect(overview.locator(".chart-legend").first).to_have_text(re.compile("^group 4"))
 
 
+def test_pages_of_a_run_without_a_group_fill_up(tmp_path, served, open_page):
+    path = write(tmp_path / "cache/generator_1_rollouts.jsonl", [])
+    with served([tmp_path]) as address:
+        table, overview = open_page(f"{address}{RUN}/groups.html"), open_page(f"{address}{RUN}/overview.html")
+        expect(overview.locator("main")).to_contain_text("No group is complete yet")
+        append(path, [group(f"p{number}", [0.1, 0.9], at=number) for number in range(3)])
+        expect(table.locator("#groups tbody tr")).to_have_count(3)
+        table.locator("th button", has_text="r_logic").click()
+        table.locator("#filter-component").select_option("r_logic")
+        expect(table.locator("#groups tbody tr")).to_have_count(3)
+        expect(overview.locator(".chart canvas").first).to_be_visible()
+
+
 def test_curves_show_values_under_the_cursor_and_zoom_by_drag(pocket, served, open_page):
     with served([pocket]) as address:
         page = open_page(f"{address}{RUN}/overview.html")

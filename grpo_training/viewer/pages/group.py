@@ -358,7 +358,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index = store.index(run)
     index.update(request.budget_s)
     number = request.params["line"]
-    summary = index.summary(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
+    summary = index.find(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
     if summary is None:
         raise NotFoundError(f"No group in line {number[:20]} of {run.name}", fix="The list of groups has them all.")
     try:

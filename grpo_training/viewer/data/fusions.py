@@ -84,6 +84,14 @@ class FusionIndex:
         with self._guard:
             return list(self._latest.values())
 
+    def find(self, line: int) -> FusionSummary | None:
+        """The fusion of a line; the file is read up to it if it was not yet. None if there is none."""
+        before = -1.0
+        while self.summary(line) is None and self.progress() > before:
+            before = self.progress()
+            self.update(1.0)
+        return self.summary(line)
+
     def summary(self, line: int) -> FusionSummary | None:
         """The fusion of a line; None if there is none (yet)."""
         return self._by_line.get(line)

@@ -94,6 +94,14 @@ class RolloutIndex:
         """Whether no later group replaces this one."""
         return self._latest.get(group.key) is group
 
+    def find(self, line: int) -> GroupSummary | None:
+        """The group of a line; the file is read up to it if it was not yet. None if there is none."""
+        before = -1.0
+        while self.summary(line) is None and self.progress() > before:
+            before = self.progress()
+            self.update(1.0)
+        return self.summary(line)
+
     def summary(self, line: int) -> GroupSummary | None:
         """The group of a line; None if there is none (yet)."""
         return self._by_line.get(line)

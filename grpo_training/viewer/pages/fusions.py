@@ -227,7 +227,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index = store.fusions(run)
     index.update(request.budget_s)
     text = request.params["line"]
-    summary = index.summary(int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    summary = index.find(int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else None
     if summary is None:
         raise NotFoundError(f"No fusion in line {text[:20]} of {run.path}", fix="The list of fusions has them all.")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
 from engine.mathematics.solver import solve_in_worker
+from engine.mathematics.values import agree
 from engine.records import Problem, Scaffold
+from engine.scaffold.given_values import read_known
 from engine.storage.rollout_store import UnreadableLineError
 from engine.tasks.registry import task_named
 from grpo_training.finetune.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64
+_ROUNDED = 1e-3
+"""An answer may be rounded."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
     }
     runs = run_scaffolds(scaffolds, solver)
-    others = {one.rollout_id: _other_value(task, one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
+    others = {one.rollout_id: _other_value(one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
     sound = [one for one in shown if one.is_correct and others.get(one.rollout_id) == ""]
     reference = reference_of(sound, runs) or reference_of(shown, runs)
     right = [runs[one.rollout_id] for one in sound]
@@ -297,12 +302,18 @@ def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate |
     return None if task is None else task.candidate_from_record(one.scaffold, one.answer, problem)
 
 
-def _other_value(task: Task | None, one: Rollout, run: ScaffoldRun) -> str:
-    """The value of the target where it is not the answer that was scored, as in files of other programs; else empty."""
+def _other_value(one: Rollout, run: ScaffoldRun) -> str:
+    """The value of the target where it is not the number that was scored, as in files of other programs; else empty."""
     executed = run.execution.answer
-    if executed is None or one.answer is None or one.answer_source == "executed" or executed == one.answer:
+    known = None if one.answer is None or one.answer_source == "executed" else read_known(one.answer)
+    if executed is None or known is None:
         return ""
-    return "" if task is not None and task.same_answer(executed, one.answer) else executed[:200]
+    value = run.execution.values[run.scaffold.target_variable]
+    try:
+        is_same = math.isclose(known.value, value, rel_tol=_ROUNDED)
+    except OverflowError:
+        is_same = agree(known.value, value)
+    return "" if is_same else executed[:200]
 
 
 def _advantages(group: RolloutGroup) -> list[float]:
@@ -358,7 +369,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index = store.index(run)
     index.update(request.budget_s)
     number = request.params["line"]
-    summary = index.summary(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
+    summary = index.find(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
     if summary is None:
         raise NotFoundError(f"No group in line {number[:20]} of {run.name}", fix="The list of groups has them all.")
     try:

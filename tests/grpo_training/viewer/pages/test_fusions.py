@@ -93,3 +93,15 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
     path.write_text("")
     index.update()
     assert index.current() == []
+
+
+def test_a_fusion_far_into_a_file_that_is_not_read_yet_is_found(tmp_path):
+    path = tmp_path / "critic_results.jsonl"
+    path.write_text("".join(fusion(problem_id=f"p{number}").model_dump_json() + "\n" for number in range(300)))
+    index = FusionIndex(path)
+    index.update(0.0)
+    assert index.progress() < 1
+    assert index.find(300).problem_id == "p299"
+    assert index.find(301) is None
+    path.write_bytes(path.read_bytes() + b'{"problem_id": "incomp')
+    assert FusionIndex(path).find(302) is None

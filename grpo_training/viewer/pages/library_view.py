@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.experience.effect import Effect, Use, effect_of
 from engine.experience.state import StepEvent, diff
-from engine.statistics.paired import Estimate, clustered_share, paired_difference
 from grpo_training.libraries.descriptions import origin
 
 if TYPE_CHECKING:
@@ -25,21 +25,6 @@ _TOKEN = re.compile(r"\s+|[\u3040-\u30ff\u4e00-\u9fff]|\w+|[^\w\s]")
 
 Place = tuple[str, int, float | None]
 """Where a group was scored: problem, epoch, mean reward."""
-
-
-@dataclass(frozen=True)
-class Effect:
-    """How rollouts with an experience in their prompt ended.
-
-    Args:
-        present: the share of right ones. It says nothing about the experience by itself: it is in the prompts of
-            problems that came after it, whatever their difficulty.
-        paired: with minus without the experience, on the problems that were seen both ways; None unless there are
-            at least two.
-    """
-
-    present: Estimate | None
-    paired: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -118,22 +103,14 @@ def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: 
     )
 
 
-def effect_of(experience_id: str, steps: Sequence[StepEvent]) -> Effect:
-    """The effect of an experience, by the groups that a log records."""
-    sides: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
-    rollouts = 0
+def _uses(experience_id: str, steps: Sequence[StepEvent]) -> Iterator[Use]:
+    """The rollouts that the log records of problems that were answered with an experience."""
+    seen = {step.problem_id for step in steps if experience_id in step.used}
     for step in steps:
-        if step.rollouts > 0:
-            used = experience_id in step.used
-            rollouts += step.rollouts if used else 0
-            share = min(1.0, step.correct / step.rollouts)
-            sides[used].setdefault(step.problem_id, []).append(share)
-    without, present = sides
-    common = present.keys() & without.keys()
-    return Effect(
-        present=clustered_share(present, rollouts) if present else None,
-        paired=paired_difference(_only(present, common), without) if len(common) > 1 else None,
-    )
+        if step.problem_id in seen:
+            is_present = experience_id in step.used
+            for number in range(step.rollouts):
+                yield Use(step.problem_id, is_present, number < step.correct)
 
 
 def word_diff(before: str, after: str) -> list[Piece]:
@@ -181,7 +158,7 @@ def _experience_view(one: Experience, steps: Sequence[StepEvent]) -> ExperienceV
         evidence=[(proof.problem_id, proof.epoch, proof.mean) for proof in one.evidence],
         used_at=[(step.problem_id, step.epoch, step.mean) for step in used[-_MAX_PLACES:]],
         groups=len(used),
-        effect=effect_of(one.id, steps),
+        effect=effect_of(_uses(one.id, steps)),
     )
 
 
@@ -209,7 +186,3 @@ def _is_shown(entry: HistoryEntry) -> bool:
 def _changed(entry: HistoryEntry) -> bool:
     """Whether an event changed more than the counts of uses. Most do not: they keep the texts as they were."""
     return entry.before.texts is not entry.after.texts and entry.before.version != entry.after.version
-
-
-def _only(clusters: Mapping[str, list[float]], names: frozenset[str] | set[str]) -> dict[str, list[float]]:
-    return {name: values for name, values in clusters.items() if name in names}

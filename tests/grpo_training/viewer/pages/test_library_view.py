@@ -1,11 +1,12 @@
 import time
+from dataclasses import replace
 
 import pytest
 
-from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.library import ExperienceLibrary, HistoryEntry, StepOutcome
 from engine.experience.state import EMPTY, StepEvent
-from engine.records import Operation, Problem
-from grpo_training.viewer.pages.library_view import Piece, effect_of, library_view, word_diff
+from engine.records import Experience, Operation, Problem
+from grpo_training.viewer.pages.library_view import Piece, library_view, word_diff
 from tests.support.table import table
 
 
@@ -22,25 +23,30 @@ def step(problem, used, correct, rollouts=4, number=0):
     )
 
 
+def effect_in(steps):
+    """The effect of A as the page of a library that holds it has it."""
+    state = replace(EMPTY, texts=(Experience(id="A", content="a"),))
+    return library_view(state, [HistoryEntry(1, one, EMPTY, EMPTY) for one in steps]).experiences[0].effect
+
+
 def test_right_when_present_counts_the_groups_whose_prompt_had_it():
-    steps = [step("p1", ["A"], 2), step("p2", ["A", "B"], 4), step("p3", ["B"], 0)]
-    effect = effect_of("A", steps)
-    assert effect.present.value == pytest.approx(0.75)
-    assert effect.present.low < 0.75 < effect.present.high
+    effect = effect_in([step("p1", ["A"], 2), step("p2", ["A", "B"], 4), step("p3", ["B"], 0)])
+    assert effect.when_present.value == pytest.approx(0.75)
+    assert effect.when_present.low < 0.75 < effect.when_present.high
     assert effect.paired is None  # no problem was seen without it
 
 
 def test_the_effect_is_paired_where_problems_were_seen_both_ways():
     steps = [step("p1", [], 0), step("p2", [], 1), step("p1", ["A"], 2), step("p2", ["A"], 4), step("p3", ["A"], 0)]
-    effect = effect_of("A", steps)
+    effect = effect_in(steps)
     assert effect.paired.value == pytest.approx((0.5 - 0.0 + 1.0 - 0.25) / 2)
     assert effect.paired.clusters == 2
-    assert effect_of("A", [*steps[:1], *steps[2:3]]).paired is None  # one problem is no comparison
+    assert effect_in([*steps[:1], *steps[2:3]]).paired is None  # one problem is no comparison
 
 
 def test_an_experience_that_was_never_used_has_no_effect():
-    effect = effect_of("A", [step("p1", [], 3), step("p2", ["A"], 0, rollouts=0)])
-    assert (effect.present, effect.paired) == (None, None)
+    effect = effect_in([step("p1", [], 3), step("p2", ["A"], 0, rollouts=0)])
+    assert (effect.when_present, effect.paired) == (None, None)
 
 
 @table(
@@ -101,7 +107,7 @@ def test_experiences_have_their_evidence_and_where_they_were_used(library):
     assert [proof[0] for proof in first.evidence] == ["p0"]
     assert [place[0] for place in first.used_at] == ["p1", "p2", "p3"]
     assert first.groups == 3
-    assert first.effect.present.value == pytest.approx((1 + 2 + 3) / 12)
+    assert first.effect.when_present.value == pytest.approx((1 + 2 + 3) / 12)
 
 
 def test_pins_and_forbidden_experiences_are_told(library):

@@ -11,6 +11,9 @@ from grpo_training.teacher.connection import tasks_with_example
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_SHOWN = (str, int, float)
+"""The types of details that fit into a line."""
+
 
 def execution() -> Iterator[CheckResult]:
     """The right reply of each example has ``r_ans`` 1 and the wrong one 0, computed as in training."""
@@ -19,7 +22,7 @@ def execution() -> Iterator[CheckResult]:
             candidate = task.parse(Completion(text=reply), example.problem)
             measured = task.evaluate(candidate, example.problem)
             r_ans = measured.components.get("r_ans")
-            found = "; ".join(f"{key}: {value}" for key, value in measured.detail.items() if key != "tests")
+            found = "; ".join(f"{key}: {value}" for key, value in measured.detail.items() if isinstance(value, _SHOWN))
             yield passed_if(
                 r_ans == expected,
                 f"{task.name}: the {name} reply has r_ans {r_ans} ({found})",

@@ -70,7 +70,7 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
     config = tmp_path / "api_config.json"
     config.write_text(json.dumps({"generator_1": entry, "analyst": entry}))
     endpoint = "config" if is_in_the_file else "local"
-    settings = GeneratorSettings(temperature=0.3, api_config=config, endpoint=endpoint, model=model)
+    settings = GeneratorSettings(temperature=0.3, api_config=config, endpoint=endpoint, model=str(model))
     with open_endpoints(settings) as manager:
         assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
     assert served_at == [(model, expected)]

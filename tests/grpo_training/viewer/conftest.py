@@ -1,4 +1,4 @@
-"""A recorded run of the pocket model, a server of the pages, and one browser for all tests."""
+"""A recorded run of the pocket model, a server of the pages, and a browser."""
 
 import contextlib
 import os
@@ -45,9 +45,12 @@ def served():
     return _served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """A browser of the machine; tests that need it are skipped without one."""
+    """A browser of the machine; tests that need it are skipped without one.
+
+    Playwright has an event loop in this thread as long as it runs: tests of other modules could not run their own.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
     if path is None:

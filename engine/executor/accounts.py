@@ -256,11 +256,12 @@ class RemoteBudget(Budget):
     Args:
         accounts: the handle of :class:`SharedAccounts`.
         worker: name of this worker.
-        limits: the budget whose limits hold; its amounts are not used.
+        usd: the limit in USD; only whether there is one matters here.
+        tokens: the limit on tokens, likewise.
     """
 
-    def __init__(self, accounts: Handle, worker: str, limits: Budget) -> None:
-        super().__init__(limits.usd, limits.tokens)
+    def __init__(self, accounts: Handle, worker: str, usd: float | None, tokens: int | None) -> None:
+        super().__init__(usd, tokens)
         self._accounts, self._worker = accounts, worker
 
     async def hold(self, tokens: int, usd: float | None) -> Hold:

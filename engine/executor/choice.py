@@ -8,6 +8,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.executor.local import LocalExecutor
 
 if TYPE_CHECKING:
+    from engine.executor.ray_pool import RayExecutor
     from engine.executor.work import Executor
 
 PROCESS = "process"
@@ -52,9 +53,11 @@ def open_executor(name: str) -> Executor:
         InputError: there is no such executor.
         ConfigurationError: Ray is not installed, or the cluster cannot be reached.
     """
-    _, _, address = check_executor(name).partition(":")
-    if not is_cluster(name):
-        return LocalExecutor()
+    return open_cluster(name) if is_cluster(check_executor(name)) else LocalExecutor()
+
+
+def open_cluster(name: str) -> RayExecutor:
+    """As :func:`open_executor`, for ``ray`` and ``ray:ADDRESS``."""
     try:
         from engine.executor.ray_pool import RayExecutor  # loads Ray, which only this choice needs
     except ImportError as error:
@@ -63,4 +66,4 @@ def open_executor(name: str) -> Executor:
             why=str(error),
             fix="Install it: make ray, or pip install 'scaffold-grpo[ray]'.",
         ) from None
-    return RayExecutor(address or None)
+    return RayExecutor(name.partition(":")[2] or None)

@@ -267,7 +267,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
             result = done.result() if error is None else error
             if isinstance(result, BaseException):
                 _fail(job, result)
-            else:
+            elif not job.future.done():
                 job.future.set_result(result)
         self._dispatch()
 

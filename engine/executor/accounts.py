@@ -55,6 +55,7 @@ class SharedAccounts:
         self._next_hold = 0
         self._notes: list[str] = []
         self._noted = asyncio.Condition()
+        self._is_closed = False
 
     async def set_endpoints(self, manager: ApiManager) -> None:
         """Give the endpoints with their keys, which are kept in memory only."""
@@ -150,13 +151,16 @@ class SharedAccounts:
                 self._noted.notify_all()
 
     async def notes(self, seen: int) -> list[str]:
-        """The lines after the first ``seen`` ones; waits until there is one."""
+        """The lines after the first ``seen`` ones; waits until there is one. None after the end."""
         async with self._noted:
-            await self._noted.wait_for(lambda: len(self._notes) > seen)
+            await self._noted.wait_for(lambda: len(self._notes) > seen or self._is_closed)
         return self._notes[seen:]
 
     async def close(self) -> None:
-        """Close the files."""
+        """Close the files, and end :meth:`notes`."""
+        async with self._noted:
+            self._is_closed = True
+            self._noted.notify_all()
         self._journal.close()
         self._ledger.close()
         self._budget.close()

@@ -32,6 +32,8 @@ DRAIN_S = 75.0
 _AHEAD = 1
 """Items that wait at a worker, so that it is not idle while a result travels."""
 _WAITING_CALLS = 10_000
+_CONTROL = "control"
+"""Calls of this group do not wait for the items in work."""
 
 
 class RayExecutor(Executor):
@@ -188,7 +190,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         for job in self._queue:
             job.future.cancel()
         members = list(self._members.values())
-        closing = [member.handle.close.remote() for member in members if member.is_ready]
+        closing = [_control(member.handle.close) for member in members if member.is_ready]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=DRAIN_S)
         for member in members:
@@ -205,7 +207,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     def places(self) -> dict[int, tuple[str, int]]:
         """Number of each worker that is ready -> its node and process id."""
         ready = [member for member in list(self._members.values()) if member.is_ready]
-        places = ray.get([member.handle.place.remote() for member in ready])
+        places = ray.get([_control(member.handle.place) for member in ready])
         return {member.number: place for member, place in zip(ready, places, strict=True)}
 
     def _work(self) -> None:
@@ -215,12 +217,12 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     def _start(self) -> None:
         number = self._started
         self._started += 1
-        actor = ray.remote(_Actor).options(
-            num_cpus=1, max_concurrency=self._in_flight + 1, scheduling_strategy="SPREAD"
+        actor = ray.remote(concurrency_groups={_CONTROL: 2})(_Actor).options(
+            num_cpus=1, max_concurrency=self._in_flight, scheduling_strategy="SPREAD"
         )
         member = _Member(actor.remote(self._packed, number), number)
         self._members[number] = member
-        self._when_done(member.handle.open.remote(), partial(self._opened, member))
+        self._when_done(_control(member.handle.open), partial(self._opened, member))
 
     def _when_done(self, reference: Any, handle: Callable[[Future[Any]], None]) -> None:
         """Call ``handle`` in the thread of the pool when a result has arrived."""
@@ -302,6 +304,11 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         for job in (*self._queue, *(job for member in self._members.values() for job in member.jobs)):
             _fail(job, error)
         self._queue.clear()
+
+
+def _control(method: Any) -> Any:
+    """Call a method of a worker that does not wait for the items in work."""
+    return method.options(concurrency_group=_CONTROL).remote()
 
 
 def _fail(job: _Job, error: BaseException) -> None:

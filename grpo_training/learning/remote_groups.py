@@ -196,8 +196,8 @@ class RemoteGroups:
             yield
         finally:
             await asyncio.to_thread(self._pool.__exit__)
-            notes.cancel()
             await asyncio.wrap_future(accounts.call("close"))
+            await notes
             accounts.end()
 
     async def make(self, order: GroupOrder) -> RolloutGroup | Fault:
@@ -216,8 +216,7 @@ class RemoteGroups:
 
     async def _show_notes(self, accounts: Handle) -> None:
         seen = 0
-        while True:
-            texts: list[str] = await asyncio.shield(asyncio.wrap_future(accounts.call("notes", seen)))
+        while texts := await asyncio.wrap_future(accounts.call("notes", seen)):
             seen += len(texts)
             for text in texts:
                 self._tell(text)

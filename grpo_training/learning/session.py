@@ -42,7 +42,7 @@ class Session:
     def counters(self) -> Counters:
         """What was requested here and by the workers of the cluster."""
         own = self.client.counters
-        return own if self.remote is None else sum_of([own, *self.remote.counters()])
+        return own if self.remote is None else sum_of([*self.remote.counters(), own])
 
     def report_trouble_to(self, tell: Callable[[str], None]) -> None:
         """Call ``tell`` with a line when an endpoint fails repeatedly, here or on a worker."""

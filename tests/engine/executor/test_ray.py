@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -199,6 +198,7 @@ def test_replies_of_a_worker_that_is_killed_are_not_asked_for_again(cluster, in_
         more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray", "--workers", 1)
         run = threads.submit(world.generate, 1, "quickstart", *more)
         wait_for(lambda: run.done() or (barrier.held == PROBLEMS and stored(world) == PROBLEMS * (SAMPLES - 1)))
+        wait_for(lambda: len(worker_processes(cluster)) == 1)  # those of earlier tests are gone
         [worker] = worker_processes(cluster)
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda: run.done() or barrier.held == 2 * PROBLEMS)
@@ -237,5 +237,7 @@ def test_the_budget_is_one_for_all_workers(cluster, in_one_process, tmp_path):
         more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
         with pytest.raises(BudgetExceededError, match="limits: 12000 tokens"):
             world.generate(1, "quickstart", *more, "--max-tokens", 1000, "--budget-tokens", 12000)
-    assert 0 < len(world.traffic.requests) < PROBLEMS
-    assert Counter(entry["body"] for entry in world.traffic.requests).most_common(1)[0][1] == 1
+    counts = world.traffic.counts()
+    assert max(counts.values()) == 1
+    # Each request reserves more than 6000 tokens and uses about 1100, so the budget lasts for some of the problems.
+    assert 0 < sum(b"operations" not in body for body in counts) < PROBLEMS

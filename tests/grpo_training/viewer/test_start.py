@@ -48,7 +48,7 @@ def test_the_printed_address_answers_at_once_and_ctrl_c_ends_the_server(start):
     assert address.startswith("http://127.0.0.1:")
     assert "generator_1" in get(address)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert "4 runs, 4 libraries" in process.stderr.read()
 
 

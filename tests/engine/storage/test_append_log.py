@@ -92,7 +92,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
 
     process = FORK.Process(target=hang)
     process.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     assert f"process {process.pid} " in writer_of(path)
     os.kill(process.pid, signal.SIGKILL)
     process.join()

@@ -147,7 +147,7 @@ def test_a_signal_stops_the_demo_and_its_commands(tmp_path, number, code):
         while not all(map(writer_of, files)) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(number)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output.decode()
     assert not any(map(writer_of, files))
 

@@ -43,7 +43,7 @@ def test_a_signal_stops_the_server(model, number, code):
         line = process.stdout.readline()
         assert line
     base_url = line.split()[0]
-    with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=5) as answer:
+    with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=60) as answer:
         assert answer.status == 200
     process.send_signal(number)
     assert process.wait(30) == code

@@ -69,10 +69,10 @@ class SharedAccounts:
         """The stored completions of these keys."""
         return self._journal.get_many(keys)
 
-    async def store(self, key: str, completion: Completion) -> Completion | ScaffoldError:
-        """Store a completion; the one that is stored, which is an earlier one if there was one with this key."""
+    async def store(self, entries: Sequence[tuple[str, Completion]]) -> list[Completion] | ScaffoldError:
+        """Store completions by key; what is stored, which is an earlier one where there was one with the key."""
         try:
-            return await self._journal.put(key, completion)
+            return await asyncio.gather(*(self._journal.put(key, completion) for key, completion in entries))
         except ScaffoldError as error:
             return error
 
@@ -178,12 +178,26 @@ async def _await(future: Future[Any]) -> Any:
     return _value(await asyncio.shield(asyncio.wrap_future(future)))
 
 
+def _resolve(futures: Sequence[asyncio.Future[Any]], done: asyncio.Future[list[Any]]) -> None:
+    """Give each future its part of a list, or the error of the call."""
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    for number, future in enumerate(futures):
+        if future.done():  # its caller was cancelled
+            continue
+        if error is None:
+            future.set_result(done.result()[number])
+        elif isinstance(error, asyncio.CancelledError):
+            future.cancel()
+        else:
+            future.set_exception(error)
+
+
 # The three classes below take the places of their bases in a client. They override every public method, and have
 # nothing of the state of their bases, whose files are not on this machine.
 
 
 class RemoteJournal(ResponseJournal):
-    """The journal in a worker.
+    """The journal in a worker. For one event loop.
 
     Args:
         accounts: the handle of :class:`SharedAccounts`.
@@ -191,6 +205,7 @@ class RemoteJournal(ResponseJournal):
 
     def __init__(self, accounts: Handle) -> None:
         self._accounts = accounts
+        self._unsent: list[tuple[str, Completion, asyncio.Future[Completion]]] = []
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """As in the base. Blocks for one call to the other process."""
@@ -198,8 +213,19 @@ class RemoteJournal(ResponseJournal):
         return found
 
     def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
-        """As in the base."""
-        return asyncio.ensure_future(_await(self._accounts.call("store", key, completion)))
+        """As in the base. The completions of one reply travel in one call."""
+        loop = asyncio.get_running_loop()
+        if not self._unsent:
+            loop.call_soon(self._send)
+        future: asyncio.Future[Completion] = loop.create_future()
+        self._unsent.append((key, completion, future))
+        return future
+
+    def _send(self) -> None:
+        entries, self._unsent = self._unsent, []
+        call = self._accounts.call("store", [(key, completion) for key, completion, _ in entries])
+        sent = asyncio.ensure_future(_await(call))
+        sent.add_done_callback(lambda done: _resolve([future for _, _, future in entries], done))
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """As in the base."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import os
 import queue
@@ -14,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.errors import ConfigurationError, IncompleteRunError, ScaffoldError
@@ -60,7 +62,7 @@ class RayExecutor(Executor):
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
             raise ConfigurationError(
                 f"Cannot use the Ray cluster {address or 'of this machine'}",
                 why=(str(error).strip() or type(error).__name__).splitlines()[0],
@@ -171,7 +173,8 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._description, self._workers, self._in_flight, self._lost = description, workers, in_flight, lost
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._members: dict[int, _Member] = {}
-        self._slots: deque[_Member] = deque()  # one entry for each item that a worker can take now
+        self._by_load: list[tuple[int, int, int, _Member]] = []  # a heap; an entry with another load than now is stale
+        self._ticket = itertools.count()  # makes entries different, as workers have no order
         self._queue: deque[_Job] = deque()
         self._started = 0
         self._error: BaseException | None = None
@@ -236,7 +239,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
             self._fail_all(error)
         else:
             member.is_ready = True
-            self._slots.extend([member] * (self._in_flight + _AHEAD))
+            self._load_changed(member)
             self._dispatch()
 
     def _take(self, job: _Job) -> None:
@@ -247,16 +250,29 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._dispatch()
 
     def _dispatch(self) -> None:
-        while self._queue and self._slots:
-            member = self._slots.popleft()
-            if member.is_lost:
-                continue
+        while self._queue and (member := self._least_loaded()) is not None:
             job = self._queue.popleft()
             if not job.losses and not job.future.set_running_or_notify_cancel():
-                self._slots.appendleft(member)
                 continue
             member.jobs.add(job)
+            self._load_changed(member)
             self._when_done(member.handle.run.remote(job.item), partial(self._ended, member, job))
+
+    def _least_loaded(self) -> _Member | None:
+        """The ready worker with the fewest items, if it can take one more."""
+        while self._by_load:
+            load, _, _, member = self._by_load[0]
+            if not member.is_lost and load == len(member.jobs):
+                return member if load < self._in_flight + _AHEAD else None
+            heapq.heappop(self._by_load)
+        return None
+
+    def _load_changed(self, member: _Member) -> None:
+        heapq.heappush(self._by_load, (len(member.jobs), member.number, next(self._ticket), member))
+        if len(self._by_load) > 4 * len(self._members) + 64:  # mostly stale
+            ready = [one for one in self._members.values() if one.is_ready]
+            self._by_load = [(len(one.jobs), one.number, next(self._ticket), one) for one in ready]
+            heapq.heapify(self._by_load)
 
     def _ended(self, member: _Member, job: _Job, done: Future[Any]) -> None:
         member.jobs.discard(job)
@@ -265,7 +281,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
             self._again(job)
             self._replace(member)
         else:
-            self._slots.append(member)
+            self._load_changed(member)
             result = done.result() if error is None else error
             if isinstance(result, BaseException):
                 _fail(job, result)

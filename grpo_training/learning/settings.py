@@ -40,6 +40,7 @@ _ENDPOINTS = (
     "attempts",
     "retry_minutes",
     "connect_minutes",
+    "hedge",
     "budget_usd",
     "budget_tokens",
     "budget_file",

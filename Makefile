@@ -10,8 +10,9 @@ TRAFFIC := $(VENV)/.installed-traffic
 GYM := $(VENV)/.installed-reasoning-gym
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
+VLLM := .venv-vllm/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym phaser demo train-demo traffic-demo test lint docs bench view screenshots clean
+.PHONY: help install local finetune traffic reasoning-gym phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -54,6 +55,12 @@ $(PHASER): engine/tasks/phaser/node/package-lock.json
 	npm ci --prefix engine/tasks/phaser/node --no-audit --no-fund
 	@touch $@
 
+vllm: $(VLLM)  ## create .venv-vllm with vLLM, to serve models faster: for CUDA, or for CPUs where there is no GPU
+
+$(VLLM): scripts/make_vllm_environment.sh
+	PYTHON=$(PYTHON) $< $(@D)
+	@touch $@
+
 $(DOCS): $(STAMP)
 	$(INSTALL) '.[docs]'
 	@touch $@
@@ -88,5 +95,5 @@ view: $(STAMP)  ## look at the runs of this folder in a browser
 screenshots: $(STAMP)  ## pictures of the viewer's pages in screenshots/, from its tests; needs Chromium
 	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/viewer
 
-clean:  ## remove the environment and the built documentation
-	rm -rf $(VENV) site
+clean:  ## remove the environments and the built documentation
+	rm -rf $(VENV) .venv-vllm site

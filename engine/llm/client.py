@@ -8,7 +8,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
+PROBE_PATIENCE_S = 0.2
+"""A server refuses a parameter before it begins to generate, so a longer wait would only delay the other requests."""
 
 
 @dataclass
@@ -74,7 +76,7 @@ class LLMClient:
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
         concurrency: ConcurrencyRule | None = None,
-        probe_patience_s: float = 10.0,
+        probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -230,9 +232,14 @@ class LLMClient:
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads the SDK, which a resumed run may not need
 
-            rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
             self._connections[name] = EndpointConnection(
-                endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep
+                endpoint,
+                scope,
+                self._rule.capped(endpoint.max_concurrency),
+                self._journal,
+                self._ledger,
+                self._clock,
+                self._sleep,
             )
         return self._connections[name]
 

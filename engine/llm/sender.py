@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from engine.llm.servers import Server, ServerPool
 
 
+_URGENT = frozenset({"analysis", "judge"})
+"""Purposes of requests about replies. They go before new problems, whose results are committed later."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One sample of a request: its index and its journal key."""
@@ -92,6 +96,11 @@ class PendingCall:
     def proven(self) -> bool:
         """Whether the endpoint has already answered a request with these parameters."""
         return self.connection.capabilities.proven >= {CHAT, *self.parameters}
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a problem that was asked already waits for this request."""
+        return self.request.purpose in _URGENT
 
     @property
     def n_unsupported(self) -> bool:
@@ -274,13 +283,13 @@ class RequestSender:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
             hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
         try:
-            permit = await connection.acquire(expected)
+            permit = await connection.acquire(expected, is_urgent=call.is_urgent)
         except BaseException:
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
-            connection.release(permit, 0)
+            connection.release(permit, 0, is_urgent=call.is_urgent)
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
@@ -311,7 +320,7 @@ class RequestSender:
             used = (0, 0)
             raise
         finally:
-            call.connection.release(permit, sum(used))
+            call.connection.release(permit, sum(used), is_urgent=call.is_urgent)
             if hold is not None:
                 self._budget.settle(hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result

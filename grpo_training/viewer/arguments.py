@@ -24,6 +24,7 @@ examples:
   python -m grpo_training.view                           what is in grpo_training/cache, data/grpo_experiences, outputs
   python -m grpo_training.view grpo_training/cache/demo  one folder, with its subfolders
   python -m grpo_training.view --export report           the same pages as files: open report/index.html
+  python -m grpo_training.view --export report.html      the same pages as one file
 """
 
 
@@ -43,6 +44,13 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="folder with runs, libraries or trainings, searched with its subfolders "
         "(default: grpo_training/cache, data/grpo_experiences and outputs)",
     )
+    parser.add_argument(
+        "--task",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="a task of your own, FILE.py:NAME or MODULE:NAME, that runs were made with; may be repeated",
+    )
     server = parser.add_argument_group("server")
     server.add_argument("--port", type=int, default=7860, metavar="N", help="port; 0: any free one (default: 7860)")
     server.add_argument(
@@ -52,7 +60,12 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="address to listen on; any other than this machine's own requires the printed token (default: 127.0.0.1)",
     )
     export = parser.add_argument_group("export")
-    export.add_argument("--export", type=Path, metavar="DIR", help="write the pages to a new folder and exit")
+    export.add_argument(
+        "--export",
+        type=Path,
+        metavar="PATH",
+        help="write the pages to a new folder, or to one file if the name ends in .html, and exit",
+    )
     export.add_argument(
         "--export-groups",
         type=int,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from engine.errors import InputError, MissingInputError
+from engine.tasks.registry import load_task
 from grpo_training.viewer.arguments import DEFAULT_FOLDERS
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.export import export
@@ -31,12 +32,14 @@ def view(arguments: Namespace) -> int:
 
     Raises:
         MissingInputError: a folder does not exist, or there is nothing to export.
-        InputError: the port is taken, or the folder of the export is not empty.
+        InputError: the port is taken, the target of the export exists, or a task cannot be loaded.
     """
+    for place in arguments.task:
+        load_task(place)  # the pages know it by its name from then on
     store = Store(_folders(arguments.folders))
     if arguments.export is not None:
         done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
-        print(f"{done.pages} pages in {arguments.export}. Open {arguments.export / 'index.html'} in a browser.")
+        print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
         return 0
     _serve(store, arguments.host, arguments.port, arguments.language)
     return 0

@@ -360,7 +360,7 @@ def serve_in_thread(app: web.Application) -> Iterator[str]:
 
     thread = threading.Thread(target=main, name="fault-server", daemon=True)
     thread.start()
-    ready.wait(10)
+    ready.wait(60)
     if not url:
         raise RuntimeError("the server did not start")
     try:

@@ -29,7 +29,7 @@ GENERATOR_COMMANDS = (generator1.main, generator2.main, generator3.main)
 
 
 class Traffic:
-    """The requests that a server received: body, time of arrival and time of the reply."""
+    """The requests that a server received: body, time of arrival, time and text of the reply."""
 
     def __init__(self):
         self.requests = []
@@ -40,12 +40,12 @@ class Traffic:
         async def watch(request, handler):
             if request.method != "POST":
                 return await handler(request)
-            entry = {"body": await request.read(), "came": time.monotonic(), "left": None}
+            entry = {"body": await request.read(), "came": time.monotonic(), "left": None, "reply": None}
             with self._guard:
                 self.requests.append(entry)
             response = await handler(request)
             entry["left"] = time.monotonic()
-            entry["status"] = response.status
+            entry["status"], entry["reply"] = response.status, response.body
             return response
 
         return watch

@@ -82,3 +82,8 @@ def _with_times(text):
     """Time stamps of the lines in order, one minute apart."""
     times = (f"2026-01-02T10:{number:02d}:07+00:00" for number in itertools.count())
     return re.sub('"(timestamp|created_at|at)":( ?)"\\*"', lambda m: f'"{m[1]}":{m[2]}"{next(times)}"', text)
+
+
+def exported_page(target, path):
+    """The address of a page of an export: ``target`` is its folder, or its one file."""
+    return f"{target.as_uri()}#page={path}" if target.suffix else (target / path).as_uri()

@@ -5,6 +5,7 @@
   const MARKS = 16;
   const form = document.getElementById("filter");
   const body = document.querySelector("#groups tbody");
+  const address = document.getElementById("groups").dataset.group;
   let names = [];
   let table = { line: [] };
   let searched = [];
@@ -77,7 +78,7 @@
     const [name, text] = table.problems[table.problem[row]];
     const epoch = table.epoch[row] ? ` · ${viewer.text("js.epoch", { number: table.epoch[row] + 1 })}` : "";
     const link = table.page[row]
-      ? viewer.element("a", { href: `groups/${table.line[row]}.html`, title: name }, name)
+      ? viewer.element("a", { href: address.replace("LINE", table.line[row]), title: name }, name)
       : viewer.element("span", { title: name }, name);
     return viewer.element(
       "td",

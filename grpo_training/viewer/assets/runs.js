@@ -30,7 +30,7 @@
   }
 
   button.addEventListener("click", () => {
-    location.href = `compare/${ids()}.html`;
+    location.href = button.dataset.address.replace("RUNS", ids());
   });
   viewer.onKey("x", () => document.querySelector(".at .choose")?.click());
   viewer.onKey("c", () => button.click());

@@ -1,4 +1,4 @@
-"""The pages as a folder of files that needs no server."""
+"""The pages as a folder of files, or as one file, that needs no server."""
 
 from __future__ import annotations
 
@@ -8,41 +8,54 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
+from engine.storage.append_log import replace_file
 from grpo_training.viewer.pages.registry import PAGES
+from grpo_training.viewer.web.one_file import all_in_one_file
 from grpo_training.viewer.web.page import Request
-from grpo_training.viewer.web.rendering import render
+from grpo_training.viewer.web.rendering import AddressesInOneFile, render
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from grpo_training.viewer.data.index import RolloutIndex
     from grpo_training.viewer.data.runs import Store
+    from grpo_training.viewer.web.page import Page
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote."""
+    """What an export wrote.
+
+    Args:
+        pages: their number.
+        first: the file to open.
+    """
 
     pages: int
+    first: Path
 
 
-def export(store: Store, folder: Path, groups: int, language: str) -> Exported:
+def export(store: Store, target: Path, groups: int, language: str) -> Exported:
     """Write all pages.
 
     Args:
         store: what they show.
-        folder: is created; it must be empty.
+        target: a new or empty folder, or a new file whose name ends in ``.html``.
         groups: how many groups of each run get a page.
         language: of the texts.
 
     Raises:
-        InputError: the folder has files, or the number is negative.
+        InputError: the target exists, or the number is negative.
         MissingInputError: there is nothing to show.
     """
     if groups < 0:
         raise InputError(f"--export-groups must be at least 0, got {groups}")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is not an empty folder", fix="Pass a new folder as --export.")
+    in_one_file = target.suffix.lower() in (".html", ".htm")
+    if in_one_file and target.exists():
+        raise InputError(f"{target} exists", fix="Pass a new file as --export.")
+    if not in_one_file and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new folder as --export.")
     if not store.runs and not store.libraries:
         raise MissingInputError(
             "Nothing to export",
@@ -55,18 +68,33 @@ def export(store: Store, folder: Path, groups: int, language: str) -> Exported:
             index = store.index(run)
             index.update()
             chosen[run.id] = _chosen(index, groups)
+    pages = _pages(store, chosen, language, in_one_file=in_one_file)
+    if in_one_file:
+        html, count = all_in_one_file(pages, language)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, html.encode())
+        return Exported(count, target)
     count = 0
+    for _, name, html in pages:
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", errors="replace")
+        count += 1
+    with as_file(files("grpo_training.viewer") / "assets") as assets:
+        shutil.copytree(assets, target / "assets")
+    return Exported(count, target / PAGES[0].path)
+
+
+def _pages(
+    store: Store, chosen: Mapping[str, frozenset[int]], language: str, *, in_one_file: bool
+) -> Iterator[tuple[Page, str, str]]:
+    """Entry in the registry, path and HTML of each page."""
     for page in PAGES:
         for params in page.instances(store, Request(live=False, groups=chosen)):
             request = Request(params, live=False, groups=chosen)
-            html = render(page, page.build(store, request), request, store, language)
-            path = folder / page.path_of(params)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(html, encoding="utf-8", errors="replace")
-            count += 1
-    with as_file(files("grpo_training.viewer") / "assets") as assets:
-        shutil.copytree(assets, folder / "assets")
-    return Exported(count)
+            path = page.path_of(params)
+            addresses = AddressesInOneFile(path) if in_one_file else None
+            yield page, path, render(page, page.build(store, request), request, store, language, addresses=addresses)
 
 
 def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:

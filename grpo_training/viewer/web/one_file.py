@@ -1,21 +1,26 @@
-"""A page as one HTML file with its scripts and styles inside, which opens from disk and makes no request."""
+"""One page, or all of them, as one HTML file with scripts and styles inside, which opens from disk without requests."""
 
 from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import hashlib
+import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.page import Request
-from grpo_training.viewer.web.rendering import Addresses, render
+from grpo_training.viewer.web.rendering import Addresses, render, render_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grpo_training.viewer.web.page import Page, Params
 
 _STYLES, _FIRST_SCRIPT, _SCRIPTS = ("base.css",), "theme.js", ("base.js",)
+_SHELL = "one_file.js"
 _END = "</body>"
 _VENDOR = "vendor/"
 
@@ -46,12 +51,44 @@ def one_file(page: Page, context: dict[str, Any], params: Params, language: str 
     inline = "".join(f"<script>{_text(name)}</script>" for name in scripts)  # where deferred ones run: at the end
     head, end, rest = html.rpartition(_END)
     html = f"{head}{inline}{end}{rest}"
-    policy = (
-        f"default-src 'none'; script-src {_hashes([_FIRST_SCRIPT, *scripts])}; style-src {_hashes(styles)}; "
+    before, old, after = html.partition('<meta http-equiv="Content-Security-Policy"')
+    return f'{before}{old} content="{_policy([_FIRST_SCRIPT, *scripts], styles)}">{after.partition(">")[2]}'
+
+
+def all_in_one_file(pages: Iterable[tuple[Page, str, str]], language: str) -> tuple[str, int]:
+    """All pages of an export in one file.
+
+    Args:
+        pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`.
+        language: of their texts.
+
+    Returns:
+        HTML whose script ``one_file.js`` shows the page that the address names, and the number of pages. They are
+        compressed one by one.
+    """
+    stored: list[tuple[str, str]] = []
+    scripts, styles = dict.fromkeys((_FIRST_SCRIPT, *_SCRIPTS)), dict.fromkeys(_STYLES)
+    for page, path, html in pages:
+        packed = gzip.compress(html.encode(errors="replace"), compresslevel=6, mtime=0)
+        stored.append((path, base64.b64encode(packed).decode()))
+        scripts |= dict.fromkeys(page.scripts)
+        styles |= dict.fromkeys(page.styles)
+    assets = json.dumps({f"assets/{name}": _text(name) for name in (*styles, *scripts)}, ensure_ascii=False)
+    html = render_file(
+        language=language,
+        policy=_policy([_SHELL, *scripts], list(styles)),
+        assets=assets.replace("<", "\\u003c"),
+        pages=stored,
+        shell=_text(_SHELL),
+    )
+    return html, len(stored)
+
+
+def _policy(scripts: list[str], styles: list[str]) -> str:
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
         "img-src data:; form-action 'none'; base-uri 'none'"
     )
-    before, old, after = html.partition('<meta http-equiv="Content-Security-Policy"')
-    return f'{before}{old} content="{policy}">{after.partition(">")[2]}'
 
 
 @functools.cache

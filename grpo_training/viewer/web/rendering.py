@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -83,6 +84,14 @@ class Addresses:
         return posixpath.relpath(path, self._folder)
 
 
+class AddressesInOneFile(Addresses):
+    """Addresses of pages that are all in one file: the page's path stands behind ``#``. See ``assets/one_file.js``."""
+
+    def to(self, path: str) -> str:
+        """The address of a path below the root; of an asset, its name."""
+        return path if path.startswith("assets/") else f"#page={quote(path, safe='/~')}"
+
+
 def render(
     page: Page,
     context: dict[str, Any],
@@ -92,6 +101,7 @@ def render(
     csrf: str = "",
     *,
     alone: bool = False,
+    addresses: Addresses | None = None,
 ) -> str:
     """A page as HTML.
 
@@ -103,8 +113,9 @@ def render(
         language: one of :data:`languages.LANGUAGES`.
         csrf: the token that forms send; empty in an export.
         alone: without links to other pages.
+        addresses: of pages and assets; None: relative to the page.
     """
-    addresses = Addresses(page.path_of(request.params))
+    addresses = addresses or Addresses(page.path_of(request.params))
     run = context.get("run")
     return _TEMPLATES.get_template(page.template).render(
         **{"run": None, "library": None, **context},
@@ -123,6 +134,13 @@ def render(
         asset=addresses.asset,
         operation_url=addresses.operation_url,
         json_script=json_script,
+    )
+
+
+def render_file(*, language: str, **values: Any) -> str:
+    """The file that has all pages of an export; ``values`` are not escaped."""
+    return _TEMPLATES.get_template("one_file.html.j2").render(
+        **values, language=language, t=lambda key, **filled: languages.text(language, key, **filled)
     )
 
 

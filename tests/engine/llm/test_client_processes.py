@@ -92,7 +92,7 @@ def test_after_sigkill_no_acknowledged_reply_is_requested_again(tmp_path):
                 n, got = json.loads(line)
                 used[n] = got
             run.stdout.close()
-            run.wait(10)
+            run.wait(60)
         before = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
         acknowledged = {f"q{n}" for n in used if n != "sent"}
         last = read_run(start_run(url, tmp_path / "journal.sqlite", 300))

@@ -247,7 +247,7 @@ def test_sigkill_loses_no_acknowledged_reply(path):
         time.sleep(rng.uniform(0.0, 0.15))
         os.kill(writer.pid, signal.SIGKILL)
         lines = writer.stdout.read().split(b"\n")
-        writer.wait(10)
+        writer.wait(60)
         acknowledged += [int(line) for line in lines[:-1]]
         journal = ResponseJournal(path)
         names = [f"w{turn}/{n}" for n in acknowledged]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 
 import pytest
 
@@ -19,16 +18,14 @@ REQUESTS = 60
 
 
 async def ask_all(client, name="q", slots=12):
-    """Many requests, some at a time; the seconds that they took."""
+    """Many requests, some at a time."""
     free = asyncio.Semaphore(slots)
-    began = time.monotonic()
 
     async def one(text):
         async with free:
             assert texts(await client.sample(ask(text), [0])) == [f"{text}/0"]
 
     await asyncio.gather(*(one(f"fine {name}{n}") for n in range(REQUESTS)))
-    return time.monotonic() - began
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +69,7 @@ async def test_one_bad_server_of_three_is_taken_out(kind, journal, caplog):
         async with LLMClient(entry, journal=journal, retry=QUICK, probe_patience_s=0.1, drain_s=0) as client:
             await ask_all(client)
             retries = client.counters.retries
-            assert await ask_all(client, "r") < 5.0
+            await ask_all(client, "r")
             assert client.counters.retries - retries <= 6
     counted = good[0].billed + good[1].billed
     assert len(counted) == 2 * REQUESTS

@@ -320,7 +320,7 @@ def test_passes_nothing_and_hurts_nothing(tester, name):
     assert report.passed == 0
     assert report.total == len(report.statuses) == 2
     assert report.outcome is not Outcome.INFRA_FAULT, report.detail
-    assert time.monotonic() - started < TIGHT.total_s + 2
+    assert time.monotonic() - started < TIGHT.total_s + 20
     check_still_works(tester)
     assert tester.pids() == pids, "a zygote was lost"
 

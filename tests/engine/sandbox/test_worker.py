@@ -29,7 +29,7 @@ def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):
     start = time.monotonic()
     result = pool.run("tests.support.worker_jobs:spin", None, timeout_s=0.3)
     assert result.outcome is Outcome.VERIFIER_TIMEOUT
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert pool.run("tests.support.worker_jobs:echo", 7).value == 7
 
 

@@ -1,8 +1,10 @@
 """kill -9 at random moments: the results are complete, and only requests in flight are sent again."""
 
+import contextlib
 import itertools
 import json
 import random
+import sqlite3
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +19,27 @@ KILLS = 50
 KILLS_OF_A_RUN = 13  # a run may end before its last kill
 RUNS_SIDE_BY_SIDE = 4
 LATENCY_S = 0.08
-SLACK_S = 0.5  # from sending a reply to its entry in the journal, on a busy machine
 WINDOW = 2
 
 
-def kill_at_random_moments(world, start, rng, kills):
-    """Start the command repeatedly and kill it while it starts or works; the times of the kills."""
-    times = []
-    while len(times) < kills:
+class Kill:
+    """A process was killed: how many requests the server had read, and the reply texts in the journal."""
+
+    def __init__(self, world):
+        self.received = len(world.traffic.requests)
+        self.stored = Counter()
+        journal = world.cache / "requests.sqlite"
+        if journal.exists():
+            with contextlib.closing(sqlite3.connect(journal)) as opened:
+                tables = opened.execute("SELECT name FROM sqlite_master WHERE name = 'replies'").fetchall()
+                rows = opened.execute("SELECT completion FROM replies").fetchall() if tables else []
+            self.stored.update(json.loads(row)["text"] for (row,) in rows)
+
+
+def kill_at_random_moments(world, start, rng, count):
+    """Start the command repeatedly and kill it while it starts or works; a run may end before the last kill."""
+    kills = []
+    while len(kills) < count:
         seen = len(world.traffic.requests)
         process = start()
         if rng.random() < 0.3:
@@ -36,26 +51,40 @@ def kill_at_random_moments(world, start, rng, kills):
             time.sleep(rng.uniform(0, 0.8))
         if process.poll() is not None:
             assert process.returncode == 0, process.stdout.read()
-            return times
+            return kills
         process.kill()
         process.wait()
-        times.append(time.monotonic())
-    return times
+        kills.append(Kill(world))
+    return kills
 
 
 def assert_nothing_paid_twice(world, undisturbed, kills):
-    """Each request was sent once, and once more for each kill while it was in flight."""
-    excused = Counter()
-    for entry in world.traffic.requests:
-        for moment in kills:
-            left = entry["left"] or float("inf")
-            if entry["came"] <= moment <= left + SLACK_S:
-                excused[entry["body"]] += 1
-                break
+    """A reply in the journal is not requested again; others once more for each kill between request and journal."""
     there, clean = world.traffic.counts(), undisturbed.traffic.counts()
     assert there.keys() == clean.keys()
+    text_of = {entry["body"]: reply_text(entry) for entry in undisturbed.traffic.requests}
+    bodies_with = Counter(text_of.values())
+    bodies = [entry["body"] for entry in world.traffic.requests]
+    ends = [0, *(kill.received for kill in kills), len(bodies)]
+    allowed = Counter(clean)
+    for number, kill in enumerate(kills):
+        # Of equal replies the journal has one row for each request.
+        stored = {body for body, text in text_of.items() if kill.stored[text] >= bodies_with[text]}
+        again = stored.intersection(bodies[kill.received :])
+        assert not again, last_message(again.pop())
+        # The server may read the last requests of a process after its death, so those of the next one count too.
+        allowed.update(set(bodies[ends[number] : ends[number + 2]]) - stored)
     for body, count in there.items():
-        assert count <= clean[body] + excused[body], json.loads(body)["messages"][-1]["content"][:200]
+        assert count <= allowed[body], last_message(body)
+
+
+def last_message(body):
+    return json.loads(body)["messages"][-1]["content"][:200]
+
+
+def reply_text(entry):
+    """The text that the server sent."""
+    return json.loads(entry["reply"])["choices"][0]["message"]["content"]
 
 
 def undisturbed_run(directory, files, aime2024, command, *flags):

@@ -103,7 +103,7 @@ def test_a_second_ctrl_c_does_not_wait(run):
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             run(url, timeout_s=60)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 25
 
 
 def test_an_exhausted_budget_keeps_the_replies_in_flight(run):

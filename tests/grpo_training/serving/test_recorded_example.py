@@ -71,5 +71,5 @@ def test_without_arguments_the_server_prints_its_models_and_a_command_to_try(tmp
         assert generator1.main([*shown[3:], *places]) == 0
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
     assert json.loads((tmp_path / "experiences/generator_1_experiences.json").read_text())

@@ -9,7 +9,7 @@ import pytest
 
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.export import export
-from tests.support.viewer_runs import append, group, write
+from tests.support.viewer_runs import append, exported_page, group, write
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
@@ -24,12 +24,12 @@ PAGES = {
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 420, "height": 900}
 
 
-@pytest.fixture(scope="module")
-def report(pocket, tmp_path_factory):
-    """The recorded run as exported files."""
-    folder = tmp_path_factory.mktemp("export") / "report"
-    export(Store([pocket]), folder, 500, "en")
-    return folder
+@pytest.fixture(scope="module", params=["report", "report.html"])
+def report(request, pocket, tmp_path_factory):
+    """The recorded run as exported files, and as one file: from a page's path to its address."""
+    target = tmp_path_factory.mktemp("export") / request.param
+    export(Store([pocket]), target, 500, "en")
+    return lambda path: exported_page(target, path)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -84,16 +84,30 @@ def test_the_table_filters_and_sorts_live(pocket, served, open_page):
 
 
 def test_the_table_filters_and_sorts_in_an_export(report, open_page):
-    check_the_table(open_page((report / RUN / "groups.html").as_uri()))
+    check_the_table(open_page(report(f"{RUN}/groups.html")))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_each_exported_page_opens_without_a_server(report, open_page, name):
-    path = PAGES[name].replace("~cache-generator_3", "")
-    page = open_page((report / path).as_uri())
-    page.wait_for_selector("main h1, main table tbody tr")
-    if name == "overview":
-        page.wait_for_selector(".chart canvas")
+def test_links_keys_and_choices_of_an_export_lead_to_its_pages(report, open_page):
+    page = open_page(report("index.html"))
+    page.get_by_role("link", name="generator_1").click()
+    page.wait_for_selector(".chart canvas")
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    page.get_by_role("searchbox").fill("brine bucket")
+    page.locator("#groups tbody a").click()
+    expect(page.locator(".graph svg").first).to_be_visible()
+    page.locator('a[href="#rollout-2"]').first.click()
+    expect(page.locator("#rollout-2")).to_be_in_viewport()
+    page.go_back()
+    page.go_back()
+    expect(page.locator("#groups tbody tr")).to_have_count(1)  # the address keeps the filter
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_label("generator_1").check()
+    page.get_by_label("generator_3").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("table.comparison").first).to_be_visible()
+    page.reload()
+    expect(page.locator("table.comparison").first).to_be_visible()
 
 
 def test_from_a_row_to_its_group_by_keyboard(pocket, served, open_page):

@@ -12,6 +12,7 @@ from grpo_training.viewer.training_page import write_page
 from grpo_training.viewer.web.export import export
 from tests.grpo_training.viewer.pages.test_fusions import fusion
 from tests.grpo_training.viewer.pages.test_group import MEAN, RIGHT, group, rollout
+from tests.support.viewer_runs import exported_page
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
@@ -49,6 +50,14 @@ def runs(pocket, tmp_path_factory):
     ]
     (tuned / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     return folder
+
+
+@pytest.fixture(scope="module", params=["report", "report.html"])
+def report(request, runs, tmp_path_factory):
+    """The runs as exported files, and as one file: from a page's path to its address."""
+    target = tmp_path_factory.mktemp("export") / request.param
+    export(Store([runs]), target, 500, "en")
+    return lambda path: exported_page(target, path)
 
 
 @pytest.fixture
@@ -105,9 +114,31 @@ def test_the_graphs_of_a_group_are_drawn(cache, served, open_page):
         assert page.locator("article.wide").count() == 1
 
 
-def test_the_graphs_of_an_exported_group_are_drawn(cache, tmp_path, open_page):
-    export(Store([cache]), tmp_path / "report", 5, "en")
-    check_the_graphs(open_page((tmp_path / "report" / RUN / "groups/1.html").as_uri()))
+@pytest.mark.parametrize("target", ["report", "report.html"])
+def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, open_page, target):
+    export(Store([cache]), tmp_path / target, 5, "en")
+    check_the_graphs(open_page(exported_page(tmp_path / target, f"{RUN}/groups/1.html")))
+    page = open_page(exported_page(tmp_path / target, "cache-critic/fusions.html"))
+    page.get_by_role("link", name="p", exact=True).click()
+    expect(page.locator(".graph .node")).to_have_count(3)
+    page.get_by_role("link", name="their group").click()
+    expect(page.locator(".graph svg")).to_have_count(2)
+
+
+def test_each_page_of_an_export_opens(report, open_page):
+    page = open_page(report(PAGES["experiences"]))
+    for name, content in {
+        "library": "main .entry ins",
+        "group": ".graph svg",
+        "fusions": "main tbody tr a",
+        "fusion": ".graph svg",
+        "training": ".chart canvas",
+    }.items():
+        page.goto("about:blank")  # in one file, only the part behind # differs
+        page.goto(report(PAGES[name]))
+        expect(page.locator(content).first).to_be_visible()
+    assert page.locator(".chart canvas").count() == 3
+    assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
 
 
 def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
@@ -136,11 +167,16 @@ def test_a_library_is_changed_on_its_page_and_shows_the_difference(tmp_path, ser
         page.locator("#G1-002 summary").click()
         page.locator("#G1-002").get_by_role("button", name="Pin", exact=True).click()
         expect(page.locator("#G1-002 .tag.accent")).to_have_text("pinned")
+        page.locator("#G1-002 summary").click()
+        page.locator("#G1-002").get_by_role("button", name="Unpin").click()
+        expect(page.locator("#G1-002 .tag.accent")).to_have_count(0)
         page.locator("#G1-003 summary").click()
         page.locator("#G1-003").get_by_role("button", name="Forbid").click()
         assert page.locator("#G1-003").count() == 1  # it asks first
         page.locator("#G1-003").get_by_role("button", name="Take G1-003 out for good?").click()
         expect(page.locator("#G1-003")).to_have_count(0)
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("button", name="Allow")).to_have_count(0)
         page.locator(".entry").last.get_by_role("button", name="roll back to this").click()
         page.get_by_role("button", name="Restore version").click()
         expect(page.locator("#G1-003")).to_have_count(1)
@@ -199,3 +235,8 @@ def test_hostile_groups_are_shown_as_text(tmp_path, served, open_page):
         assert "more characters are not shown" in page.locator("#rollout-2").text_content()
         page.goto(f"{address}{RUN}/groups/2.html")
         assert "half ? a pair" in page.locator(".question").text_content()
+    export(Store([path.parent]), tmp_path / "report.html", 5, "en")
+    page = open_page(exported_page(tmp_path / "report.html", f"{RUN}/groups/1.html"))
+    page.wait_for_selector(".graph svg")
+    assert page.evaluate("window.taken === undefined")
+    assert page.locator("main img[src='x:']").count() == 0

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from engine.tasks import registry
 from grpo_training.view import main
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.start import listen, read_ahead
@@ -47,7 +48,7 @@ def test_the_printed_address_answers_at_once_and_ctrl_c_ends_the_server(start):
     assert address.startswith("http://127.0.0.1:")
     assert "generator_1" in get(address)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert "4 runs, 4 libraries" in process.stderr.read()
 
 
@@ -92,3 +93,25 @@ def test_files_are_read_before_anyone_asks(tmp_path):
     store = Store([tmp_path])
     read_ahead(store)
     assert [len(store.index(run).all()) for run in store.runs] == [5, 5]
+
+
+def test_a_task_of_a_file_is_known_to_the_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    (tmp_path / "own.py").write_text(
+        "from engine.tasks.simple import SimpleTask\n"
+        "class Own(SimpleTask):\n"
+        "    def truth(self, problem):\n"
+        "        return f'the word {problem.answer}'\n"
+        "TASK = Own('Say {word}', lambda text, row: 1.0, name='own')\n"
+    )
+    one = group("p", [0.1, 0.9]).model_copy(update={"task": "own", "ground_truth": "seven"})
+    write(tmp_path / "cache/generator_1_rollouts.jsonl", [one])
+    shown = []
+    for words in ([], ["--task", f"{tmp_path / 'own.py'}:TASK"]):
+        target = tmp_path / f"report-{len(words)}"
+        assert main([*words, "--export", str(target), str(tmp_path / "cache")]) == 0
+        shown.append((target / "cache-generator_1/groups/1.html").read_text(encoding="utf-8"))
+    assert "Unknown task &#39;own&#39;" in shown[0]
+    assert "the word seven" not in shown[0]
+    assert "the word seven" in shown[1]
+    assert "Unknown task" not in shown[1]

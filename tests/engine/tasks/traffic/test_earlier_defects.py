@@ -276,7 +276,7 @@ def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
         with pytest.raises(SimulationFailedError, match="no sign of life for 3 s"):
             for _ in messages:
                 pass
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
 

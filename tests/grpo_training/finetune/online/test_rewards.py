@@ -155,7 +155,7 @@ def test_separate_reasoning_reaches_the_task(fake, monkeypatch):
 
 
 def test_several_are_scored_at_a_time(fake, monkeypatch):
-    meeting = threading.Barrier(4, timeout=5)  # passes only if four threads are inside at once
+    meeting = threading.Barrier(4, timeout=60)  # passes only if four threads are inside at once
     monkeypatch.setattr(
         FakeTask, "parse", lambda *_, **__: meeting.wait() is None or Candidate(outcome=Outcome.OK, stated_answer="7")
     )

@@ -56,6 +56,25 @@ def test_an_export_never_writes_into_a_folder_with_files(tmp_path, pocket):
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
+def test_one_file_has_every_page_and_its_policy_allows_just_its_scripts(tmp_path, exported, pocket):
+    written = export(Store([pocket]), tmp_path / "new/report.html", 500, "en")
+    assert written.pages == len(list(exported.rglob("*.html")))
+    text = written.first.read_text(encoding="utf-8")
+    assert len(re.findall(r'<script type="text/plain" data-page="[^"]+">', text)) == written.pages
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "'self'" not in policy
+    assert not re.search(r'\b(?:src|href)="', text)
+
+
+def test_one_file_never_replaces_a_file(tmp_path, pocket):
+    (tmp_path / "report.html").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="exists"):
+        export(Store([pocket]), tmp_path / "report.html", 5, "en")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == "mine"
+
+
 def test_an_export_of_nothing_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(MissingInputError, match="Nothing to export"):

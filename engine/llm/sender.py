@@ -340,7 +340,7 @@ class RequestSender:
         connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
-            async with running_timeout(endpoint.timeout_s):
+            async with running_timeout(endpoint.timeout_s), self._trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)

@@ -78,6 +78,7 @@ async def open_client(
             ledger=ledger,
             retry=retry_policy(settings),
             budget=open_budget,
+            hedge=settings.hedge,
             concurrency=concurrency,
         ) as client:
             yield client

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from engine.llm.client import Counters
     from engine.records import Fault, RolloutGroup
     from grpo_training.learning.group_work import GroupOrder
+    from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
 
 _DRIVER = "command"
@@ -100,7 +101,8 @@ class GroupWorker:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="groups", daemon=True).start()
         self._running: set[asyncio.Task[Any]] = set()
-        self._client, self._groups = self._call(self._open(description))
+        self._session: Session = self._call(self._open(description))
+        self._groups = LocalGroups(description.role, description.settings, self._session)
 
     def run(self, item: GroupOrder) -> MadeGroup:
         """Make a group."""
@@ -115,7 +117,7 @@ class GroupWorker:
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _open(self, description: GroupWorkerDescription) -> tuple[LLMClient, LocalGroups]:
+    async def _open(self, description: GroupWorkerDescription) -> Session:
         settings, accounts, name = description.settings, description.accounts, str(self._number)
         manager: ApiManager = await asyncio.wrap_future(accounts.call("endpoints"))
         client = LLMClient(
@@ -123,6 +125,7 @@ class GroupWorker:
             journal=RemoteJournal(accounts),
             ledger=RemoteLedger(accounts, name),
             retry=retry_policy(settings),
+            hedge=settings.hedge,
             budget=RemoteBudget(accounts, name, settings.budget_usd, settings.budget_tokens),
         )
 
@@ -130,21 +133,21 @@ class GroupWorker:
             accounts.call("tell", text)
 
         client.report_trouble_to(tell)
-        session = make_session(settings, manager, client, description.role, "generator")
-        return client, LocalGroups(description.role, settings, session)
+        return make_session(settings, manager, client, description.role, "generator")
 
     async def _make(self, order: GroupOrder) -> MadeGroup:
         task = asyncio.ensure_future(self._groups.make(order))
         self._running.add(task)
         try:
-            return MadeGroup(await task, self._number, self._client.counters)
+            return MadeGroup(await task, self._number, self._session.counters)
         finally:
             self._running.discard(task)
 
     async def _close(self) -> None:
         for task in self._running:
             task.cancel()
-        await self._client.close()
+        self._session.close()
+        await self._session.client.close()
 
 
 class RemoteGroups:
@@ -172,8 +175,12 @@ class RemoteGroups:
         self._settings, self._tasks = settings, sorted(tasks)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """Start the workers; they end with the block."""
+    async def opened(self, window: int) -> AsyncIterator[None]:
+        """Start the workers; they end with the block.
+
+        Args:
+            window: problems in flight.
+        """
         settings = self._settings
         settings.cache_dir.mkdir(parents=True, exist_ok=True)
         places = (journal_path(settings).resolve(), ledger_path(settings.api_config).resolve())
@@ -181,14 +188,14 @@ class RemoteGroups:
         await asyncio.wrap_future(accounts.call("set_endpoints", self._manager.resolved()))
         self.budget = RemoteBudget(accounts, _DRIVER, settings.budget_usd, settings.budget_tokens)
         description = GroupWorkerDescription(self._role, settings, task_facts(self._tasks, settings), accounts)
-        workers = settings.workers or min(self._executor.cpus, settings.window)
+        workers = settings.workers or min(self._executor.cpus, window)
 
         def lost(number: int) -> None:
             accounts.call("lost", str(number))
             self._tell(f"worker {number} ended; its problems are given to another one")
 
         # Twice the even share of the window, so that problems of a worker that ended find a place at once.
-        in_flight = min(settings.window, 2 * -(-settings.window // workers))
+        in_flight = min(window, 2 * -(-window // workers))
         self._pool = self._executor.pool(description, workers, in_flight=in_flight, lost=lost)
         notes = asyncio.ensure_future(self._show_notes(accounts))
         await asyncio.to_thread(self._pool.__enter__)

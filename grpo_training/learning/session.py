@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
@@ -14,6 +16,7 @@ from engine.llm.client import sum_of
 from engine.records import Fault, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.learning.endpoints import open_client
+from grpo_training.learning.window import SMALLEST_DEFAULT, default_window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,11 +28,18 @@ if TYPE_CHECKING:
     from engine.task import Task
     from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
+    from grpo_training.runs.files import RunFiles
+
+SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 
 
 @dataclass(frozen=True)
 class Session:
-    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured."""
+    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
+
+    Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
+    replies and prepare requests.
+    """
 
     manager: ApiManager
     client: LLMClient
@@ -37,6 +47,7 @@ class Session:
     judge: Judge | None
     evaluator: RewardEvaluator
     remote: RemoteGroups | None = None
+    checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
     @property
     def counters(self) -> Counters:
@@ -50,6 +61,10 @@ class Session:
         if self.remote is not None:
             self.remote.report_trouble_to(tell)
 
+    def close(self) -> None:
+        """Start no more checks."""
+        self.checkers.shutdown(wait=False, cancel_futures=True)
+
     async def score(
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
     ) -> Scored | Fault:
@@ -60,9 +75,8 @@ class Session:
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")
             opinion = verdict.score
-        scored = await asyncio.to_thread(
-            self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline
-        )
+        check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
+        scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
         return scored
@@ -85,16 +99,21 @@ async def open_session(
         InputError, ConfigurationError: the budget cannot be enforced.
     """
     check_budget(settings, manager, role)
-    if remote is None:
-        async with open_client(settings, manager) as client:
-            yield make_session(settings, manager, client, role, kind)
-        return
-    async with remote.opened(), open_client(settings, manager, budget=remote.budget) as client:
-        yield replace(make_session(settings, manager, client, role, kind), remote=remote)
+    async with AsyncExitStack() as stack:
+        if remote is not None:
+            await stack.enter_async_context(remote.opened(settings.window or SMALLEST_DEFAULT))
+        client = await stack.enter_async_context(
+            open_client(settings, manager, budget=None if remote is None else remote.budget)
+        )
+        session = replace(make_session(settings, manager, client, role, kind), remote=remote)
+        try:
+            yield session
+        finally:
+            session.close()
 
 
 def make_session(settings: LearnerSettings, manager: ApiManager, client: LLMClient, role: str, kind: str) -> Session:
-    """A session of a client that is open."""
+    """A session of a client that is open. It has to be closed before the client."""
     judge = Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
     return Session(
         manager,
@@ -117,6 +136,25 @@ def make_analyst(
         seed=settings.seed,
         style=settings.prompts,
     )
+
+
+def with_window(
+    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None
+) -> tuple[SettingsT, int]:
+    """The settings with the window of the run, and the window: as set, as stored, or as the endpoint needs.
+
+    Args:
+        settings: as given.
+        files: those of the run; an earlier start has stored its window there.
+        manager: the endpoints.
+        role: whose endpoint is asked.
+        steps: number of steps; None: unknown.
+    """
+    stored = files.stored(settings, "window")
+    slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
+    known = sum(one for one in slots if one) if all(slots) else None
+    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps))
+    return settings.model_copy(update={"window": window}), window
 
 
 def check_budget(settings: ExtractionSettings, manager: ApiManager, role: str) -> None:

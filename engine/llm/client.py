@@ -59,6 +59,7 @@ class LLMClient:
         ledger: shares limits and pauses with other processes; None: limits hold for this process only.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
+        hedge: a request that takes longer than this share of those before is sent again, such as 0.95; None: never.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
@@ -75,6 +76,7 @@ class LLMClient:
         ledger: RateLedger | None = None,
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
+        hedge: float | None = None,
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
@@ -97,6 +99,7 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
+            hedge=hedge,
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
             trouble=self._trouble,

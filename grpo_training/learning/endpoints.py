@@ -77,6 +77,7 @@ async def open_client(
                 connect_s=min(settings.connect_minutes, settings.retry_minutes) * 60,
             ),
             budget=budget,
+            hedge=settings.hedge,
             concurrency=concurrency,
         ) as client:
             yield client

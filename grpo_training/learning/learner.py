@@ -10,7 +10,7 @@ from grpo_training.cli.progress import Progress
 from grpo_training.learning.experience_choice import choice_facts
 from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import fingerprint_facts, open_session
+from grpo_training.learning.session import fingerprint_facts, open_session, with_window
 from grpo_training.learning.settings import LearnerSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
@@ -88,6 +88,7 @@ async def run_learner(
     files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
     settings = files.resumed(settings)
     learner = make_learner(settings)  # refuses bad input before --fresh sets anything aside
+    settings, window = with_window(settings, files, manager, role, learner.total)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     with files.open(settings, facts) as manifest:
         broken = learner.read_stored()
@@ -102,7 +103,7 @@ async def run_learner(
             tracks = open_tracking(role, settings, lambda: session.client.counters, progress.note, resumes=resumes)
             producer = learner.producer(session, progress)
             with tracks as tracking:
-                loop = LearningLoop(settings.window, extractor, producer, progress, tracking)
+                loop = LearningLoop(window, extractor, producer, progress, tracking)
                 await _run_loop(loop, learner, progress, broken)
         manifest.finish()
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
@@ -13,6 +13,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.records import Fault, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.learning.endpoints import open_client
+from grpo_training.learning.window import default_window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Task
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
+    from grpo_training.runs.files import RunFiles
+
+SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,25 @@ def make_analyst(
         seed=settings.seed,
         style=settings.prompts,
     )
+
+
+def with_window(
+    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None
+) -> tuple[SettingsT, int]:
+    """The settings with the window of the run, and the window: as set, as stored, or as the endpoint needs.
+
+    Args:
+        settings: as given.
+        files: those of the run; an earlier start has stored its window there.
+        manager: the endpoints.
+        role: whose endpoint is asked.
+        steps: number of steps; None: unknown.
+    """
+    stored = files.stored(settings, "window")
+    slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
+    known = sum(one for one in slots if one) if all(slots) else None
+    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps))
+    return settings.model_copy(update={"window": window}), window
 
 
 def check_budget(settings: ExtractionSettings, manager: ApiManager, role: str) -> None:

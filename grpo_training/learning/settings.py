@@ -40,6 +40,7 @@ _ENDPOINTS = (
     "attempts",
     "retry_minutes",
     "connect_minutes",
+    "hedge",
     "budget_usd",
     "budget_tokens",
     "budget_file",
@@ -51,8 +52,10 @@ class ExtractionSettings(ClientSettings, ResumableSettings):
 
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
-    window: Positive = Field(
-        8, description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W"
+    window: Positive | None = Field(
+        None,
+        description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
+        "(default: 8, or more if the endpoint has a max_concurrency)",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")

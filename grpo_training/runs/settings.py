@@ -78,6 +78,13 @@ class ClientSettings(EndpointSettings, BudgetSettings):
     connect_minutes: float = Field(
         2.0, gt=0, description="maximum time in minutes to reach an endpoint for the first time"
     )
+    hedge: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="send a request a second time if it takes longer than this share of those before, such as 0.95; "
+        "the first reply counts, both requests are paid for (default: never)",
+    )
 
 
 class ResumableSettings(Settings):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agents.analyst import ExperienceAnalyst
@@ -31,13 +33,18 @@ SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 
 @dataclass(frozen=True)
 class Session:
-    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured."""
+    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
+
+    Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
+    replies and prepare requests.
+    """
 
     manager: ApiManager
     client: LLMClient
     analyst: ExperienceAnalyst
     judge: Judge | None
     evaluator: RewardEvaluator
+    checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
     async def score(
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
@@ -49,9 +56,8 @@ class Session:
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")
             opinion = verdict.score
-        scored = await asyncio.to_thread(
-            self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline
-        )
+        check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
+        scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
         return scored
@@ -78,7 +84,12 @@ async def open_session(settings: LearnerSettings, manager: ApiManager, role: str
             if manager.has("reward_evaluator")
             else None
         )
-        yield Session(manager, client, analyst, judge, RewardEvaluator(settings.reward_weights, settings.weight_judge))
+        evaluator = RewardEvaluator(settings.reward_weights, settings.weight_judge)
+        session = Session(manager, client, analyst, judge, evaluator)
+        try:
+            yield session
+        finally:
+            session.checkers.shutdown(wait=False, cancel_futures=True)
 
 
 def make_analyst(

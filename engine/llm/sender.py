@@ -357,17 +357,19 @@ class RequestSender:
 
     async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
+        counted = reserved.permit.tokens if reserved.permit else 0
         used = reserved.largest  # also of an attempt that is cancelled: the server has received it
         try:
             result = await self._exchange(call)
             used = (result.prompt_tokens, result.completion_tokens)
             if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
                 used = reserved.largest  # work whose usage is not known is not free: charge what was reserved
+            counted = sum(used)
         except Exception:
-            used = (0, 0)
+            used, counted = (0, 0), 0
             raise
         finally:
-            call.connection.release(reserved.permit, sum(used), is_urgent=reserved.is_urgent)
+            call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
             if reserved.hold is not None:
                 self._budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result

@@ -1,11 +1,14 @@
-"""The window of a run that does not set it."""
+"""The window of a run that does not set it, and the threads in which candidates are checked."""
 
+import asyncio
 import contextlib
+import threading
+from types import SimpleNamespace
 
 import pytest
 
 from engine.api_manager import ApiManager
-from grpo_training.learning.session import with_window
+from grpo_training.learning.session import Session, with_window
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.learning.window import default_window
 from grpo_training.runs.files import RunFiles
@@ -58,3 +61,19 @@ def test_a_window_that_is_set_holds_and_fresh_results_have_a_new_one(files):
         pass
     assert with_window(GeneratorSettings(window=3), files, manager(8), "generator_1", 1000)[1] == 3
     assert with_window(GeneratorSettings(fresh=True), files, manager(None), "generator_1", 1000)[1] == 8
+
+
+async def test_checks_that_take_long_do_not_delay_reading_and_asking():
+    """More checks at once than any pool has threads; all end after something else ran in a thread."""
+    may_end = threading.Event()
+
+    def score(task, problem, candidate, *, opinion, baseline):
+        assert may_end.wait(60)
+        return SimpleNamespace(outcome="ok", number=candidate)
+
+    session = Session(None, None, None, None, SimpleNamespace(score=score))
+    checks = [asyncio.create_task(session.score(None, None, number)) for number in range(64)]
+    await asyncio.sleep(0)
+    await asyncio.to_thread(may_end.set)
+    assert [scored.number for scored in await asyncio.gather(*checks)] == list(range(64))
+    session.checkers.shutdown()

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from engine.llm.pending_call import Sample
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, reply_of
 from engine.llm.servers import Server, ServerPool
-from engine.llm.tally import Tally
+from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -49,6 +49,21 @@ class Counters(Tally):
     in_flight: int = 0
     waiting: int = 0
     concurrency_limit: int = 0
+
+
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """The sum of the counters of several clients."""
+    total = Counters()
+    for each in counters:
+        for name, value in vars(each).items():
+            if name == "by_purpose":
+                for purpose, spent in value.items():
+                    total.by_purpose.setdefault(purpose, Spent()).add(
+                        spent.prompt_tokens, spent.completion_tokens, spent.cost_usd
+                    )
+            elif value is not None:
+                setattr(total, name, (getattr(total, name) or 0) + value)
+    return total
 
 
 class LLMClient:

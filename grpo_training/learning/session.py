@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
 from engine.errors import ConfigurationError, InputError
+from engine.llm.client import sum_of
 from engine.records import Fault, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.learning.endpoints import open_client
-from grpo_training.learning.window import default_window
+from grpo_training.learning.window import SMALLEST_DEFAULT, default_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from engine.api_manager import ApiManager
-    from engine.llm.client import LLMClient
+    from engine.llm.client import Counters, LLMClient
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Task
+    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
     from grpo_training.runs.files import RunFiles
 
@@ -44,7 +46,24 @@ class Session:
     analyst: ExperienceAnalyst
     judge: Judge | None
     evaluator: RewardEvaluator
+    remote: RemoteGroups | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
+
+    @property
+    def counters(self) -> Counters:
+        """What was requested here and by the workers of the cluster."""
+        own = self.client.counters
+        return own if self.remote is None else sum_of([*self.remote.counters(), own])
+
+    def report_trouble_to(self, tell: Callable[[str], None]) -> None:
+        """Call ``tell`` with a line when an endpoint fails repeatedly, here or on a worker."""
+        self.client.report_trouble_to(tell)
+        if self.remote is not None:
+            self.remote.report_trouble_to(tell)
+
+    def close(self) -> None:
+        """Start no more checks."""
+        self.checkers.shutdown(wait=False, cancel_futures=True)
 
     async def score(
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
@@ -64,7 +83,9 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(settings: LearnerSettings, manager: ApiManager, role: str, kind: str) -> AsyncIterator[Session]:
+async def open_session(
+    settings: LearnerSettings, manager: ApiManager, role: str, kind: str, remote: RemoteGroups | None = None
+) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 
     Args:
@@ -72,24 +93,35 @@ async def open_session(settings: LearnerSettings, manager: ApiManager, role: str
         manager: the endpoints.
         role: the learner's API role; also the analyst's if no role ``analyst`` is configured.
         kind: ``generator`` or ``critic``: for which of them the analyst writes experiences.
+        remote: makes the groups on a cluster; its workers live as long as the session.
 
     Raises:
         InputError, ConfigurationError: the budget cannot be enforced.
     """
     check_budget(settings, manager, role)
-    async with open_client(settings, manager) as client:
-        analyst = make_analyst(settings, manager, client, role, kind)
-        judge = (
-            Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
-            if manager.has("reward_evaluator")
-            else None
+    async with AsyncExitStack() as stack:
+        if remote is not None:
+            await stack.enter_async_context(remote.opened(settings.window or SMALLEST_DEFAULT))
+        client = await stack.enter_async_context(
+            open_client(settings, manager, budget=None if remote is None else remote.budget)
         )
-        evaluator = RewardEvaluator(settings.reward_weights, settings.weight_judge)
-        session = Session(manager, client, analyst, judge, evaluator)
+        session = replace(make_session(settings, manager, client, role, kind), remote=remote)
         try:
             yield session
         finally:
-            session.checkers.shutdown(wait=False, cancel_futures=True)
+            session.close()
+
+
+def make_session(settings: LearnerSettings, manager: ApiManager, client: LLMClient, role: str, kind: str) -> Session:
+    """A session of a client that is open. It has to be closed before the client."""
+    judge = Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
+    return Session(
+        manager,
+        client,
+        make_analyst(settings, manager, client, role, kind),
+        judge if manager.has("reward_evaluator") else None,
+        RewardEvaluator(settings.reward_weights, settings.weight_judge),
+    )
 
 
 def make_analyst(

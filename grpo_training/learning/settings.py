@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engine.executor.choice import EXECUTOR_HELP
 from grpo_training.cli.settings import (
     DATASET_HELP,
     DEFAULT_DATASET,
@@ -18,7 +19,7 @@ from grpo_training.cli.settings import (
     Weight,
     parse_settings,
 )
-from grpo_training.runs.settings import ClientSettings, ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ExecutorName, ResumableSettings
 
 MAX_EPOCHS = 1000
 
@@ -146,10 +147,16 @@ class GeneratorSettings(LearnerSettings):
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": _ENDPOINTS,
     }
 
+    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
+    workers: Positive | None = Field(
+        None,
+        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, at most --window)",
+    )
     dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")

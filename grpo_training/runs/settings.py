@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError
+from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
+ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
 ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config")
 

@@ -176,7 +176,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._by_load: list[tuple[int, int, int, _Member]] = []  # a heap; an entry with another load than now is stale
         self._ticket = itertools.count()  # makes entries different, as workers have no order
         self._queue: deque[_Job] = deque()
-        self._started = 0
+        self._started = self._failed_starts = 0
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="ray-pool", daemon=True)
 
@@ -234,10 +234,21 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     def _opened(self, member: _Member, done: Future[Any]) -> None:
         error = done.exception() or done.result()
         if isinstance(error, RayActorError):
+            self._failed_starts += 1
+            if self._failed_starts == MOST_LOSSES:  # in a row: the next ones would fail too
+                self._fail_all(
+                    IncompleteRunError(
+                        f"{MOST_LOSSES} workers ended before they could work",
+                        why=str(error).strip(),
+                        fix="Check that every node has this project and its packages, in the same versions.",
+                    )
+                )
+                return
             self._replace(member)
         elif error is not None:  # what the work needs is missing there, as it would be for every item
             self._fail_all(error)
         else:
+            self._failed_starts = 0
             member.is_ready = True
             self._load_changed(member)
             self._dispatch()

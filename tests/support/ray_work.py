@@ -24,6 +24,13 @@ class Squares:
         return SquareWorker(self, number)
 
 
+class Unopenable:
+    """Describes workers whose process ends when they are opened, as on a node that lacks a package."""
+
+    def open(self, number):
+        os._exit(1)
+
+
 class SquareWorker:
     def __init__(self, description, number):
         self._description, self._number = description, number

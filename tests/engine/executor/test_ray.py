@@ -21,7 +21,7 @@ from grpo_training.scoring.workers import VerifierDescription
 from grpo_training.serving.settings import EXAMPLE_FILES
 from tests.conftest import ROOT
 from tests.support.main_loop import World, groups_of, normalised
-from tests.support.ray_work import Squares
+from tests.support.ray_work import Squares, Unopenable
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -91,6 +91,12 @@ def test_an_item_that_ends_every_worker_is_given_up_and_the_others_are_not(execu
         with pytest.raises(IncompleteRunError, match="ended 2 times"):
             deadly.result(300)
         assert pool.submit(4).result(300)[0] == 16
+
+
+def test_workers_that_never_start_end_the_run(executor, monkeypatch):
+    monkeypatch.setattr("engine.executor.ray_pool.MOST_LOSSES", 2)
+    with executor.pool(Unopenable(), 1) as pool, pytest.raises(IncompleteRunError, match="2 workers ended before"):
+        pool.submit(1).result(300)
 
 
 def test_a_node_with_another_verifier_is_refused(executor):

@@ -64,17 +64,15 @@ async def ask(
     Returns:
         one answer per index, in their order. If the second reply is unreadable too, the first one counts.
     """
-    answers: list[Answer[ReadT]] = []
-    for reply in await client.sample(request, sample_indices):
+
+    async def answer(reply: Reply) -> Answer[ReadT]:
         if reply.outcome is Outcome.INFRA_FAULT:
-            answers.append(Answer(reply, None))
-            continue
+            return Answer(reply, None)
         value = await asyncio.to_thread(read, reply)  # reading a long reply takes time
         reason = unreadable(value)
         text = reply.completion.text if reply.completion else ""
         if reason is None or not text.strip():
-            answers.append(Answer(reply, value))
-            continue
+            return Answer(reply, value)
         again = request.model_copy(
             update={
                 "messages": (
@@ -87,11 +85,10 @@ async def ask(
         [second] = await client.sample(again, [reply.sample_index])
         if second.outcome is Outcome.INFRA_FAULT:
             # It is not known whether the model can repair its reply, so the sample stays open.
-            answers.append(Answer(second, None, re_asked=True))
-            continue
+            return Answer(second, None, re_asked=True)
         second_value = await asyncio.to_thread(read, second)
         if unreadable(second_value) is None:
-            answers.append(Answer(second, second_value, re_asked=True))
-        else:
-            answers.append(Answer(reply, value, re_asked=True, first_kept=True))
-    return answers
+            return Answer(second, second_value, re_asked=True)
+        return Answer(reply, value, re_asked=True, first_kept=True)
+
+    return await asyncio.gather(*(answer(reply) for reply in await client.sample(request, sample_indices)))

@@ -50,6 +50,7 @@ class Endpoint(BaseModel):
         base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
         model: name of the model on the server.
         max_concurrency: maximum number of requests in flight over all processes; None: adaptive.
+        extra_concurrency: further requests in flight that are only the analyst's and the judge's.
         rpm: requests per minute over all processes; None: unlimited.
         tpm: tokens per minute over all processes; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
@@ -67,6 +68,7 @@ class Endpoint(BaseModel):
     base_url: str = Field(min_length=1)
     model: str = Field(min_length=1)
     max_concurrency: int | None = Field(default=None, ge=1, le=_LARGEST)
+    extra_concurrency: int = Field(default=0, ge=0, le=_LARGEST)
     rpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     tpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     price_in: float | None = Field(default=None, ge=0)
@@ -246,6 +248,18 @@ class ApiManager:
             for role, entry in self._entries.items()
         }
         return ApiManager(self.path, entries, self._environ)
+
+    def resolved(self) -> ApiManager:
+        """A copy with the keys themselves in place of ``api_key_env``, for another process of the same run.
+
+        A role whose variable is not set stays without a key. The copy must not be stored.
+        """
+        entries = {}
+        for role, entry in self._entries.items():
+            key = self._environ.get(str(entry.get("api_key_env", "")), "").strip()
+            own = {"api_key": key} if key and not entry.get("api_key") else {}
+            entries[role] = {name: value for name, value in entry.items() if name != "api_key_env" or not own} | own
+        return ApiManager(self.path, entries, {})
 
     def roles(self) -> list[str]:
         """The roles in the order of the file."""

@@ -18,6 +18,7 @@ from engine.records import Experience, Operation
 
 _ARRAY: TypeAdapter[tuple[Experience, ...]] = TypeAdapter(tuple[Experience, ...])
 _MAX_BYTES = 16 << 20
+_END = b"\n]\n"
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
 
@@ -36,10 +37,17 @@ class LibraryRenderer:
 
     def render(self, state: LibraryState) -> bytes:
         """The content of the file."""
-        if self._last[0] is not state:
-            content = b",\n".join(self._text(state, one) for one in state.texts)
-            self._last = state, b"[\n" + content + b"\n]\n" if content else b"[]\n"
-        return self._last[1]
+        last, rendered = self._last
+        if last is not state:
+            start = len(last.texts) if last is not None else 0
+            if last is not None and start and last.counts == state.counts and last.texts == state.texts[:start]:
+                more = b"".join(b",\n" + self._text(state, one) for one in state.texts[start:])
+                rendered = rendered.removesuffix(_END) + more + _END
+            else:
+                content = b",\n".join(self._text(state, one) for one in state.texts)
+                rendered = b"[\n" + content + _END if content else b"[]\n"
+            self._last = state, rendered
+        return rendered
 
     def _text(self, state: LibraryState, one: Experience) -> bytes:
         counts = state.counts.get(one.id, (0, 0))

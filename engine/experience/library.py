@@ -357,7 +357,7 @@ class ExperienceLibrary:
             content = self.json_path.read_bytes()
         except FileNotFoundError:
             return None
-        return content if content.strip() else None
+        return content if content and not content.isspace() else None
 
 
 def library_prefix(name: str) -> str:

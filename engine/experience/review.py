@@ -7,6 +7,7 @@ must say something new, and must not imitate the structure of a prompt.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -82,14 +83,37 @@ def holds_answer(content: str, answer: str) -> bool:
     return _holds_text(content, answer) if number is None else _holds_number(content, number)
 
 
-def find_duplicate(content: str, others: Iterable[Experience]) -> Experience | None:
-    """The first near-duplicate of a text among ``others``.
+class DuplicateIndex:
+    """Texts that are searched for near-duplicates.
 
     Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
-    neighbouring pairs of characters) is at least 0.75. The sets are cached.
+    neighbouring pairs of characters) is at least 0.75. They then share at least three quarters of the words of each, so
+    that every near-duplicate of a text has one of any quarter of its words, and one more: the rarest are looked up.
     """
-    mine = shingles(content)
-    return next((other for other in others if _jaccard(mine, shingles(other.content)) >= _NEAR_DUPLICATE), None)
+
+    def __init__(self, texts: Iterable[Experience] = ()) -> None:
+        self._entries: list[tuple[Experience, frozenset[str]]] = []
+        self._places: dict[str, list[int]] = {}
+        for one in texts:
+            self.add(one)
+
+    def add(self, one: Experience) -> None:
+        """Add a text."""
+        words = shingles(one.content)
+        for word in words:
+            self._places.setdefault(word, []).append(len(self._entries))
+        self._entries.append((one, words))
+
+    def find(self, content: str, besides: str = "") -> Experience | None:
+        """The near-duplicate of a text that was added first; the one with the id ``besides`` is passed over."""
+        mine = shingles(content)
+        found = sorted((self._places.get(word, []) for word in mine), key=len)
+        few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
+        for place in sorted({place for places in few for place in places}):
+            other, words = self._entries[place]
+            if other.id != besides and _jaccard(mine, words) >= _NEAR_DUPLICATE:
+                return other
+        return None
 
 
 def count_words(text: str) -> int:

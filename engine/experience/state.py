@@ -12,12 +12,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from engine.experience.growing import Growing
 from engine.experience.review import (
+    DuplicateIndex,
     LeakCheck,
     Reason,
     category_slug,
     check_text,
-    find_duplicate,
     leaks_short_answer,
     prompt_risk,
 )
@@ -66,13 +67,13 @@ class LibraryState:
 
         Texts are checked when they are added. These are in the log since before a check existed.
         """
-        reasons = {one.id: prompt_risk(one.content) for one in self.texts}
-        return {key: reason for key, reason in reasons.items() if reason is not None}
+        return _QUARANTINED.apply(self.texts, dict)
 
     @property
     def for_prompts(self) -> tuple[Experience, ...]:
         """The experiences without the quarantined ones, oldest first."""
-        return tuple(self.with_uses(one) for one in self.texts if one.id not in self.quarantined)
+        quarantined = self.quarantined
+        return tuple(self.with_uses(one) for one in self.texts if one.id not in quarantined)
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
@@ -88,9 +89,35 @@ class LibraryState:
 
 def version_of(experiences: Iterable[Experience]) -> str:
     """The first 12 hex digits of the SHA-256 over id, content, category and status of each experience."""
-    fields = [[one.id, one.content, one.category, one.status] for one in experiences]
-    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
+    return _VERSION.apply(tuple(experiences), lambda version: version.text())
 
+
+class _Version:
+    """The hash of a JSON array that grows: ``json.dumps`` of the list of the experiences' fields."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"[")
+        self._separator = b""
+
+    def add(self, one: Experience) -> None:
+        fields = json.dumps([one.id, one.content, one.category, one.status])
+        self._hash.update(self._separator + fields.encode())
+        self._separator = b", "
+
+    def text(self) -> str:
+        complete = self._hash.copy()
+        complete.update(b"]")
+        return complete.hexdigest()[:12]
+
+
+def _quarantine(reasons: dict[str, Reason], one: Experience) -> None:
+    if (reason := prompt_risk(one.content)) is not None:
+        reasons[one.id] = reason
+
+
+_VERSION = Growing(_Version, _Version.add)
+_QUARANTINED: Growing[dict[str, Reason]] = Growing(dict, _quarantine)
+_DUPLICATES = Growing(DuplicateIndex, DuplicateIndex.add)
 
 EMPTY = LibraryState((), {}, 1)
 
@@ -209,6 +236,13 @@ def _with_operations(
 ) -> LibraryState:
     if not operations:
         return state
+    numbers = [_number(operation.id or "") + 1 for operation in operations]
+    next_number = max([state.next_number, *numbers])
+    if all(operation.op == "add" for operation in operations) and min(numbers) > state.next_number:
+        added: dict[str, Experience] = {}  # the ids are new, so nothing else changes
+        for operation in operations:
+            _apply(added, operation, at, evidence)
+        return replace(state, texts=(*state.texts, *added.values()), next_number=next_number)
     live = {one.id: one for one in state.texts}
     forbidden = {one.id: one for one in state.forbidden}
     for operation in operations:
@@ -219,8 +253,7 @@ def _with_operations(
         else:
             _apply(live, operation, at, evidence)
     counts = {key: count for key, count in state.counts.items() if key in live}
-    numbers = [_number(operation.id or "") + 1 for operation in operations]
-    return _state(live.values(), counts, max([state.next_number, *numbers]), forbidden.values())
+    return _state(live.values(), counts, next_number, forbidden.values())
 
 
 def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence: Evidence | None) -> None:
@@ -362,7 +395,7 @@ def _objection(
     if operation.op == "allow":
         is_forbidden = any(one.id == operation.id for one in state.forbidden)
         return None if is_forbidden else Reason("unknown_id", "No forbidden experience has this id.")
-    known = state.get(operation.id or "")
+    known = state.get(operation.id or "") if operation.op != "add" else None
     if operation.op != "add":
         if known is None:
             return Reason("unknown_id", "The library holds no experience of this id.")
@@ -377,10 +410,9 @@ def _objection(
         return reason
     if by_person:
         return None
-    if twin := find_duplicate(content, state.forbidden):
+    if twin := _DUPLICATES.apply(state.forbidden, lambda index: index.find(content)):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    others = (one for one in state.texts if one.id != operation.id)
-    if twin := find_duplicate(content, others):
+    if twin := _DUPLICATES.apply(state.texts, lambda index: index.find(content, besides=operation.id or "")):
         return Reason("duplicate", f"{twin.id} says nearly the same: modify that one instead.")
     if known is None and len(state.texts) >= capacity:
         return Reason("library_full", f"The library holds {capacity} experiences; delete one first.")

@@ -7,8 +7,8 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
+from engine.llm.pending_call import Sample
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender, Sample, reply_of
+from engine.llm.sender import RequestSender, reply_of
 from engine.llm.servers import Server, ServerPool
-from engine.llm.tally import Tally
+from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
+PROBE_PATIENCE_S = 0.2
+"""A server refuses a parameter before it begins to generate, so a longer wait would only delay the other requests."""
 
 
 @dataclass
@@ -48,6 +51,21 @@ class Counters(Tally):
     concurrency_limit: int = 0
 
 
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """The sum of the counters of several clients."""
+    total = Counters()
+    for each in counters:
+        for name, value in vars(each).items():
+            if name == "by_purpose":
+                for purpose, spent in value.items():
+                    total.by_purpose.setdefault(purpose, Spent()).add(
+                        spent.prompt_tokens, spent.completion_tokens, spent.cost_usd
+                    )
+            elif value is not None:
+                setattr(total, name, (getattr(total, name) or 0) + value)
+    return total
+
+
 class LLMClient:
     """Samples chat requests. An async context manager, for one event loop.
 
@@ -57,6 +75,7 @@ class LLMClient:
         ledger: shares limits and pauses with other processes; None: limits hold for this process only.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
+        hedge: a request that takes longer than this share of those before is sent again, such as 0.95; None: never.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
@@ -73,8 +92,9 @@ class LLMClient:
         ledger: RateLedger | None = None,
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
+        hedge: float | None = None,
         concurrency: ConcurrencyRule | None = None,
-        probe_patience_s: float = 10.0,
+        probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -95,6 +115,7 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
+            hedge=hedge,
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
             trouble=self._trouble,
@@ -230,9 +251,14 @@ class LLMClient:
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads the SDK, which a resumed run may not need
 
-            rule = replace(self._rule, maximum=endpoint.max_concurrency or self._rule.maximum)
             self._connections[name] = EndpointConnection(
-                endpoint, scope, rule, self._journal, self._ledger, self._clock, self._sleep
+                endpoint,
+                scope,
+                self._rule.capped(endpoint.max_concurrency),
+                self._journal,
+                self._ledger,
+                self._clock,
+                self._sleep,
             )
         return self._connections[name]
 

@@ -56,9 +56,11 @@ class EndpointConnection:
         self.first_sent_at = 0.0
         self.health = ServerHealth()
         self.in_flight = 0
+        self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger
         self._clock, self._sleep, self._wall_clock = clock, sleep, wall_clock
+        self._urgent: deque[asyncio.Future[None]] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         self.paused_until = 0.0
         self._ledger_read_at = 0.0
@@ -72,34 +74,36 @@ class EndpointConnection:
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
-        self._transport = Transport(endpoint, rule.maximum)
+        self._transport = Transport(endpoint, rule.maximum + endpoint.extra_concurrency)
 
-    async def acquire(self, tokens: int) -> Permit | None:
+    async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Permit | None:
         """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
 
         Args:
             tokens: estimated tokens of the request; they count towards ``tpm``.
+            is_urgent: whether the request gets a slot before those that are not, and may use the further slots of
+                ``analyst_concurrency``.
 
         Returns:
             the permit to pass to :meth:`release`; None without shared limits.
         """
         while True:
             await self._wait_for_pause()
-            await self._acquire_slot()
+            await self._acquire_slot(is_urgent)
             if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
-            self._release_slot()
+            self._release_slot(is_urgent)
         if self._lease is None:
             return None
         try:
             return await self._lease.acquire(tokens)
         except BaseException:
-            self._release_slot()
+            self._release_slot(is_urgent)
             raise
 
-    def release(self, permit: Permit | None, tokens_used: int) -> None:
-        """Return the slot and the permit of a finished request."""
-        self._release_slot()
+    def release(self, permit: Permit | None, tokens_used: int, *, is_urgent: bool = False) -> None:
+        """Return the slot and the permit of a finished request; ``is_urgent`` as in :meth:`acquire`."""
+        self._release_slot(is_urgent)
         if self._lease is not None and permit is not None:
             self._lease.release(permit, tokens_used)
 
@@ -121,27 +125,39 @@ class EndpointConnection:
         while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
-    async def _acquire_slot(self) -> None:
-        if self.in_flight < self.controller.limit and not self._queue:
-            self.in_flight += 1
+    async def _acquire_slot(self, is_urgent: bool) -> None:
+        queue = self._urgent if is_urgent else self._queue
+        if self._has_slot(is_urgent) and not self._urgent and not queue:
+            self._take_slot(is_urgent)
         else:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append(waiter)
+            queue.append(waiter)
             try:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():  # the slot was assigned before the cancellation
-                    self._release_slot()
+                    self._release_slot(is_urgent)
                 raise
         self.controller.sent(self.in_flight)
 
-    def _release_slot(self) -> None:
+    def _has_slot(self, is_urgent: bool) -> bool:
+        limit = self.controller.limit
+        extra = -(-self.endpoint.extra_concurrency * limit // self.controller.maximum)  # a 429 cuts these as well
+        return self.in_flight < limit + extra and (is_urgent or self.in_flight - self._urgent_in_flight < limit)
+
+    def _take_slot(self, is_urgent: bool) -> None:
+        self.in_flight += 1
+        self._urgent_in_flight += is_urgent
+
+    def _release_slot(self, is_urgent: bool) -> None:
         self.in_flight -= 1
-        while self._queue and self.in_flight < self.controller.limit:
-            waiter = self._queue.popleft()
-            if not waiter.done():
-                self.in_flight += 1
-                waiter.set_result(None)
+        self._urgent_in_flight -= is_urgent
+        for queue, urgent in ((self._urgent, True), (self._queue, False)):
+            while queue and self._has_slot(urgent):
+                waiter = queue.popleft()
+                if not waiter.done():
+                    self._take_slot(urgent)
+                    waiter.set_result(None)
 
     def mark_proven(self, names: Iterable[str]) -> None:
         """Record that a request with these parameters was answered."""

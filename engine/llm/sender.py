@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api_manager import Endpoint
 from engine.llm.cancellation import CancelScope, running_timeout
+from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget, Hold
+from engine.llm.limits.budget import Budget
+from engine.llm.pending_call import PendingCall, Reserved, Sample
 from engine.llm.protocol import (
     CHAT,
     BadReplyError,
@@ -20,7 +21,6 @@ from engine.llm.protocol import (
     completions,
     estimate_prompt_tokens,
     most_prompt_tokens,
-    optional_names,
     read_reply,
     request_body,
 )
@@ -30,79 +30,7 @@ from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:
-    from engine.llm.connection import EndpointConnection
-    from engine.llm.limits.rate_lease import Permit
-    from engine.llm.servers import Server, ServerPool
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sample of a request: its index and its journal key."""
-
-    index: int
-    key: str
-
-
-@dataclass
-class PendingCall:
-    """A request for samples with consecutive indices, and the totals of its attempts so far.
-
-    ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
-    of them was reached.
-    """
-
-    pool: ServerPool
-    server: Server
-    request: ChatRequest
-    samples: Sequence[Sample]
-    attempts: int = 0
-    failures: int = 0
-    is_last: bool = False
-    unreached: int = 0
-    wasted_prompt_tokens: int = 0
-    wasted_completion_tokens: int = 0
-    latency_s: float = 0.0
-
-    @property
-    def connection(self) -> EndpointConnection:
-        """The connection to the server."""
-        return self.server.connection
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint of the server."""
-        return self.server.endpoint
-
-    def move(self) -> bool:
-        """Assign the request to the best server now; whether that is another one."""
-        server = self.pool.pick()
-        if server is self.server:
-            return False
-        self.connection.health.load -= len(self.samples)
-        self.server = server
-        self.connection.health.load += len(self.samples)
-        return True
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """The optional parameters that the next attempt sends."""
-        return optional_names(self.request, len(self.samples), self.connection.capabilities)
-
-    @property
-    def proven(self) -> bool:
-        """Whether the endpoint has already answered a request with these parameters."""
-        return self.connection.capabilities.proven >= {CHAT, *self.parameters}
-
-    @property
-    def n_unsupported(self) -> bool:
-        """Whether the call needs ``n`` and the endpoint does not support it."""
-        return len(self.samples) > 1 and "n" in self.connection.capabilities.dropped
-
-    def failed(self, decision: RetryDecision) -> dict[str, Reply]:
-        """The replies of a call that failed permanently."""
-        outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
-        fault = Fault(kind=decision.code, message=decision.message)
-        return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
+    from engine.llm.servers import ServerPool
 
 
 class RequestSender:
@@ -113,6 +41,7 @@ class RequestSender:
         journal: stores replies before they are used; may be None.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money.
+        hedge: a request is sent again if it takes longer than this share of those before; None: never.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
         trouble: told of requests that are sent again.
@@ -128,6 +57,7 @@ class RequestSender:
         journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,
+        hedge: float | None,
         probe_patience_s: float,
         cancel_scope: CancelScope,
         trouble: TroubleReporter,
@@ -140,6 +70,7 @@ class RequestSender:
         self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
         self._probe_patience_s, self._trouble = probe_patience_s, trouble
         self._clock, self._sleep, self._rng = clock, sleep, rng
+        self._hedge, self._latencies = hedge, LatencyRecord()
         self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
         """The requests in flight, by the journal keys of their samples."""
 
@@ -262,6 +193,40 @@ class RequestSender:
         A caller that is cancelled after the request was sent does not cancel the request: the server works on it, so
         its reply is stored.
         """
+        reserved = await self._reserve(call, is_urgent=call.is_urgent)
+        if isinstance(reserved, RetryDecision):
+            return reserved
+        task = asyncio.create_task(self._finish(call, reserved))
+        keys = [sample.key for sample in call.samples]
+        self._working.update(dict.fromkeys(keys, task))
+        task.add_done_callback(lambda done: self._finished(keys, done))
+        delay_s = None if self._hedge is None else self._latencies.quantile(call.kind, self._hedge)
+        if delay_s is None:
+            return await asyncio.shield(task)
+        sent_at = self._clock()
+        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self._sleep)
+        if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
+            self._latencies.add(call.kind, self._clock() - sent_at)
+        return result
+
+    async def _send_again(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
+        """Send a request that is in flight a second time, to another server if there is one.
+
+        If this is cancelled, so is the request. What it reserved is then charged: the server has received it.
+        """
+        again = PendingCall(call.pool, call.pool.pick(), call.request, call.samples, attempts=call.attempts)
+        again.connection.health.load += len(again.samples)
+        try:
+            reserved = await self._reserve(again, is_urgent=True)
+            if isinstance(reserved, RetryDecision):
+                return reserved
+            self.tally.hedged += 1
+            return await self._finish(again, reserved)
+        finally:
+            again.connection.health.load -= len(again.samples)
+
+    async def _reserve(self, call: PendingCall, *, is_urgent: bool) -> Reserved | RetryDecision:
+        """Reserve budget and wait for a slot."""
         if call.n_unsupported:  # discovered by another call while this one waited
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         connection, endpoint, request = call.connection, call.endpoint, call.request
@@ -274,21 +239,17 @@ class RequestSender:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
             hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
         try:
-            permit = await connection.acquire(expected)
+            permit = await connection.acquire(expected, is_urgent=is_urgent)
         except BaseException:
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
-            connection.release(permit, 0)
+            connection.release(permit, 0, is_urgent=is_urgent)
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
-        task = asyncio.create_task(self._finish(call, permit, hold, largest))
-        keys = [sample.key for sample in call.samples]
-        self._working.update(dict.fromkeys(keys, task))
-        task.add_done_callback(lambda done: self._finished(keys, done))
-        return await asyncio.shield(task)
+        return Reserved(permit, hold, largest, is_urgent)
 
     def _finished(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
         for key in keys:
@@ -297,23 +258,23 @@ class RequestSender:
         if not task.cancelled():
             task.exception()  # marked as retrieved: the caller may have been cancelled
 
-    async def _finish(
-        self, call: PendingCall, permit: Permit | None, hold: Hold | None, largest: tuple[int, int]
-    ) -> dict[str, Reply] | RetryDecision:
+    async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        used = largest  # also of an attempt that is cancelled: the server has received it
+        counted = reserved.permit.tokens if reserved.permit else 0
+        used = reserved.largest  # also of an attempt that is cancelled: the server has received it
         try:
             result = await self._exchange(call)
             used = (result.prompt_tokens, result.completion_tokens)
             if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
-                used = largest  # work whose usage is not known is not free: charge what was reserved
+                used = reserved.largest  # work whose usage is not known is not free: charge what was reserved
+            counted = sum(used)
         except Exception:
-            used = (0, 0)
+            used, counted = (0, 0), 0
             raise
         finally:
-            call.connection.release(permit, sum(used))
-            if hold is not None:
-                self._budget.settle(hold, sum(used), call.endpoint.cost_usd(*used))
+            call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
+            if reserved.hold is not None:
+                self._budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
@@ -331,7 +292,7 @@ class RequestSender:
         connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
-            async with running_timeout(endpoint.timeout_s):
+            async with running_timeout(endpoint.timeout_s), self._trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content)
@@ -362,6 +323,7 @@ class RequestSender:
         """Update concurrency, capabilities and length statistics after a reply."""
         connection = call.connection
         connection.health.answered(call.latency_s)
+        self._latencies.add(call.kind, call.latency_s)
         connection.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
@@ -423,6 +385,10 @@ def reply_of(index: int, completion: Completion) -> Reply:
         fault = Fault(kind="content_filter", message="the provider's content filter withheld the reply")
         return Reply(sample_index=index, outcome=Outcome.MODEL_FAULT, completion=completion, fault=fault)
     return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)
+
+
+def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
+    return not isinstance(result, RetryDecision)
 
 
 def _unreadable(response: ChatResponse) -> RetryDecision:

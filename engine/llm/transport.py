@@ -6,15 +6,18 @@ connections, when it opens its first connection.
 
 from __future__ import annotations
 
+import importlib
 import socket
 from typing import Any
 
 import aiohttp
-import httpx2
 import openai
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
+
+# Version 3 of the SDK sends with httpx2, version 2 with httpx.
+httpx: Any = importlib.import_module("httpx" if openai.__version__.startswith("2.") else "httpx2")
 
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
@@ -31,10 +34,10 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
         # The caller limits the whole time of a request.
-        timeout = httpx2.Timeout(None, connect=_CONNECT_S)
+        timeout = httpx.Timeout(None, connect=_CONNECT_S)
         # Without a limit the transport allows 100 connections. The limit exceeds the concurrency, so that requests
         # never wait for a pooled connection, which would count towards their timeout.
-        limits = httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
+        limits = httpx.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
         self._sdk = openai.AsyncOpenAI(
             api_key=endpoint.api_key.get_secret_value(),
             base_url=endpoint.base_url,
@@ -56,9 +59,10 @@ class Transport:
             url: an address other than that of chat completions.
         """
         response = await self._sdk.post(
-            url or self._url, cast_to=httpx2.Response, body=body, options={"headers": headers}
+            url or self._url, cast_to=httpx.Response, body=body, options={"headers": headers}
         )
-        return response.content
+        content: bytes = response.content
+        return content
 
     async def close(self) -> None:
         """Close the HTTP connections."""

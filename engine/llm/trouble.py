@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +14,9 @@ from engine.errors import FatalEndpointError
 from engine.llm.retry import RetryDecision, names_no_model
 
 _REPEAT_S = 30.0
+_SILENT_S = 20.0
+"""Silence of an endpoint is told after 20 s, then after three times as long."""
+_CLOCK_STEP_S = 0.01
 
 
 class TroubleReporter:
@@ -26,7 +31,34 @@ class TroubleReporter:
         self.tell = tell
         self._clock = clock
         self._told_at: dict[str, float] = {}
+        self._heard_at: dict[str, float] = {}
         self._unreachable: set[str] = set()
+
+    @contextlib.asynccontextmanager
+    async def waiting(self, endpoint: Endpoint) -> AsyncIterator[None]:
+        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on."""
+        loop = asyncio.get_running_loop()
+        since, url = loop.time(), endpoint.shown_url
+
+        def look(limit: float) -> None:
+            silent = loop.time() - max(since, self._heard_at.get(url, since))
+            if silent + _CLOCK_STEP_S >= limit:
+                self._silent(endpoint, silent)
+                limit *= 3
+            timers.append(loop.call_later(limit - silent, look, limit))
+
+        timers = [loop.call_later(_SILENT_S, look, _SILENT_S)]
+        try:
+            yield
+        finally:
+            timers[-1].cancel()
+
+    def _silent(self, endpoint: Endpoint, seconds: float) -> None:
+        now, url = self._clock(), endpoint.shown_url
+        if abs(now - self._told_at.get(url, -_REPEAT_S)) >= _REPEAT_S:
+            self._told_at[url] = now
+            limit = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
+            self.tell(f"no reply from {url} for {seconds:.0f} s; {limit}")
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
         """Report that a request failed for the ``failures``-th time and is sent again. The first time is not told.
@@ -62,7 +94,8 @@ class TroubleReporter:
         )
 
     def answered(self, endpoint: Endpoint) -> None:
-        """Report that an endpoint that could not be reached answers again."""
+        """Note a reply; report that an endpoint that could not be reached answers again."""
+        self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()
         if endpoint.shown_url in self._unreachable:
             self._unreachable.discard(endpoint.shown_url)
             self._told_at.pop(endpoint.shown_url, None)

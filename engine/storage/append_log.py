@@ -7,6 +7,7 @@ torn: readers skip it, and the next writer moves it to ``<name>.torn``.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -132,6 +133,8 @@ class AppendLog:
 
     Args:
         path: the file; its directory is created if needed. The lock file ``<name>.lock`` is next to it.
+        owns_directory: the lock is for the whole directory. There need not be a file of this name; the directory is
+            locked too, so that deleting the lock file admits no second writer.
         wait_s: how many seconds ``hold`` waits for another writer.
         sleep: as ``time.sleep``.
         clock: monotonic time in seconds.
@@ -141,11 +144,13 @@ class AppendLog:
         self,
         path: Path,
         *,
+        owns_directory: bool = False,
         wait_s: float = 0.2,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
+        self._owns_directory = owns_directory
         self._wait_s, self._sleep, self._clock = wait_s, sleep, clock
         self._fd: int | None = None
         self._size: int | None = None
@@ -164,18 +169,35 @@ class AppendLog:
         lock = os.open(_lock_path(self.path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._acquire(lock)
-            _write_holder(lock)
-            self._held = True
-            try:
-                if self.path.exists():
-                    self._open()
-                yield
-                self.check()
-            finally:
-                self._close()
-                os.ftruncate(lock, 0)
+            with self._directory_lock():
+                _write_holder(lock)
+                self._held = True
+                try:
+                    if self.path.exists():
+                        self._open()
+                    yield
+                    self.check()
+                finally:
+                    self._close()
+                    os.ftruncate(lock, 0)
         finally:
             os.close(lock)  # releases the lock; deleting the lock file would allow two writers
+
+    @contextlib.contextmanager
+    def _directory_lock(self) -> Iterator[None]:
+        if not self._owns_directory:
+            yield
+            return
+        fd = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            try:
+                self._acquire(fd, "Its lock file was deleted while a process was using the directory.")
+            except OSError as error:
+                if error.errno != errno.EBADF:  # NFS locks no directories
+                    raise
+            yield
+        finally:
+            os.close(fd)
 
     def append(self, line: bytes) -> None:
         """Append one line and sync it to disk. Only inside ``hold``; from any thread.

@@ -16,6 +16,7 @@ _NAME = re.compile(
 )
 _USUAL_CONFIGS = ("default", "main")
 _USUAL_SPLIT = "train"
+_REACHABLE_S = 10.0
 
 
 class HubName(NamedTuple):
@@ -48,15 +49,16 @@ def load_from_hub(arguments: Iterable[str], options: Mapping[str, Any], what: st
     """
     repository = next(iter(arguments))
     try:
-        from datasets import load_dataset  # optional, and slow to import
+        import datasets  # optional, and slow to import
     except ImportError as error:
         why = f"It could come from the Hugging Face hub ({repository}), but `datasets` is not installed."
         install = install_command("datasets")
         raise MissingInputError(what, why=why, fix=f"{fix} Or: {install}" if fix else install) from error
+    unreachable = _use_the_cache_if_offline()
     try:
-        rows: Iterable[Any] = load_dataset(*arguments, **options)
+        rows: Iterable[Any] = datasets.load_dataset(*arguments, **options)
     except Exception as error:  # the package raises its own errors, the hub's and the HTTP client's
-        raise MissingInputError(what, why=_why(repository, error), fix=fix) from error
+        raise MissingInputError(what, why=_why(repository, unreachable or error), fix=fix) from error
     return rows
 
 
@@ -77,13 +79,14 @@ def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any]]:
     except ImportError:
         load_from_hub([name.repository], {}, what, fix)  # says what is missing
         raise
+    unreachable = _use_the_cache_if_offline()
     try:
         config = name.config or _chosen(name, "config", get_dataset_config_names(name.repository), _USUAL_CONFIGS)
         split = name.split or _chosen(name, "split", get_dataset_split_names(name.repository, config), (_USUAL_SPLIT,))
     except InputError:
         raise
     except Exception as error:  # as in load_from_hub
-        raise MissingInputError(what, why=_why(name.repository, error), fix=fix) from error
+        raise MissingInputError(what, why=_why(name.repository, unreachable or error), fix=fix) from error
     rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
     return f"{name.repository}:{split} (Hugging Face hub)", rows
 
@@ -100,6 +103,24 @@ def _chosen(name: HubName, kind: str, known: list[str], usual: Iterable[str]) ->
             fix=f"Name one, such as --dataset '{example}'.",
         )
     return found
+
+
+def _use_the_cache_if_offline() -> Exception | None:
+    """Ask the hub once; if it cannot be reached, make ``datasets`` use its cache only: it would retry for 20 seconds.
+
+    Returns:
+        why the hub cannot be reached; None if it can.
+    """
+    import datasets
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_REACHABLE_S)
+    except Exception as error:  # noqa: BLE001 - of its HTTP client, which differs between versions
+        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+        return error
+    return None
 
 
 def _why(repository: str, error: Exception) -> str:

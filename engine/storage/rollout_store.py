@@ -96,18 +96,34 @@ def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) ->
     Raises:
         MissingInputError: the file does not exist.
     """
-    path = Path(path)
-    if not path.exists() and not missing_ok:
-        raise MissingInputError(f"File not found: {path}")
+    if missing_ok and not Path(path).exists():
+        return Contents([], [])
     broken: list[BrokenLine] = []
-    records = list(_decode_all(LineReader(path), model, broken, to_the_end=True))
-    return Contents(records, broken)
+    return Contents(list(read_each(path, model, broken)), broken)
+
+
+def read_each(path: Path | str, model: type[RecordT], broken: list[BrokenLine]) -> Iterator[RecordT]:
+    """The records of a file one after the other, as :func:`read` reads them.
+
+    Args:
+        path: the file.
+        model: the record to read.
+        broken: receives the lines that could not be read.
+
+    Raises:
+        MissingInputError: the file does not exist.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise MissingInputError(f"File not found: {path}")
+    yield from _decode_all(LineReader(path), model, broken, to_the_end=True)
 
 
 class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
     """The complete groups of a file by (problem_id, epoch), the last one of each; a group is read when it is asked for.
 
-    Only keys and offsets stay in memory. The file may grow meanwhile; lines that were added later are not seen.
+    They are in the order in which their keys first appear in the file, as in :func:`latest_by_problem`. Only keys and
+    offsets stay in memory. The file may grow meanwhile; lines that were added later are not seen.
 
     Args:
         path: the file; it need not exist.
@@ -116,12 +132,13 @@ class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
     def __init__(self, path: Path) -> None:
         self.broken: list[BrokenLine] = []
         self._path = path
-        self._spans: dict[tuple[str, int], tuple[int, int]] = {}
+        found: dict[tuple[str, int], tuple[int, int] | None] = {}
         reader, start = LineReader(path), 0
         for group in _decode_all(reader, RolloutGroup, self.broken, to_the_end=True):
-            if group.complete:
-                self._spans[group.problem_id, group.epoch] = (start, reader.offset)
+            key = (group.problem_id, group.epoch)
+            found[key] = (start, reader.offset) if group.complete else found.get(key)
             start = reader.offset
+        self._spans = {key: span for key, span in found.items() if span is not None}
 
     def __getitem__(self, key: tuple[str, int]) -> RolloutGroup:
         start, end = self._spans[key]
@@ -129,6 +146,9 @@ class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
             stream.seek(start)
             lines = [line for line in stream.read(end - start).split(b"\n") if line.strip()]
         return decode_line(Line(0, lines[-1].strip()), RolloutGroup)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._spans
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self._spans)

@@ -14,7 +14,7 @@ from engine.records import Sampling
 from engine.storage.append_log import AppendLog, writer_of
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.demos.learners import is_writing, learning_commands, read_libraries, results_file
-from grpo_training.demos.local_endpoint import ServerStarter, check_server, open_client, write_api_config
+from grpo_training.demos.local_endpoint import ServerStarter, open_client, write_api_config
 from grpo_training.demos.process_supervisor import supervise
 from grpo_training.demos.result import report
 from grpo_training.demos.settings import DATASET, STYLE, TEMPERATURE, TEST_SET
@@ -44,7 +44,9 @@ def run_demo(settings: DemoSettings, serve: ServerStarter = local_server) -> int
     """
     settings = settings.model_copy(update={"output": settings.output.resolve()})
     settings.output.mkdir(parents=True, exist_ok=True)
-    with AppendLog(settings.output / "demo").hold():  # a second demo would overwrite the api config of the first
+    with AppendLog(
+        settings.output / "demo", owns_directory=True
+    ).hold():  # a second demo would overwrite the api config of the first
         if settings.fresh:
             set_aside(settings.output)
         logs = settings.output / "logs"
@@ -70,7 +72,7 @@ def learn_and_evaluate(settings: DemoSettings, server: LocalServer) -> int:
     supervise(
         learning_commands(settings, config, settings.window),
         ready=lambda command: is_writing(settings.output, command.name),
-        check=lambda: check_server(server),
+        check=server.check,
     )
     learned = time.monotonic()
     libraries = read_libraries(settings.output)
@@ -118,7 +120,7 @@ async def _evaluate(
 
         def done() -> None:
             advance()
-            check_server(server)
+            server.check()
 
         async with open_client(settings.output, server) as client:
             evaluation = LibraryEvaluation(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import LEARNERS, ApiManager
-from engine.errors import ConfigurationError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
@@ -39,16 +38,6 @@ def write_api_config(output: Path, server: LocalServer) -> Path:
     config = output / "api_config.json"
     config.write_text(json.dumps(dict.fromkeys(_ROLES, server.endpoint()), indent=2) + "\n", encoding="utf-8")
     return config
-
-
-def check_server(server: LocalServer) -> None:
-    """Raise ConfigurationError if the server has exited."""
-    if server.ended():
-        raise ConfigurationError(
-            "The local server has exited",
-            why="Its output is in the folder logs/ of the output folder.",
-            fix="Run the same command again: it restarts the server and reuses the stored completions.",
-        )
 
 
 @asynccontextmanager

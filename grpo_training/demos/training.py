@@ -16,7 +16,7 @@ from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.demos.learners import learning_commands, read_libraries
-from grpo_training.demos.local_endpoint import ROLE, ServerStarter, check_server, open_client, write_api_config
+from grpo_training.demos.local_endpoint import ROLE, ServerStarter, open_client, write_api_config
 from grpo_training.demos.process_supervisor import Command, supervise
 from grpo_training.demos.result import arm_json, show_arms
 from grpo_training.demos.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
@@ -110,7 +110,7 @@ class _Test:
 
             def judged(*_: object) -> None:
                 advance()
-                check_server(server)
+                server.check()
 
             async with open_client(self._settings.output, server) as client:
                 results = await evaluate_problems(
@@ -132,7 +132,7 @@ def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
     config = write_api_config(settings.output, server)
     commands = [command for command in learning_commands(settings, config, window) if command.name in GENERATORS]
     print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
-    supervise(commands, ready=lambda command: True, check=lambda: check_server(server))
+    supervise(commands, ready=lambda command: True, check=server.check)
 
 
 def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:

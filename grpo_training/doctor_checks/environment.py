@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
 from engine.storage.installation import install_command
+from grpo_training.serving.engines import automatic_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +49,8 @@ def environment() -> Iterator[CheckResult]:
             yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
         else:
             yield passed(f"packages for {purpose}: all installed")
+    engine, why = automatic_engine()
+    yield passed(f"local models are served with {engine.name}: {why}")
     for tool, (names, purpose, fix) in _TOOLS.items():
         found = next((path for name in names if (path := shutil.which(name))), None)
         yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
-from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.errors import InputError, MissingInputError
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
@@ -223,14 +223,5 @@ def served(
         top_p=sampling.top_p,
         log=log,
     ) as server:
-
-        def check() -> None:
-            if server.ended():
-                raise ConfigurationError(
-                    "The local server has exited",
-                    why=f"Its output is in {log}.",
-                    fix="Run the same command again: it restarts the server and reuses the stored completions.",
-                )
-
         manager = ApiManager(settings.output, {_LOCAL_ROLE: server.endpoint()})
-        yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), None, check)
+        yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), None, server.check)

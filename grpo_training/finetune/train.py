@@ -20,11 +20,12 @@ from engine.storage.installation import install_command
 from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.models.export_record import read_helped
+from grpo_training.finetune.models.export_record import MERGED, read_helped
+from grpo_training.finetune.models.upload import check_token, upload_model
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import check_rewards
-from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
+from grpo_training.finetune.processes import is_first_process, join_processes, shared_failure, told_by_the_first
 from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -59,11 +60,14 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     """
     config = RunDirectory(config.output_dir).resumed(config)
     check_packages(config)
+    if config.push_to_hub is not None and not config.dry_run:
+        check_token(config.push_to_hub)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if config.backend == "unsloth":
         # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
         with contextlib.suppress(ImportError, NotImplementedError, RuntimeError):
             importlib.import_module("unsloth")
+    join_processes()
     return _train_online(config) if config.mode == "online" else _train_on_stored(config)
 
 
@@ -84,24 +88,26 @@ def check_packages(config: GRPOTrainingConfig) -> None:
 
 def _train_on_stored(config: GRPOTrainingConfig) -> int:
     """Offline or supervised training: one loop over stored rows."""
-    if config.mode == "sft":
-        from grpo_training.finetune.data.chats import load_chats
+    with shared_failure():
+        if config.mode == "sft":
+            from grpo_training.finetune.data.chats import load_chats
 
-        data = load_chats(config)
-        print_plan(sft_plan(config, data), str(data.report))
-    else:
-        from grpo_training.finetune.data.training_data import load_training_data
+            data = load_chats(config)
+            print_plan(sft_plan(config, data), str(data.report))
+        else:
+            from grpo_training.finetune.data.training_data import load_training_data
 
-        data = load_training_data(config)
-        print_plan(offline_plan(config, data), str(data.report))
-    if config.dry_run:
-        return 0
+            data = load_training_data(config)
+            print_plan(offline_plan(config, data), str(data.report))
+        if config.dry_run:
+            return 0
+        samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
+        facts = {"model": _model_digest(config), "samples": samples}
     from grpo_training.finetune.offline.loop import train_offline
 
-    samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     return _train_in_run_directory(
         config,
-        {"model": _model_digest(config), "samples": samples},
+        facts,
         lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder),
     )
 
@@ -111,12 +117,13 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.models.tokenizer import load_tokenizer
     from grpo_training.finetune.online.rewards import messages_of
 
-    problems, prompts = _online_problems(config)
-    check_verifiers(problems)
-    if config.reward_settings is not None:
-        check_rewards(problems, config.reward_settings)
-    check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
-    print_plan(online_plan(config, problems))
+    with shared_failure():
+        problems, prompts = _online_problems(config)
+        check_verifiers(problems)
+        if config.reward_settings is not None:
+            check_rewards(problems, config.reward_settings)
+        check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
+        print_plan(online_plan(config, problems))
     if config.dry_run:
         return 0
     from grpo_training.finetune.online.loop import train_online
@@ -166,38 +173,51 @@ def _train_in_run_directory(
     config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
 ) -> int:
     """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
-    join_processes()
     if not is_first_process():
         code = told_by_the_first(None)
         if code is None:
-            train(config.output_dir)
-            code = told_by_the_first(None)
+            with shared_failure():
+                train(config.output_dir)
+                code = told_by_the_first(None)
         return code or 0
-    has_begun = False
+    others_know = False
     try:
         with RunDirectory(config.output_dir).open(config, facts) as manifest:
             if manifest.is_finished:
-                return _exit_code_of_finished(config.output_dir)
+                others_know = True
+                return _exit_code_of_finished(config)
+            others_know = True
             told_by_the_first(None)
-            has_begun = True
-            result = train(config.output_dir)
-            page = write_page(config.output_dir)
-            manifest.finish()
-    except ScaffoldError as error:
-        if not has_begun:
-            told_by_the_first(error.exit_code)
+            with shared_failure():
+                result = train(config.output_dir)
+                page = write_page(config.output_dir)
+                manifest.finish()
+                code = _exit_code(result.helped)
+                told_by_the_first(code)
+    except Exception as error:
+        if not others_know:
+            told_by_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
         raise
     _print_result(result, page)
-    code = _exit_code(result.helped)
-    told_by_the_first(code)
+    if result.helped:
+        _upload(config)
     return code
 
 
-def _exit_code_of_finished(folder: Path) -> int:
+def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
+    folder = config.output_dir
     print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-    code = _exit_code(read_helped(folder))
-    told_by_the_first(code)
-    return code
+    helped = read_helped(folder)
+    told_by_the_first(_exit_code(helped))
+    if helped:
+        _upload(config)
+    return _exit_code(helped)
+
+
+def _upload(config: GRPOTrainingConfig) -> None:
+    """Upload the exported model where ``push_to_hub`` is set."""
+    if config.push_to_hub is not None:
+        print(f"  {'uploaded':13} {upload_model(config.output_dir / MERGED, config.push_to_hub)}")
 
 
 def _print_result(result: TrainingResult, page: Path | None) -> None:

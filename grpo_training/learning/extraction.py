@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError, MissingInputError
@@ -10,7 +11,7 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
-from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+from engine.storage.rollout_store import StoredGroups, latest_fusions, read
 from engine.tasks.registry import DEFAULT_TASK, load_task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
@@ -19,14 +20,16 @@ from grpo_training.learning.endpoints import open_client, open_endpoints
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.generator import scored_rollouts
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import check_budget, make_analyst
+from grpo_training.learning.session import check_budget, make_analyst, with_window
 from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
+    from pathlib import Path
 
     from engine.api_manager import ApiManager
     from engine.experience.state import LibraryState
+    from engine.storage.rollout_store import BrokenLine
     from grpo_training.learning.settings import ExtractorSettings
 
 
@@ -51,7 +54,8 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
     analyst_role = "analyst" if manager.has("analyst") else role
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
-    groups, notes = _read_groups(settings)
+    groups = stored_groups(settings)
+    settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
         library_path = settings.experiences_dir / f"{role}_experiences.json"
         library = ExperienceLibrary(library_path, library_prefix(role), settings.capacity)
@@ -60,38 +64,100 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
             extractor = ExperienceExtractor(manifest.run, analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters)
             client.report_trouble_to(progress.note)
-            loop = LearningLoop(settings.window, extractor, StoredGroups(groups), progress)
+            loop = LearningLoop(window, extractor, groups, progress)
             try:
                 with progress:
-                    for note in notes:
-                        progress.note(note)
-                    await loop.run([step for step, _ in groups])
+                    for line in groups.broken:
+                        progress.note(f"skipped {line}")
+                    await loop.run(groups.steps())
             finally:
                 progress.summary([*loop.summary_rows(), ("library kept in", str(library_path))])
         manifest.finish()
     return 0
 
 
-class StoredGroups:
-    """Yields stored groups instead of asking for new ones.
+Key = tuple[str, int]
+"""Problem and epoch."""
+
+
+class RecordedGroups(ABC):
+    """Yields stored groups instead of asking for new ones. A group is numbered by its place among the complete ones.
 
     Args:
-        groups: each step with its group, in order.
+        keys: of the complete groups, in order.
+        broken: the lines of the file that could not be read.
     """
 
-    def __init__(self, groups: Sequence[tuple[Step, ScoredGroup[Any]]]) -> None:
-        self._groups = {step.number: group for step, group in groups}
+    def __init__(self, keys: Iterable[Key], broken: Sequence[BrokenLine]) -> None:
+        self._keys = list(keys)
+        self.broken = broken
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    async def steps(self) -> AsyncIterator[Step]:
+        """The problems of the groups, in order."""
+        for number, key in enumerate(self._keys):
+            first = self._record(key)
+            problem = Problem(
+                id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
+            )
+            yield Step(number, problem, first.epoch)
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
         """The stored group of a step."""
-        return self._groups[step.number]
+        # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
+        return dataclasses.replace(self._scored(self._keys[step.number]), is_kept=False, experience_ids=[])
 
-    def keep(self, record: object) -> None:
+    def keep(self, record: object) -> None:  # noqa: B027 - not abstract: nothing is left to do
         """The groups are stored already."""
 
+    @abstractmethod
+    def _record(self, key: Key) -> RolloutGroup | Fusion:
+        """A record that names the problem of a group."""
 
-def _read_groups(settings: ExtractorSettings) -> tuple[list[tuple[Step, ScoredGroup[Any]]], list[str]]:
-    """The complete groups of a learner's cache in order, with statistics for the given tau; and notes on bad lines.
+    @abstractmethod
+    def _scored(self, key: Key) -> ScoredGroup[Any]:
+        """The group with statistics for the given tau."""
+
+
+class RecordedRollouts(RecordedGroups):
+    """The groups of a generator; a group is read when it is needed."""
+
+    def __init__(self, path: Path, tau: float) -> None:
+        self._groups, self._tau = StoredGroups(path), tau
+        super().__init__(self._groups, self._groups.broken)
+
+    def _record(self, key: Key) -> RolloutGroup:
+        return self._groups[key]
+
+    def _scored(self, key: Key) -> ScoredGroup[Any]:
+        group = self._groups[key]
+        stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
+        return scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, is_kept=True)
+
+
+class RecordedFusions(RecordedGroups):
+    """The critic's fusions of each problem."""
+
+    def __init__(self, path: Path, tau: float) -> None:
+        contents = read(path, Fusion)
+        self._groups: dict[Key, list[Fusion]] = {}
+        self._tau = tau
+        for fusion in latest_fusions(contents.records).values():
+            if fusion.outcome.carries_reward:
+                self._groups.setdefault((fusion.problem_id, fusion.epoch), []).append(fusion)
+        super().__init__(self._groups, contents.broken)
+
+    def _record(self, key: Key) -> Fusion:
+        return self._groups[key][0]
+
+    def _scored(self, key: Key) -> ScoredGroup[Any]:
+        return scored_fusions(self._groups[key], [], self._tau)
+
+
+def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
+    """The complete groups of a learner's cache.
 
     Raises:
         MissingInputError: there is no cache.
@@ -104,42 +170,7 @@ def _read_groups(settings: ExtractorSettings) -> tuple[list[tuple[Step, ScoredGr
             f"Rollouts file not found: {path}",
             fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass another --cache-dir.",
         )
-    if is_critic:
-        fusions = read(path, Fusion)
-        found, broken = _fusion_groups(fusions.records, settings.tau), fusions.broken
-    else:
-        stored = read(path, RolloutGroup)
-        found, broken = _rollout_groups(stored.records, settings.tau), stored.broken
-    if not found:
+    groups = (RecordedFusions if is_critic else RecordedRollouts)(path, settings.tau)
+    if not groups:
         raise InputError(f"No complete group in {path}", fix="Run the same generator or critic again to complete it.")
-    # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
-    groups = [(step, dataclasses.replace(group, is_kept=False, experience_ids=[])) for step, group in found]
-    return groups, [f"skipped {line}" for line in broken]
-
-
-def _rollout_groups(records: Sequence[RolloutGroup], tau: float) -> list[tuple[Step, ScoredGroup[Any]]]:
-    complete = [group for group in latest_by_problem(records).values() if group.complete]
-    groups = []
-    for number, group in enumerate(complete):
-        problem = Problem(
-            id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task or DEFAULT_TASK
-        )
-        stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], tau)
-        scored = scored_rollouts(group.model_copy(update={"stats": stats}), tau, is_kept=True)
-        groups.append((Step(number, problem, group.epoch), scored))
-    return groups
-
-
-def _fusion_groups(records: Sequence[Fusion], tau: float) -> list[tuple[Step, ScoredGroup[Any]]]:
-    by_problem: dict[tuple[str, int], list[Fusion]] = {}
-    for fusion in latest_fusions(records).values():
-        if fusion.outcome.carries_reward:
-            by_problem.setdefault((fusion.problem_id, fusion.epoch), []).append(fusion)
-    groups = []
-    for number, fusions in enumerate(by_problem.values()):
-        first = fusions[0]
-        problem = Problem(
-            id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
-        )
-        groups.append((Step(number, problem, first.epoch), scored_fusions(fusions, [], tau)))
     return groups

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem, RolloutGroup
 from engine.storage.append_log import writer_of
-from engine.storage.rollout_store import BrokenLine, follow, latest_by_problem, read
+from engine.storage.rollout_store import BrokenLine, StoredGroups, follow
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from grpo_training.cli.progress import Progress
@@ -41,7 +41,8 @@ class GeneratorCaches:
     def __init__(self, directory: Path, generators: str, *, must_exist: bool) -> None:
         self.names = [f"generator_{number}" for number in _numbers(generators)]
         self._directory = directory
-        self._groups: dict[str, dict[Key, RolloutGroup]] = {name: {} for name in self.names}
+        self._followed: dict[str, dict[Key, RolloutGroup]] = {name: {} for name in self.names}
+        self._groups: dict[str, Mapping[Key, RolloutGroup]] = {**self._followed}
         self._used: set[Key] = set()
         self._runs: dict[str, str] = {}
         self.broken: list[BrokenLine] = []
@@ -74,9 +75,8 @@ class GeneratorCaches:
                 yield step
             return
         for name in self.names:
-            contents = read(self.path(name), RolloutGroup)
-            self._groups[name] = _complete(contents.records)
-            self.broken += contents.broken
+            stored = self._groups[name] = StoredGroups(self.path(name))  # a group is read when it is fused
+            self.broken += stored.broken
         ready = [
             (number, key)
             for number, key in enumerate(self._groups[self.names[0]])
@@ -156,7 +156,7 @@ class GeneratorCaches:
         key = (group.problem_id, group.epoch)
         if key in self._used and self._groups[name].get(key) != group:
             raise self._restarted(name)
-        self._groups[name][key] = group
+        self._followed[name][key] = group
 
     def _restarted(self, name: str) -> InputError:
         return InputError(
@@ -172,7 +172,7 @@ class GeneratorCaches:
             if self._runs[name] and self._used:
                 raise self._restarted(name)
             self._runs[name] = run
-            self._groups[name].clear()
+            self._followed[name].clear()
         return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
 
     def _step(self, number: int, key: Key) -> Step:
@@ -196,7 +196,3 @@ def _numbers(generators: str) -> Sequence[str]:
     if not set(numbers) <= {"1", "2", "3"} or len(set(numbers)) != len(numbers):
         raise InputError(f"--generators takes some of 1,2,3, not {generators!r}")
     return sorted(numbers)
-
-
-def _complete(groups: Sequence[RolloutGroup]) -> dict[Key, RolloutGroup]:
-    return {key: group for key, group in latest_by_problem(groups).items() if group.complete}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.state import EMPTY, LibraryState
@@ -11,16 +12,18 @@ from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
-from grpo_training.learning.window import run_in_window
+from grpo_training.learning.window import SMALLEST_DEFAULT, run_in_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from agents.analyst import Proposal
     from engine.experience.library import StepResult
     from grpo_training.learning.tracking import GroupTracking
 
 RecordT = TypeVar("RecordT")
+P = ParamSpec("P")
+ReturnT = TypeVar("ReturnT")
 
 
 class GroupProducer(Protocol[RecordT]):
@@ -30,7 +33,7 @@ class GroupProducer(Protocol[RecordT]):
         """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
 
     def keep(self, record: RecordT) -> None:
-        """Store the record of a group durably."""
+        """Store the record of a group durably. Called in another thread, one call at a time."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class LearningLoop(Generic[RecordT]):
         self._start = self.extractor.begin()
         for notice in self.extractor.library.notices:
             self.progress.note(notice)
+        if self.window > SMALLEST_DEFAULT:
+            self.progress.note(f"{self.window} problems in flight (--window)")
         await run_in_window(steps, self.window, self._work, self._commit)
         if self.open:
             raise IncompleteRunError(
@@ -108,19 +113,25 @@ class LearningLoop(Generic[RecordT]):
             return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
         return _StepResult(group, proposal)
 
-    def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
+    async def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
+        recorded = await _to_the_end(self._store, step, result)
+        if recorded is None or result.group is None:
+            fault = result.fault or Fault(kind="unknown")
+            self.open.append(f"{step.problem.id}: {fault.kind} {fault.message}".strip())
+            return False
+        self._committed.append(recorded.state)
+        self._count(result.group)
+        self._show(step, result.group, result.proposal, recorded)
+        return True
+
+    def _store(self, step: Step, result: _StepResult[RecordT]) -> StepResult | None:
+        """Store the group, and the step in the library unless it stays open. Blocks until both are on disk."""
         group = result.group
         if group is not None and not group.is_kept:
             self.producer.keep(group.record)
         if group is None or result.fault is not None:
-            fault = result.fault or Fault(kind="unknown")
-            self.open.append(f"{step.problem.id}: {fault.kind} {fault.message}".strip())
-            return False
-        recorded = self.extractor.record(step, group, result.proposal)
-        self._committed.append(recorded.state)
-        self._count(group)
-        self._show(step, group, result.proposal, recorded)
-        return True
+            return None
+        return self.extractor.record(step, group, result.proposal)
 
     def _count(self, group: ScoredGroup[RecordT]) -> None:
         self.members += len(group.attempts)
@@ -152,6 +163,16 @@ class LearningLoop(Generic[RecordT]):
             self.progress.group_done(line)
             if self.tracking is not None:
                 self.tracking.group(step.number + 1, group, len(line.saved), len(result.state.experiences))
+
+
+async def _to_the_end(function: Callable[P, ReturnT], *args: P.args, **kwargs: P.kwargs) -> ReturnT:
+    """As ``asyncio.to_thread``; a cancelled caller waits for the end of the call, so that its files stay locked."""
+    call = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait({call})
+        raise
 
 
 def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:

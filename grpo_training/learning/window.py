@@ -9,15 +9,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+SMALLEST_DEFAULT = 8
+_PER_SLOT = 4
+"""Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
+
 StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
+
+
+def default_window(slots: int | None, steps: int | None) -> int:
+    """W of a run that does not set it. It depends on nothing that is measured, so equal runs have equal results.
+
+    Args:
+        slots: requests in flight that the endpoint is known to take; None: unknown.
+        steps: number of steps; None: unknown. At least half of them have the experiences of others.
+    """
+    if slots is None or steps is None:
+        return SMALLEST_DEFAULT
+    return max(SMALLEST_DEFAULT, min(_PER_SLOT * slots, steps // 2))
 
 
 async def run_in_window(
     steps: Iterable[StepT] | AsyncIterator[StepT],
     window: int,
     work: Callable[[int, StepT], Awaitable[ResultT]],
-    commit: Callable[[int, StepT, ResultT], bool],
+    commit: Callable[[int, StepT, ResultT], bool | Awaitable[bool]],
 ) -> int:
     """Work on up to ``window`` steps at once. Step k starts as soon as step k - window is committed.
 
@@ -28,8 +44,9 @@ async def run_in_window(
         steps: the steps in order; an async iterator may yield them over time.
         window: the maximum number of steps in flight.
         work: does step number k; called concurrently.
-        commit: takes the result of step k; called once per step, in order. If it returns False the run halts: steps
-            in flight complete (their requests are paid for), nothing new starts and nothing more is committed.
+        commit: takes the result of step k; called once per step, in order, and never while an earlier call is awaited.
+            If it returns False the run halts: steps in flight complete (their requests are paid for), nothing new
+            starts and nothing more is committed.
 
     Returns:
         the number of committed steps.
@@ -41,18 +58,26 @@ async def run_in_window(
     running: dict[int, tuple[StepT, asyncio.Task[ResultT]]] = {}
     committed = started = 0
     arrival: asyncio.Task[StepT] | None = None
+    committing: asyncio.Future[bool] | None = None
     exhausted = halted = False
     try:
         while True:
-            if arrival is None and not (exhausted or halted) and started < committed + window:
-                arrival = asyncio.ensure_future(_next(arriving))
+            while not halted and committing is None and committed in running and running[committed][1].done():
+                step, task = running[committed]
+                outcome = commit(committed, step, task.result())
+                if isinstance(outcome, bool):
+                    del running[committed]
+                    halted, committed = not outcome, committed + outcome
+                else:
+                    committing = asyncio.ensure_future(outcome)
             if halted:
                 await asyncio.gather(*(task for _, task in running.values()))
                 return committed
+            if arrival is None and not exhausted and started < committed + window:
+                arrival = asyncio.ensure_future(_next(arriving))
             # Completed steps may queue behind a slow one; waiting on them as well would return at once.
             waiting: set[asyncio.Future[Any]] = {task for _, task in running.values() if not task.done()}
-            if arrival is not None:
-                waiting.add(arrival)
+            waiting |= {future for future in (arrival, committing) if future is not None}
             if not waiting:
                 return committed
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -68,13 +93,13 @@ async def run_in_window(
                     running[started] = (step, asyncio.ensure_future(work(started, step)))
                     started += 1
                 arrival = None
-            while not halted and committed in running and running[committed][1].done():
-                step, task = running.pop(committed)
-                halted = not commit(committed, step, task.result())
-                committed += not halted
+            if committing is not None and committing.done():
+                del running[committed]
+                halted, committed = not committing.result(), committed + committing.result()
+                committing = None
     finally:
         pending: list[asyncio.Future[Any]] = [task for _, task in running.values()]
-        pending += [arrival] if arrival else []
+        pending += [future for future in (arrival, committing) if future is not None]
         for left in pending:
             left.cancel()
         await asyncio.gather(*pending, return_exceptions=True)

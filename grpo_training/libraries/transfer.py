@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import MissingInputError
 from engine.experience.file import parse_library
-from engine.experience.review import check_text, find_duplicate
+from engine.experience.review import DuplicateIndex, check_text
 from engine.records import Operation, Problem
 from engine.tasks.registry import task_named
 from grpo_training.caches.stored import stored_answers
@@ -66,18 +66,20 @@ def add_entries(
     kept: list[Experience] = []
     refused: list[tuple[str, str]] = []
     unchecked = 0
+    present, forbidden = DuplicateIndex(state.texts), DuplicateIndex(state.forbidden)
     for entry in entries:
         problem = problems.get(entry.source_problem)
-        same = find_duplicate(entry.content, [*state.experiences, *kept])
+        same = present.find(entry.content)
         if same is not None:
             reason = f"near-duplicate of {same.id or 'another entry'}"
-        elif banned := find_duplicate(entry.content, state.forbidden):
+        elif banned := forbidden.find(entry.content):
             reason = f"forbidden, as {banned.id}"
         elif problem and (fault := check_text(entry.content, problem, task_named(problem.task).leaks_answer)):
             reason = fault.message
         else:
             unchecked += problem is None
             kept.append(entry)
+            present.add(entry)
             continue
         refused.append((entry.content, reason))
     added: list[str] = []

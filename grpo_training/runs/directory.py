@@ -33,7 +33,7 @@ class RunDirectory(RunFiles):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run"))
+        super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run", owns_directory=True))
         self.folder = folder
 
     def resumed(self, settings: SettingsT) -> SettingsT:

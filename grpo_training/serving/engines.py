@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import ConfigurationError
 from engine.storage.installation import install_command
+from grpo_training.serving.vllm_program import ENVIRONMENT, VllmProgram, find_vllm
 
 HOST = "127.0.0.1"
 """Address that local servers listen on."""
@@ -39,8 +40,9 @@ class Engine:
     def command(self, model: Path, adapter: Path | None, port: int) -> list[str]:
         """The command line that serves ``model`` on ``port``."""
         if self.name == "vllm":
+            vllm = find_vllm() or VllmProgram("vllm", "")
             lora = _vllm_lora_flags(adapter) if adapter else []
-            return ["vllm", "serve", str(model), "--host", HOST, "--port", str(port), *lora]
+            return [vllm.path, "serve", str(model), "--host", HOST, "--port", str(port), *vllm.flags, *lora]
         program = shutil.which("transformers", path=str(Path(sys.executable).parent)) or "transformers"
         flags = ["--continuous-batching", "--log-level", "error", *([] if has_gpu() else _CPU_FLAGS)]
         return [program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
@@ -63,27 +65,36 @@ def has_gpu() -> bool:
 
 
 def choose_engine(name: str = "auto") -> Engine:
-    """The engine of that name; ``auto`` is vLLM if it is installed and there is a CUDA GPU, else transformers.
+    """The engine of that name; ``auto`` is vLLM where its build fits this machine, else transformers.
 
     Raises:
         ConfigurationError: the engine is not installed.
     """
-    if name == "vllm" or (name == "auto" and shutil.which("vllm") and has_gpu()):
-        if shutil.which("vllm") is None:
-            raise ConfigurationError(
-                "vLLM is not installed",
-                why="It pins other versions of torch and transformers and needs an environment of its own.",
-                fix="Activate that environment for this command, or use --engine transformers.",
-            )
-        return VLLM
+    engine, _ = (VLLM, "") if name == "vllm" else (TRANSFORMERS, "") if name == "transformers" else automatic_engine()
+    if engine is VLLM and find_vllm() is None:
+        raise ConfigurationError(
+            "vLLM is not installed",
+            why=f"There is no program vllm in this environment, in {ENVIRONMENT} or on the path.",
+            fix=f"`make vllm` in a checkout makes {ENVIRONMENT}; or use --engine transformers.",
+        )
     missing = [package for package in _TRANSFORMERS_PACKAGES if importlib.util.find_spec(package) is None]
-    if missing:
+    if engine is TRANSFORMERS and missing:
         raise ConfigurationError(
             "Packages that are needed to serve a local model are missing",
             why=f"Not installed: {', '.join(missing)}.",
             fix=install_command("local"),
         )
-    return TRANSFORMERS
+    return engine
+
+
+def automatic_engine() -> tuple[Engine, str]:
+    """The engine of ``--engine auto`` and ``--endpoint local``, and why it is that one."""
+    vllm = find_vllm()
+    if vllm is None:
+        return TRANSFORMERS, "vLLM is not installed"
+    machine = "a CUDA GPU" if has_gpu() else "no CUDA GPU"
+    build = f"{vllm} is a build for {'CPUs' if vllm.is_for_cpu else 'GPUs'}, and there is {machine}"
+    return (VLLM if vllm.is_for_cpu != has_gpu() else TRANSFORMERS), build
 
 
 def _vllm_lora_flags(adapter: Path) -> list[str]:

@@ -6,6 +6,8 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, ScaffoldError
+from engine.reading.control_characters import without_control_characters
 from grpo_training.serving.engines import HOST, TRANSFORMERS, Engine, choose_engine, has_gpu
 from grpo_training.serving.guard import start_guarded
 from grpo_training.serving.model_folder import check_model, content_digest, merged_with
+from grpo_training.serving.vllm_program import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +33,12 @@ START_TIMEOUT_S = 600.0
 _TERMINATE_TIMEOUT_S = 10.0
 _CPU_CONCURRENCY = 16
 """transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USAGE_STATS": "1"}
+_LOG_TAIL_BYTES = 64 * 1024
+_LINE_CHARACTERS = 600
+_ERROR_LINE = re.compile(r"(?:^|\s)([\w.]*(?:Error|Exception): .+)$")
+_NOT_THE_CAUSE = "See root cause above"
+"""In the last line of a vLLM server whose engine, another process, has failed."""
 _SMALL_MODEL_BYTES = 64 * 1024**2
 _SMALL_MODEL_PROCESSES = 2
 """On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
@@ -45,6 +54,7 @@ class LocalServer:
         never_send: request parameters that the server handles wrongly without an error.
         ended: whether one of the processes has exited.
         max_concurrency: requests in flight above which a process becomes slower; None if unknown.
+        log: the output of the processes.
     """
 
     base_urls: tuple[str, ...]
@@ -52,6 +62,20 @@ class LocalServer:
     never_send: tuple[str, ...]
     ended: Callable[[], bool]
     max_concurrency: int | None = None
+    log: Path | None = None
+
+    def check(self) -> None:
+        """Check that all processes run.
+
+        Raises:
+            ConfigurationError: one has exited; with the line of its log that says why.
+        """
+        if self.ended():
+            raise ConfigurationError(
+                f"The local server of {self.model} at {', '.join(self.base_urls)} has exited",
+                why=why_ended(self.log),
+                fix="Run the same command again: it starts the server, and stored replies are used again.",
+            )
 
     def endpoint(self) -> dict[str, Any]:
         """The entry of an api config."""
@@ -88,7 +112,7 @@ def local_server(
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
         port: port of a single process; 0 takes free ports.
         processes: number of processes; None chooses it by the size of the model.
-        log: file for the output of the processes; None discards it.
+        log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
 
     Raises:
         MissingInputError: there is no model in the folder.
@@ -100,8 +124,9 @@ def local_server(
     with contextlib.ExitStack() as stack:
         model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
-        output = stack.enter_context(log.open("ab")) if log else subprocess.DEVNULL
-        environment = os.environ | _thread_variables(len(ports)) | _OFFLINE
+        log = log or _temporary_log(stack)
+        output = stack.enter_context(log.open("ab"))
+        environment = VARIABLES | os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
             process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)
@@ -113,6 +138,7 @@ def local_server(
             engine.never_send,
             lambda: any(process.poll() is not None for process in running),
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
+            log,
         )
         for process, base_url in zip(running, server.base_urls, strict=True):
             _wait_until_up(process, base_url, log)
@@ -207,16 +233,42 @@ def _unlink_if_target_is(link: Path, folder: Path) -> None:
             link.unlink()
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path | None) -> None:
+def _temporary_log(stack: contextlib.ExitStack) -> Path:
+    """A log that is deleted with the block, unless that ends with an error that may name it."""
+    folder = Path(tempfile.mkdtemp(prefix="server-"))
+
+    def delete(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or not issubclass(kind, ScaffoldError):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    stack.push(delete)
+    return folder / "log"
+
+
+def why_ended(log: Path | None) -> str:
+    """The last line of the log of a server that has exited, and its last error; empty without a log."""
+    if log is None or not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = [line for line in map(str.strip, without_control_characters(text).splitlines()) if line]
+    if not lines:
+        return f"Its log {log} is empty."
+    errors = [found[1] for line in lines if (found := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
+    named = [f"The last line of its log {log}: {lines[-1]}"]
+    if errors and errors[-1] not in lines[-1]:
+        named.append(f"The last error in it: {errors[-1]}")
+    return "\n".join(line[:_LINE_CHARACTERS] for line in named)
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not is_up(base_url):
         if process.poll() is not None or time.monotonic() > deadline:
             status = process.returncode
             why = f"no answer after {START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
-            tail = log.read_bytes()[-2000:].decode(errors="replace").strip() if log else ""
-            raise ConfigurationError(
-                "The local server did not start", why="\n".join(part for part in (why, tail) if part)
-            )
+            raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
         time.sleep(0.1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from grpo_training.serving.engines import Engine, choose_engine
 from grpo_training.serving.local_server import local_server
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 
 
-def serve(settings: ServeSettings, engine: Engine | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM, or until the server exits.
+def serve(settings: ServeSettings, engine: Engine | None = None) -> NoReturn:
+    """Serve until Ctrl-C or SIGTERM.
 
     Args:
         settings: the command's settings.
         engine: None is the one that the settings name.
 
-    Returns:
-        2: the server has exited.
+    Raises:
+        ConfigurationError: the server did not start, or has exited.
     """
-    print(f"Starting a server for {settings.model} ...", flush=True)
+    engine = engine or choose_engine(settings.engine)
+    print(f"Starting a server for {settings.model} with {engine.name} ...", flush=True)
     with local_server(
         settings.model,
-        engine=engine or choose_engine(settings.engine),
+        engine=engine,
         adapter=settings.adapter,
         temperature=settings.temperature,
         port=settings.port,
@@ -35,7 +36,6 @@ def serve(settings: ServeSettings, engine: Engine | None = None) -> int:
         log=settings.log,
     ) as server:
         print(f"{server.base_urls[0]} serves {server.model} (Ctrl-C to stop)", flush=True)
-        while not server.ended():
+        while True:
+            server.check()
             time.sleep(_POLL_S)
-    print("The server has exited.", flush=True)
-    return 2

@@ -34,7 +34,7 @@ class ServeSettings(Settings):
     model: Path = Field(POCKET_MODEL, description="folder of the model")
     adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")
     engine: Literal["auto", "transformers", "vllm"] = Field(
-        "auto", description="auto: vLLM if it is installed and there is a CUDA GPU, else transformers"
+        "auto", description="auto: vLLM if a build for this machine is installed (make vllm), else transformers"
     )
     port: int = Field(8129, ge=0, le=65535, description="port on 127.0.0.1; 0 takes a free one")
     temperature: float = Field(

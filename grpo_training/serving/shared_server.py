@@ -16,11 +16,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
+from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from grpo_training.cli.entry import run_command
 from grpo_training.serving.engines import Engine, choose_engine
-from grpo_training.serving.local_server import START_TIMEOUT_S, LocalServer, is_up, local_server, user_folder
+from grpo_training.serving.local_server import (
+    START_TIMEOUT_S,
+    LocalServer,
+    is_up,
+    local_server,
+    user_folder,
+    why_ended,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +55,7 @@ def shared_server(
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`local_server`.
+        FatalEndpointError, IncompleteRunError: as the block, with the last line of the log if the server has exited.
     """
     engine = engine or choose_engine()  # reports a missing package here and not only in the keeper's log
     files = _ServerFiles(model.resolve(), temperature if engine.has_one_sampling else 1.0)
@@ -55,7 +64,15 @@ def shared_server(
         with files.starting.open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
             server = files.running_server() or files.start(keeper)
-        yield server
+        try:
+            yield server
+        except (FatalEndpointError, IncompleteRunError) as error:
+            if all(map(is_up, server.base_urls)):
+                raise
+            # The error says that the server cannot be reached; only its log says why.
+            why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
+            fix = "Run the same command again: it starts the server, and stored replies are used again."
+            raise type(error)(error.what, why=why, fix=fix) from error
 
 
 def keep(model: Path, temperature: float, engine: Engine | None = None) -> int:
@@ -86,7 +103,7 @@ class _ServerFiles:
         self.model, self.temperature = model, temperature
         folder = user_folder()
         name = hashlib.sha256(f"{model} at {temperature}".encode()).hexdigest()[:16]
-        self.state, self.log = folder / f"{name}.json", folder / f"{name}.log"
+        self.state, self.log, self.error = (folder / f"{name}{end}" for end in (".json", ".log", ".error"))
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
     def running_server(self) -> LocalServer | None:
@@ -108,12 +125,12 @@ class _ServerFiles:
         """Start the keeper in its own session and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
-        with self.log.open("ab") as log:
+        with self.error.open("wb") as error:
             process = subprocess.Popen(
                 [*keeper, str(self.model), str(self.temperature)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=error,
+                stderr=error,
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -123,8 +140,8 @@ class _ServerFiles:
             if process.poll() is not None:
                 break
             time.sleep(0.1)
-        tail = self.log.read_text(errors="replace")[-2000:].strip()
-        raise ConfigurationError(f"The local server of {self.model} did not start", why=tail)
+        why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
+        raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
 
     def is_used(self) -> bool:
         """Whether any process holds the users' lock."""

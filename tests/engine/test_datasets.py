@@ -2,7 +2,9 @@
 
 import csv
 import json
+import socket
 import sys
+import time
 import tracemalloc
 from types import ModuleType
 
@@ -10,6 +12,7 @@ import pytest
 
 from engine.datasets import MAX_LINE_BYTES, load_problems
 from engine.errors import InputError, MissingInputError
+from engine.storage import hub
 from engine.tasks.rows import read_field_map
 from tests.support.table import table
 
@@ -33,6 +36,7 @@ def write(tmp_path):
 
 
 def _stub_hub(monkeypatch, load):
+    monkeypatch.setattr(hub, "_use_the_cache_if_offline", lambda: None)
     module = ModuleType("datasets")
     module.load_dataset = load
     monkeypatch.setitem(sys.modules, "datasets", module)
@@ -367,6 +371,23 @@ def test_a_hub_that_cannot_be_reached_is_one_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingInputError, match=r"pip install .*\[datasets\]"):
         load_problems("owner/name")
+
+
+@pytest.mark.parametrize("name", ["owner/name", "aime2024"])
+def test_a_machine_without_a_connection_is_told_so_at_once(monkeypatch, tmp_path, name):
+    """The packages of the hub retry for 20 s per call; a retry would sleep."""
+    datasets, constants = pytest.importorskip("datasets"), pytest.importorskip("huggingface_hub.constants")
+    for module in (datasets.config, constants):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # nobody listens on it
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        slept = []
+        monkeypatch.setattr(time, "sleep", slept.append)
+        with pytest.raises(MissingInputError) as caught:
+            load_problems(name, search=[tmp_path])
+    assert "Connect" in caught.value.why
+    assert slept == []
 
 
 def test_an_existing_path_and_a_file_name_are_never_asked_from_the_hub(tmp_path, monkeypatch):

@@ -3,12 +3,12 @@
 import sys
 from dataclasses import dataclass
 
-_PROGRAM = """
+PROGRAM = """
 import json, os, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 port, behaviour = int(sys.argv[1]), sys.argv[2]
 if behaviour == "dies":
-    sys.exit("no such architecture")
+    sys.exit("ValueError: no such architecture\\nSee root cause above")
 class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args): pass
     def answer(self, status, value):
@@ -20,13 +20,16 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         print("asked", body["temperature"], flush=True)
         self.answer(400 if behaviour == "refuses" else 200, {"model": body["model"]})
+        if behaviour == "stops":
+            print("RuntimeError: out of memory", "the engine is dead", sep="\\n", flush=True)
+            os._exit(1)
 HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 
 @dataclass(frozen=True)
 class StandInEngine:
-    """An engine whose program serves, exits at once ("dies") or rejects requests ("refuses")."""
+    """An engine whose program serves, exits at once ("dies"), after a request ("stops"), or rejects it ("refuses")."""
 
     name: str = "stand-in"
     never_send: tuple = ("n",)
@@ -34,7 +37,7 @@ class StandInEngine:
     has_one_sampling: bool = True
 
     def command(self, model, adapter, port):
-        return [sys.executable, "-c", _PROGRAM, str(port), self.behaviour]
+        return [sys.executable, "-c", PROGRAM, str(port), self.behaviour]
 
     def model_name(self, model, adapter):
         return str(model)

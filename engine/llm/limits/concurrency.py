@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class ConcurrencyRule:
 
     Args:
         start: initial limit.
+        known_start: initial limit if the endpoint has a ``max_concurrency`` and it is not smaller.
         maximum: highest limit; the endpoint's ``max_concurrency`` if it has one.
         growth: relative increase after a clean round once a 429 has occurred; before that the limit doubles.
         cut: factor applied to the limit on a 429.
@@ -20,11 +21,18 @@ class ConcurrencyRule:
     """
 
     start: int = 20
+    known_start: int = 64
     maximum: int = 1000
     growth: float = 0.05
     cut: float = 0.8
     saturation: float = 0.8
     cooldown_s: float = 5.0
+
+    def capped(self, maximum: int | None) -> ConcurrencyRule:
+        """The rule for an endpoint with this ``max_concurrency``, which it is known to take; None: not known."""
+        if maximum is None:
+            return self
+        return replace(self, start=max(self.start, min(maximum, self.known_start)), maximum=maximum)
 
 
 class AdaptiveConcurrency:
@@ -37,7 +45,8 @@ class AdaptiveConcurrency:
 
     def __init__(self, rule: ConcurrencyRule | None = None) -> None:
         self._rule = rule or ConcurrencyRule()
-        self.limit = max(1, min(self._rule.start, self._rule.maximum))
+        self.maximum = self._rule.maximum
+        self.limit = max(1, min(self._rule.start, self.maximum))
         self._slow_start = True
         self._successes = 0
         self._peak = 0
@@ -79,7 +88,7 @@ class AdaptiveConcurrency:
 
     def _grow(self) -> None:
         step = self.limit if self._slow_start else max(1, math.floor(self.limit * self._rule.growth))
-        self.limit = min(self._rule.maximum, self.limit + step)
+        self.limit = min(self.maximum, self.limit + step)
 
     def _new_round(self) -> None:
         self._successes = 0

@@ -67,7 +67,8 @@ class Limits:
     @classmethod
     def of(cls, endpoint: Endpoint) -> Limits:
         """The limits of an endpoint."""
-        return cls(endpoint.max_concurrency, endpoint.rpm, endpoint.tpm)
+        most = endpoint.max_concurrency
+        return cls(most and most + endpoint.extra_concurrency, endpoint.rpm, endpoint.tpm)
 
     @property
     def any(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import latest_by_problem, read
+from engine.storage.rollout_store import read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.finetune.data.scored_files import has_replies, json_rows, read_scored, report_broken
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.records import Completion, Rollout
+    from engine.storage.rollout_store import BrokenLine
     from grpo_training.finetune.config import GRPOTrainingConfig
 
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
@@ -149,30 +150,47 @@ def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[Tr
 def _read_cache(
     source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
 ) -> Iterator[TrainingGroup]:
-    contents = read(source.path, RolloutGroup)
-    report_broken(report, [str(line) for line in contents.broken])
-    for (problem_id, epoch), group in latest_by_problem(contents.records).items():
-        if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
-            report.drop(INCOMPLETE)
-            continue
-        responses = tuple(_response(rollout, report) for rollout in group.rollouts)
-        if not any(response.text or response.token_ids for response in responses):
-            report.drop(NO_TEXT)
-            continue
-        policy = group.policy
-        if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
-            report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
-        plain = TrainingGroup(
-            group_id=f"{source.name}:{problem_id}:{epoch}",
-            problem_id=problem_id,
-            task=group.task or DEFAULT_TASK,
-            messages=(),
-            responses=responses,
-            model=_model(group),
-            temperature=policy.sampling.temperature if policy else None,
-            generator_id=group.generator_id,
-        )
-        yield from _with_prompts(plain, group, settings, prompts, report)
+    """The groups of a file, converted one after the other: the records are larger than what is trained on.
+
+    Of several groups of a problem and epoch one is used, as in ``latest_by_problem``, and only its remarks count.
+    """
+    broken: list[BrokenLine] = []
+    made: dict[tuple[str, int], tuple[bool, list[TrainingGroup], DropReport]] = {}
+    for group in read_each(source.path, RolloutGroup, broken):
+        key = (group.problem_id, group.epoch)
+        if key not in made or group.complete or not made[key][0]:
+            own = DropReport()
+            made[key] = (group.complete, list(_training_groups(group, source.name, settings, prompts, own)), own)
+    report_broken(report, [str(line) for line in broken])
+    for _, groups, own in made.values():
+        report.add(own)
+        yield from groups
+
+
+def _training_groups(
+    group: RolloutGroup, name: str, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
+        report.drop(INCOMPLETE)
+        return
+    responses = tuple(_response(rollout, report) for rollout in group.rollouts)
+    if not any(response.text or response.token_ids for response in responses):
+        report.drop(NO_TEXT)
+        return
+    policy = group.policy
+    if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
+        report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
+    plain = TrainingGroup(
+        group_id=f"{name}:{group.problem_id}:{group.epoch}",
+        problem_id=group.problem_id,
+        task=group.task or DEFAULT_TASK,
+        messages=(),
+        responses=responses,
+        model=_model(group),
+        temperature=policy.sampling.temperature if policy else None,
+        generator_id=group.generator_id,
+    )
+    yield from _with_prompts(plain, group, settings, prompts, report)
 
 
 def _with_prompts(

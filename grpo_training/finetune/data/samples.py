@@ -131,10 +131,19 @@ class DropReport:
         if text not in self.details:
             self.details.append(text)
 
+    def add(self, other: DropReport) -> None:
+        """Add the counts and messages of another report."""
+        self.dropped.update(other.dropped)
+        self.remarks.update(other.remarks)
+        for text in other.details:
+            self.detail(text)
+
     def merged(self, other: DropReport) -> DropReport:
         """The sum of both reports."""
-        details = list(dict.fromkeys([*self.details, *other.details]))
-        return DropReport(self.dropped + other.dropped, self.remarks + other.remarks, details)
+        total = DropReport()
+        total.add(self)
+        total.add(other)
+        return total
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON values."""

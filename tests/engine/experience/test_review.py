@@ -1,9 +1,10 @@
 import json
+import random
 import time
 
 import pytest
 
-from engine.experience.review import MAX_WORDS, category_slug, check_text, count_words, find_duplicate
+from engine.experience.review import MAX_WORDS, DuplicateIndex, category_slug, check_text, count_words, shingles
 from engine.records import Experience, Problem
 from tests.support.table import table
 
@@ -197,17 +198,40 @@ def test_the_recorded_answers_and_problems_do_not_pass(aime2024):
         assert check_text("Check small cases before generalising a pattern.", known) is None
 
 
+def duplicate_of(content, others):
+    return DuplicateIndex(others).find(content)
+
+
+def test_the_index_finds_what_a_comparison_of_all_texts_finds():
+    chance = random.Random(5)
+    texts = [
+        Experience(id=f"G1-{number:03d}", content=" ".join(chance.choices("abcdefghijkl", k=chance.randint(1, 9))))
+        for number in range(1, 401)
+    ]
+    found = 0
+    for place, one in enumerate(texts):
+        mine = shingles(one.content)
+        near = [
+            other
+            for other in texts[:place]
+            if len(mine & (words := shingles(other.content))) >= 0.75 * len(mine | words)
+        ]
+        assert duplicate_of(one.content, texts[:place]) is (near[0] if near else None)
+        found += bool(near)
+    assert 50 < found < 350
+
+
 def test_near_duplicates_are_found_in_english_and_chinese():
     known = [
         Experience(id="G1-001", content="Check the remainder of each term before adding them."),
         Experience(id="G1-002", content="遇到模运算时先化简再检查余数的范围"),
     ]
     # 8 of 9 words are shared: 8 / 10; the Chinese pair shares 15 of 17 pairs of characters
-    assert find_duplicate("Always check the remainder of each term before adding.", known) is known[0]
-    assert find_duplicate("before adding them, CHECK the remainder of each term", known) is known[0]
-    assert find_duplicate("遇到模运算时先化简再检查余数范围", known) is known[1]
-    assert find_duplicate("Check the units of each term before adding numbers.", known) is None
-    assert find_duplicate("遇到几何题时先画图再找相似三角形", known) is None
+    assert duplicate_of("Always check the remainder of each term before adding.", known) is known[0]
+    assert duplicate_of("before adding them, CHECK the remainder of each term", known) is known[0]
+    assert duplicate_of("遇到模运算时先化简再检查余数范围", known) is known[1]
+    assert duplicate_of("Check the units of each term before adding numbers.", known) is None
+    assert duplicate_of("遇到几何题时先画图再找相似三角形", known) is None
 
 
 @pytest.mark.parametrize(

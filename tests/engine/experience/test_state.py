@@ -1,5 +1,9 @@
+import hashlib
+import json
+
 import pytest
 
+from engine.experience.file import LibraryRenderer, render_library
 from engine.experience.state import (
     EMPTY,
     EVENT,
@@ -92,6 +96,27 @@ def test_the_version_depends_on_ids_contents_categories_and_pins(two):
         != reduce(EMPTY, step([add(PARITY, id="G1-001")])).version
     )
     assert len(two.version) == 12
+
+
+def test_what_is_continued_as_a_library_grows_is_what_a_new_computation_gives(two):
+    """Versions and renderings, in a history with branches: two states that grew from the same one."""
+
+    def version(state):
+        fields = [[one.id, one.content, one.category, one.status] for one in state.texts]
+        return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
+
+    renderer, state = LibraryRenderer(), two
+    for number in range(3, 9):
+        branch = reduce(state, step([add(f"Another \u201ctext\u201d {number}.", id=f"G1-{number:03d}")]))
+        state = reduce(state, step([add(f"Text {number}.", id=f"G1-{number:03d}")], used=[f"G1-00{number - 1}"]))
+        if number == 6:
+            state = reduce(state, step([Operation(op="delete", id="G1-001"), add("Text 9.", id="G1-099")]))
+        for one in (branch, state, two):
+            assert one.version == version(one)
+            assert renderer.render(one) == render_library(one)
+    assert [one.id for one in state.texts][:2] == ["G1-002", "G1-003"]
+    risky = reduce(state, ImportEvent(at="t", experiences=[*state.texts, Experience(id="G1-200", content="a\u200bb")]))
+    assert (set(risky.quarantined), set(state.quarantined)) == ({"G1-200"}, set())
 
 
 def test_rollback_restores_texts_and_keeps_counts_and_used_ids(two):

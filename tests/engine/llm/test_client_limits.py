@@ -39,6 +39,55 @@ async def test_concurrency_grows_up_to_the_maximum_of_the_endpoint(journal):
             assert client.counters.concurrency_limit in expected
 
 
+class GatedServer:
+    """Holds every request until :meth:`let_go`; ``arrived`` has their prompts in order of arrival."""
+
+    def __init__(self):
+        self.arrived, self._gates = [], []
+        self._changed = asyncio.Event()
+        self.app = chat_app(answer)
+
+        @web.middleware
+        async def hold(request, handler):
+            self.arrived.append((await request.json())["messages"][-1]["content"])
+            self._gates.append(gate := asyncio.Event())
+            self._changed.set()
+            await gate.wait()
+            return await handler(request)
+
+        self.app.middlewares.append(hold)
+
+    async def has(self, count):
+        """Wait for this number of requests."""
+        while len(self.arrived) < count:
+            self._changed.clear()
+            await asyncio.wait_for(self._changed.wait(), 60)
+
+    def let_go(self, place):
+        """Answer one request."""
+        self._gates[place].set()
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+async def test_requests_about_replies_go_before_new_problems(extra, journal):
+    """With two slots, and with one more that only the analyst and the judge use."""
+    server = GatedServer()
+    endpoint = {"max_concurrency": 2, "extra_concurrency": extra, "timeout_s": 60.0}
+    async with client_of(server.app, journal, endpoint, probe_patience_s=0.0) as client:
+
+        def start(name, purpose):
+            return asyncio.create_task(client.sample(ask(name, purpose=purpose), [0]))
+
+        asked = [start(f"p{n}", "rollout") for n in range(4)]
+        await server.has(2)
+        asked += [start("a0", "analysis"), start("a1", "judge")]
+        for place in range(6):
+            await server.has(min(6, 2 + extra + place))  # the further slot is used while problems have all others
+            server.let_go(place)
+        await asyncio.gather(*asked)
+    assert server.arrived == ["p0", "p1", "a0", "a1", "p2", "p3"]
+
+
 async def test_clients_with_one_ledger_share_limits_and_totals(tmp_path):
     running, most = 0, 0
 

@@ -1,11 +1,14 @@
 """What a person is told while an endpoint does not answer."""
 
+import asyncio
 import socket
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
 
 from engine.errors import FatalEndpointError
+from engine.llm import trouble
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome
@@ -142,3 +145,60 @@ async def test_an_unknown_model_at_an_address_without_a_path_is_still_an_unknown
     async with serve(app) as url, LLMClient(manager(url.removesuffix("/v1")), journal=journal) as client:
         with pytest.raises(FatalEndpointError, match="g: the endpoint has no model 'm'"):
             await client.sample(ask("q"), [0])
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_waits(journal, monkeypatch):
+    monkeypatch.setattr(trouble, "_SILENT_S", 0.05)
+    told, go_on = asyncio.Queue(), asyncio.Event()
+    app = chat_app(answer)
+
+    @web.middleware
+    async def silent(request, handler):
+        await go_on.wait()
+        return await handler(request)
+
+    app.middlewares.append(silent)
+    async with client_of(app, journal, {"timeout_s": 90.0}) as client:
+        client.report_trouble_to(told.put_nowait)
+        call = asyncio.create_task(client.sample(ask("q"), [0]))
+        line = await asyncio.wait_for(told.get(), 60)
+        assert line.startswith("no reply from http://127.0.0.1:")
+        assert line.endswith("requests are given up after 90 s (timeout_s)")
+        assert not call.done()
+        go_on.set()
+        assert texts(await asyncio.wait_for(call, 60)) == ["q/0"]
+        assert (client.counters.requests_sent, client.counters.retries) == (1, 0)
+
+
+class Loop:
+    """A clock that is set, and timers that are not started."""
+
+    now = 0.0
+
+    def time(self):
+        return self.now
+
+    def call_later(self, after, look, limit):
+        self.due = self.now + after
+        self.look = lambda: look(limit)
+        return self
+
+    def cancel(self):
+        self.due = None
+
+
+async def test_an_endpoint_that_answers_other_requests_is_not_silent(monkeypatch):
+    loop, told = Loop(), []
+    monkeypatch.setattr(trouble, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+    endpoint = manager("http://127.0.0.1:1/v1").endpoint("g")
+    reporter = trouble.TroubleReporter(lambda line: told.append((loop.now, line)), loop.time)
+    async with reporter.waiting(endpoint):
+        loop.now = 15.0
+        reporter.answered(endpoint)  # another request
+        while loop.due < 300:
+            loop.now = loop.due
+            loop.look()
+    assert loop.due is None
+    assert [(at, line.split(";")[0]) for at, line in told] == [
+        (15.0 + silent, f"no reply from http://127.0.0.1:1/v1 for {silent} s") for silent in (20, 60, 180)
+    ]

@@ -276,6 +276,16 @@ def test_deleting_the_lock_file_admits_no_second_writer(tmp_path):
     assert len(lines(first.path)) == 3
 
 
+def test_deleting_the_lock_file_of_a_directory_admits_no_second_writer(tmp_path):
+    first, second = (AppendLog(tmp_path / "out/run", owns_directory=True, wait_s=0) for _ in range(2))
+    with first.hold():
+        (tmp_path / "out/run.lock").unlink()
+        with pytest.raises(LockHeldError, match="lock file was deleted"), second.hold():
+            pass
+    with second.hold(), AppendLog(tmp_path / "out/a.jsonl").hold():  # a file of the directory has a lock of its own
+        pass
+
+
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     def full(fd, content):
         raise OSError(errno.ENOSPC, "No space left on device")

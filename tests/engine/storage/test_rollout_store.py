@@ -261,6 +261,18 @@ def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tm
     assert len(StoredGroups(tmp_path / "none.jsonl")) == 0
 
 
+def test_a_group_that_was_completed_later_keeps_its_place(tmp_path):
+    path = tmp_path / "g.jsonl"
+    store = RolloutStore(path)
+    failed = group("first").model_copy(update={"rollouts": [Rollout(rollout_id=1, outcome=Outcome.INFRA_FAULT)]})
+    for one in (failed, group("second"), group("first"), failed.model_copy(update={"problem_id": "third"})):
+        store.append(one)
+    groups = StoredGroups(path)
+    assert [name for name, _ in groups] == ["first", "second"]
+    assert groups["first", 0] == group("first").model_copy(update={"format": 1})
+    assert ("third", 0) not in groups
+
+
 def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):
     """Only their keys and offsets, which are less than half of the file."""
     path = tmp_path / "g.jsonl"

@@ -36,13 +36,11 @@ def exported(form, output, *more):
 
 @pytest.mark.parametrize("form", COLUMNS)
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_trl_formats_are_loaded_by_datasets_and_are_conversational(tmp_path, form, suffix):
+def test_trl_formats_are_loaded_by_datasets_as_messages(tmp_path, form, suffix):
     file = exported(form, tmp_path / f"rows.{suffix}")
     kind = "json" if suffix == "jsonl" else "parquet"
     rows = datasets.load_dataset(kind, data_files=str(file), split="train", cache_dir=str(tmp_path / "hf"))
     assert set(rows.column_names) == COLUMNS[form]
-    is_conversational = pytest.importorskip("trl.data_utils").is_conversational
-    assert all(is_conversational(row) for row in rows)
     for name in {"completion", "chosen", "rejected"} & COLUMNS[form]:
         assert {message["role"] for row in rows for message in row[name]} == {"assistant"}
 
@@ -93,7 +91,9 @@ def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, r
 
 def test_inspect_ai_reads_the_log(tmp_path):
     inspect_log = pytest.importorskip("inspect_ai.log")
-    log = inspect_log.read_eval_log(str(exported("inspect", tmp_path / "log.json", "--role", "generator_1")))
+    exported("inspect", tmp_path / "logs", "--role", "generator_1")
+    [listed] = inspect_log.list_eval_logs(str(tmp_path / "logs"))  # as `inspect view` lists them
+    log = inspect_log.read_eval_log(listed)
     assert log.status == "success"
     assert len(log.samples) == 32
     assert {sample.scores["correct"].value for sample in log.samples} == {"C", "I"}

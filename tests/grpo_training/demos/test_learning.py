@@ -156,7 +156,7 @@ def test_a_server_that_exits_stops_the_demo(tmp_path):
     lock = tmp_path / "cache/generator_1_rollouts.jsonl.lock"
     with serve_in_thread(chat_app(learner_reply, latency_s=0.3)) as base_url:
         settings = DemoSettings(output=tmp_path, problems=4, test_problems=2)
-        with pytest.raises(ConfigurationError, match="local server has exited"):
+        with pytest.raises(ConfigurationError, match="local server of m at .* has exited"):
             learn_and_evaluate(settings, local_server_at(base_url, ended=lock.exists))
 
 

@@ -19,6 +19,7 @@ from grpo_training import doctor
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor_checks import endpoints, environment, files, models, run, tasks
 from grpo_training.doctor_checks.settings import DoctorSettings
+from grpo_training.serving.engines import TRANSFORMERS
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -172,7 +173,11 @@ def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
     monkeypatch.setattr(environment, "missing_package", lambda requirement: f"{requirement.name} is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(environment, "strongest_level", lambda: "rlimits")
+    monkeypatch.setattr(environment, "automatic_engine", lambda: (TRANSFORMERS, "why"))
     found = list(environment.environment())
+    served = passed("local models are served with transformers: why")
+    assert served in found
+    found.remove(served)
     assert levels(found) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
     assert [result.fix for result in found[1:3]] == [install_command(), install_command("local")]
     assert any(result.fix == "apt-get install nodejs" for result in found)

@@ -6,10 +6,14 @@ one that sampled, so that ratios differ from 1 and clipping acts.
 
 import copy
 import itertools
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from grpo_training import export
+from grpo_training.serving.settings import EXAMPLE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -270,3 +274,14 @@ def test_without_old_log_probs_both_learn_on_policy(model, model_folder, batch, 
     assert_equal_gradients(ours, theirs)
     assert figures["old_logps_missing"] == sum(COMPLETION_LENGTHS)
     assert figures["ratio_mean"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("form", ["trl-sft", "trl-dpo", "trl-kto", "trl-grpo"])
+def test_exported_rows_are_conversational_for_trl(tmp_path, form):
+    from trl.data_utils import is_conversational
+
+    file = tmp_path / "rows.jsonl"
+    assert export.main([str(EXAMPLE), "--to", form, "--output", str(file), "--prompts", "compact"]) == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert rows
+    assert all(is_conversational(row) for row in rows)

@@ -95,6 +95,55 @@ async def test_waiting_for_a_slow_step_uses_no_processor_time(monkeypatch):
     assert rounds <= 2 * 8 + 1  # an arrival or an end each, and the end of the arrivals
 
 
+async def test_steps_start_and_end_while_a_commit_is_awaited():
+    """A slow commit delays only what needs its result; the next commit begins after it."""
+    gate, log = asyncio.Event(), []
+
+    async def work(k, step):
+        log.append(f"work {k}")
+
+    async def commit(k, step, result):
+        log.append(f"commit {k}")
+        if k == 1:
+            await gate.wait()
+        log.append(f"committed {k}")
+        return k < 3
+
+    run = asyncio.ensure_future(run_in_window(range(20), 4, work, commit))
+    await settled()
+    assert "commit 1" in log
+    assert "committed 1" not in log
+    assert [line for line in log if line.startswith("work")] == [f"work {k}" for k in range(5)]
+    gate.set()
+    assert await run == 3
+    commits = [line for line in log if line.startswith("commit")]
+    assert commits == [f"{word} {k}" for k in range(4) for word in ("commit", "committed")]
+
+
+async def test_an_interrupted_run_waits_for_the_end_of_its_commit():
+    begun, ended = asyncio.Event(), []
+
+    async def commit(k, step, result):
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            ended.append(k)
+        return True
+
+    run = asyncio.ensure_future(run_in_window(range(3), 2, _nothing, commit))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert ended == [0]
+
+
+async def _nothing(k, step):
+    return None
+
+
 async def test_the_first_failure_ends_all_at_once():
     cancelled = []
 

@@ -7,25 +7,65 @@ import pytest
 
 from engine.errors import ConfigurationError
 from grpo_training.serving import engines
-from grpo_training.serving.engines import VLLM, choose_engine
+from grpo_training.serving.engines import TRANSFORMERS, VLLM, automatic_engine, choose_engine
+from grpo_training.serving.vllm_program import find_vllm
+from tests.support.vllm_environment import install_vllm, no_vllm
 
 
-def test_missing_packages_are_named(monkeypatch):
+def test_missing_packages_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(engines.shutil, "which", lambda *_, **__: None)
+    no_vllm(monkeypatch, tmp_path)
     with pytest.raises(ConfigurationError, match=r"Not installed: torch, transformers.*\n.*\[local\]"):
         choose_engine("transformers")
-    with pytest.raises(ConfigurationError, match="vLLM is not installed"):
+    with pytest.raises(ConfigurationError, match=r"(?s)vLLM is not installed.*make vllm"):
         choose_engine("vllm")
 
 
-def test_auto_is_vllm_only_with_a_gpu(monkeypatch):
+@pytest.mark.parametrize(
+    ("version", "has_gpu", "engine"),
+    [
+        ("0.32.0", True, "vllm"),
+        ("0.32.0", False, "transformers"),
+        ("0.32.0+cpu", False, "vllm"),
+        ("0.32.0+cpu", True, "transformers"),
+        ("", False, "transformers"),
+    ],
+)
+def test_auto_is_vllm_where_its_build_fits_the_machine(monkeypatch, tmp_path, version, has_gpu, engine):
     monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: object())
-    installed = {"vllm"}
-    monkeypatch.setattr(engines.shutil, "which", lambda name, **_: name if name in installed else None)
-    assert choose_engine().name == "transformers"
-    installed.add("nvidia-smi")
-    assert choose_engine().name == "vllm"
+    monkeypatch.setattr(engines, "has_gpu", lambda: has_gpu)
+    no_vllm(monkeypatch, tmp_path)
+    assert automatic_engine() == (TRANSFORMERS, "vLLM is not installed")
+    program = install_vllm(tmp_path / ".venv-vllm", version)
+    monkeypatch.chdir(tmp_path)
+    found, why = automatic_engine()
+    assert found.name == choose_engine().name == engine
+    assert str(program) in why
+    assert choose_engine("vllm") is VLLM
+
+
+def test_vllm_of_this_environment_comes_before_venv_vllm_and_that_before_the_path(monkeypatch, tmp_path):
+    no_vllm(monkeypatch, tmp_path)
+    on_path = install_vllm(tmp_path / "other", "")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert find_vllm() == (str(on_path), "")
+    beside = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
+    monkeypatch.chdir(tmp_path)
+    assert find_vllm() == (str(beside), "0.32.0+cpu")
+    own = install_vllm(tmp_path / "own", "0.33.0")
+    assert find_vllm() == (str(own), "0.33.0")
+
+
+def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, tmp_path):
+    """Other builds get no flags of ours."""
+    no_vllm(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    program = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
+    command = VLLM.command(Path("model"), None, 8000)
+    assert command[:3] == [str(program), "serve", "model"]
+    assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
+    install_vllm(tmp_path / ".venv-vllm", "0.32.0")
+    assert VLLM.command(Path("model"), None, 8000)[1:] == ["serve", "model", "--host", "127.0.0.1", "--port", "8000"]
 
 
 @pytest.mark.parametrize(("rank", "max_rank"), [(4, "8"), (16, "16"), (20, "32")])  # below, at and between sizes

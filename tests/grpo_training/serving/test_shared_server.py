@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
+from engine.errors import FatalEndpointError
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.serving import shared_server as module
@@ -74,3 +77,21 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
     with open_endpoints(settings) as manager:
         assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
     assert served_at == [(model, expected)]
+
+
+def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    keeper = [sys.executable, "-c", _PROCESS, "keep"]
+
+    def run():
+        with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
+            for base_url in server.base_urls:
+                with urllib.request.urlopen(base_url.removesuffix("/v1")) as answer:
+                    os.kill(json.load(answer)["pid"], signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while any(map(is_up, server.base_urls)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            raise FatalEndpointError("no answer", why="connection refused")
+
+    with pytest.raises(FatalEndpointError, match=r"(?s)^no answer\n.* has exited.\nThe last line of .*: asked 1.0\n"):
+        run()

@@ -125,7 +125,9 @@ async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_
     async with serve(server.app) as url, contextlib.AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(
-                LLMClient(manager(url, timeout_s=1.0), journal=journal, retry=SHORT_WAITS, budget=own)
+                LLMClient(
+                    manager(url, timeout_s=1.0), journal=journal, retry=SHORT_WAITS, budget=own, probe_patience_s=10.0
+                )
             )
             for own in both
         ]

@@ -1,4 +1,4 @@
-"""Write stored rollouts for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
+"""Write rollouts and tasks for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
 
 from __future__ import annotations
 

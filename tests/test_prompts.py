@@ -146,7 +146,7 @@ def test_equal_prompts_have_equal_marks_and_others_have_not():
 @pytest.mark.parametrize("task", ["math", "physics", "code", "phaser", "traffic", "reasoning_gym"])
 @pytest.mark.parametrize("name", ["generator", "critic", "judge", "generator_experience_extraction"])
 def test_every_task_has_its_prompts_in_chinese(name, task):
-    """Each template and what it includes, as far as a person has written it: the user message may be the problem only."""
+    """Each template and what it includes; a template without words of its own is none of them."""
     environment = prompts._environment("zh", task_named(task))
     for part in ("system", "user"):
         source, path, _ = environment.loader.get_source(environment, f"{name}_{part}.j2")

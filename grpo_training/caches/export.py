@@ -1,9 +1,10 @@
-"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai."""
+"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai, and tasks as environments."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file
+from grpo_training.caches.arguments import ENVIRONMENTS
 from grpo_training.caches.inspect_log import inspect_log
 from grpo_training.caches.stored import stored_answers
+from grpo_training.environments.package import export_environment
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data.rollout_data import load_groups
 from grpo_training.finetune.data.trl_datasets import (
@@ -41,10 +44,12 @@ def export(arguments: argparse.Namespace) -> int:
         InputError: it has nothing to write, or the output has another suffix than its format.
         ConfigurationError: a package is not installed.
     """
+    if arguments.to in ENVIRONMENTS:
+        return export_environment(arguments)
     output: Path = arguments.output
     if arguments.to == "inspect":
-        _check_suffix(output, ".json")
-        count = _write_inspect(arguments)
+        _check_suffix(output, ".json", "")
+        output, count = _write_inspect(arguments)
     elif arguments.to == "hf-dataset":
         rows = [row for group in _groups(arguments) for row in _rollout_rows(group)]
         _save_folder(to_dataset(rows), output)
@@ -110,7 +115,8 @@ def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
         }
 
 
-def _write_inspect(arguments: argparse.Namespace) -> int:
+def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
+    """Write the log; its path and the number of samples. In a folder it gets a name by which inspect finds logs."""
     by_role: dict[str, list[RolloutGroup]] = {}
     for group in _groups(arguments):
         by_role.setdefault(group.generator_id, []).append(group)
@@ -121,8 +127,13 @@ def _write_inspect(arguments: argparse.Namespace) -> int:
         )
     [(role, groups)] = by_role.items()
     log = inspect_log(role, groups)
-    replace_file(arguments.output, json.dumps(log, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
-    return len(log["samples"])
+    output: Path = arguments.output
+    if not output.suffix:
+        output.mkdir(parents=True, exist_ok=True)
+        started = re.sub(r"[:.]", "-", log["eval"]["created"])
+        output /= f"{started}_{role.replace('_', '-')}_{log['eval']['task_id']}.json"
+    replace_file(output, json.dumps(log, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+    return output, len(log["samples"])
 
 
 def _write_rows(rows: list[Row], output: Path) -> None:
@@ -152,4 +163,5 @@ def _save_folder(dataset: Dataset, output: Path) -> None:
 
 def _check_suffix(output: Path, *suffixes: str) -> None:
     if output.suffix not in suffixes:
-        raise InputError(f"--output: expected a name that ends in {' or '.join(suffixes)}, got {output.name!r}")
+        endings = " or ".join(filter(None, suffixes))
+        raise InputError(f"--output: expected a name that ends in {endings}, got {output.name!r}")

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import os
+import sys
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, ScaffoldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from accelerate import Accelerator
+
+PartT = TypeVar("PartT")
+
+_TIMEOUT = timedelta(hours=6)
+"""How long a process waits for the others. They wait while the first one writes a model; a failure is told at once."""
+_FAILED, _LEFT, _GONE = "failed", "left", "gone"
+_POLL_S, _SHORT_POLL_S, _HEAR = 0.2, 0.01, timedelta(seconds=60)
+_KILLED = "The first process ended without a message; it was probably killed."
+_blocks = itertools.count()
 
 
 def is_first_process() -> bool:
@@ -29,7 +51,7 @@ def join_processes() -> None:
     from accelerate import PartialState
 
     # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
-    joined = PartialState(cpu=not torch.accelerator.is_available()).num_processes
+    joined = PartialState(cpu=not torch.accelerator.is_available(), timeout=_TIMEOUT).num_processes
     if joined != number_of_processes():
         raise ConfigurationError(
             f"{number_of_processes()} processes were started, but {joined} form a group",
@@ -50,3 +72,119 @@ def told_by_the_first(exit_code: int | None) -> int | None:
 
     told: list[int | None] = broadcast_object_list([exit_code], from_process=0)
     return told[0]
+
+
+def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:
+    """The parts that this process computes, and whether each counts.
+
+    All processes get as many, because each forward and backward pass of a sharded model needs all of them. Where the
+    parts do not divide evenly, a process gets the first part again, which does not count there.
+    """
+    number = accelerator.num_processes
+    own = [(part, True) for part in parts[accelerator.process_index :: number]]
+    return own + [(parts[0], False)] * (-(-len(parts) // number) - len(own))
+
+
+@contextlib.contextmanager
+def shared_failure() -> Iterator[None]:
+    """A failure inside the block ends all processes of the group: each of the others prints it and exits.
+
+    Without this they would wait in their next exchange for a process that is gone, or end with the traceback of the
+    communication library. The block ends in all processes together. Ctrl-C and SIGTERM reach all processes by
+    themselves and are no failures.
+    """
+    if number_of_processes() == 1:
+        yield
+        return
+    from torch.distributed import PrefixStore
+
+    number = next(_blocks)  # several blocks, one after the other, share no keys
+    watch = _FailureWatch(PrefixStore(f"scaffold_grpo/{number}", _own_connection()))
+    try:
+        yield
+    except Exception as error:
+        watch.tell(error)
+        raise
+    except BaseException:  # Ctrl-C
+        watch.end()
+        raise
+    watch.leave()
+
+
+@functools.cache
+def _own_connection() -> Any:
+    """The store of the group by a connection of its own. It is kept: one to a process that is gone takes hours."""
+    from torch.distributed import distributed_c10d
+
+    store = distributed_c10d._get_default_store().clone()
+    store.set_timeout(_HEAR)
+    return store
+
+
+class _FailureWatch:
+    """Waits in a thread for the failure of another process.
+
+    Args:
+        store: of the group, with a connection of its own, as the thread uses it beside the main thread.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store, self._ended = store, threading.Event()
+        self._rank = int(os.environ.get("RANK", "0"))
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def tell(self, error: Exception) -> None:
+        """Tell the others, unless another process failed before, and wait until they have heard it.
+
+        Raises:
+            ScaffoldError: the first process is gone, so ``error`` is that of an exchange with it.
+        """
+        self.end()
+        code = error.exit_code if isinstance(error, ScaffoldError) else 1
+        said = f"{code}\nProcess {self._rank} failed: {error or type(error).__name__}"
+        try:
+            self._store.compare_set(_FAILED, "", said)
+            self._say_gone(wait=True)
+        except RuntimeError:
+            if not isinstance(error, ScaffoldError):
+                raise ScaffoldError(_KILLED) from error
+
+    def leave(self) -> None:
+        """Wait until no process can fail any more. The store may end with the first process, so it leaves last."""
+        try:
+            self._store.set(f"{_LEFT}/{self._rank}", "1")
+            while not self._store.check(_keys(_LEFT)):
+                time.sleep(_SHORT_POLL_S)
+        except RuntimeError:
+            self._thread.join()  # it ends this process
+        self.end()
+        with contextlib.suppress(RuntimeError):
+            self._say_gone(wait=self._rank == 0)
+
+    def end(self) -> None:
+        """Stop waiting for failures."""
+        self._ended.set()
+        self._thread.join()
+
+    def _say_gone(self, *, wait: bool) -> None:
+        self._store.set(f"{_GONE}/{self._rank}", "1")
+        if wait:
+            self._store.wait(_keys(_GONE), _HEAR)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_POLL_S):
+            try:
+                if not self._store.check([_FAILED]):
+                    continue
+                code, _, said = self._store.get(_FAILED).decode().partition("\n")
+            except RuntimeError:
+                code, said = "1", _KILLED
+            print(said, file=sys.stderr, flush=True)
+            with contextlib.suppress(RuntimeError):
+                self._say_gone(wait=self._rank == 0)
+            os._exit(int(code))  # the main thread may wait in the communication library, which no exception ends
+
+
+def _keys(name: str) -> list[str]:
+    return [f"{name}/{rank}" for rank in range(number_of_processes())]

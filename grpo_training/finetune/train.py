@@ -24,7 +24,7 @@ from grpo_training.finetune.models.export_record import read_helped
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import check_rewards
-from grpo_training.finetune.processes import is_first_process, join_processes, told_by_the_first
+from grpo_training.finetune.processes import is_first_process, join_processes, shared_failure, told_by_the_first
 from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -64,6 +64,7 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
         # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
         with contextlib.suppress(ImportError, NotImplementedError, RuntimeError):
             importlib.import_module("unsloth")
+    join_processes()
     return _train_online(config) if config.mode == "online" else _train_on_stored(config)
 
 
@@ -84,24 +85,26 @@ def check_packages(config: GRPOTrainingConfig) -> None:
 
 def _train_on_stored(config: GRPOTrainingConfig) -> int:
     """Offline or supervised training: one loop over stored rows."""
-    if config.mode == "sft":
-        from grpo_training.finetune.data.chats import load_chats
+    with shared_failure():
+        if config.mode == "sft":
+            from grpo_training.finetune.data.chats import load_chats
 
-        data = load_chats(config)
-        print_plan(sft_plan(config, data), str(data.report))
-    else:
-        from grpo_training.finetune.data.training_data import load_training_data
+            data = load_chats(config)
+            print_plan(sft_plan(config, data), str(data.report))
+        else:
+            from grpo_training.finetune.data.training_data import load_training_data
 
-        data = load_training_data(config)
-        print_plan(offline_plan(config, data), str(data.report))
-    if config.dry_run:
-        return 0
+            data = load_training_data(config)
+            print_plan(offline_plan(config, data), str(data.report))
+        if config.dry_run:
+            return 0
+        samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
+        facts = {"model": _model_digest(config), "samples": samples}
     from grpo_training.finetune.offline.loop import train_offline
 
-    samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     return _train_in_run_directory(
         config,
-        {"model": _model_digest(config), "samples": samples},
+        facts,
         lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder),
     )
 
@@ -111,12 +114,13 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.finetune.models.tokenizer import load_tokenizer
     from grpo_training.finetune.online.rewards import messages_of
 
-    problems, prompts = _online_problems(config)
-    check_verifiers(problems)
-    if config.reward_settings is not None:
-        check_rewards(problems, config.reward_settings)
-    check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
-    print_plan(online_plan(config, problems))
+    with shared_failure():
+        problems, prompts = _online_problems(config)
+        check_verifiers(problems)
+        if config.reward_settings is not None:
+            check_rewards(problems, config.reward_settings)
+        check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
+        print_plan(online_plan(config, problems))
     if config.dry_run:
         return 0
     from grpo_training.finetune.online.loop import train_online
@@ -166,12 +170,12 @@ def _train_in_run_directory(
     config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
 ) -> int:
     """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
-    join_processes()
     if not is_first_process():
         code = told_by_the_first(None)
         if code is None:
-            train(config.output_dir)
-            code = told_by_the_first(None)
+            with shared_failure():
+                train(config.output_dir)
+                code = told_by_the_first(None)
         return code or 0
     has_begun = False
     try:
@@ -180,16 +184,17 @@ def _train_in_run_directory(
                 return _exit_code_of_finished(config.output_dir)
             told_by_the_first(None)
             has_begun = True
-            result = train(config.output_dir)
-            page = write_page(config.output_dir)
-            manifest.finish()
-    except ScaffoldError as error:
+            with shared_failure():
+                result = train(config.output_dir)
+                page = write_page(config.output_dir)
+                manifest.finish()
+                code = _exit_code(result.helped)
+                told_by_the_first(code)
+    except Exception as error:
         if not has_begun:
-            told_by_the_first(error.exit_code)
+            told_by_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
         raise
     _print_result(result, page)
-    code = _exit_code(result.helped)
-    told_by_the_first(code)
     return code
 
 

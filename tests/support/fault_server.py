@@ -314,12 +314,17 @@ def _completion(model, choices, prompt_tokens, completion_tokens):
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
+        "created": 1_700_000_000,
         "model": model,
         "choices": [
             {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
             for place, (text, reason) in enumerate(choices)
         ],
-        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +109,8 @@ def disable_dropout(model: torch.nn.Module) -> None:
 
 
 def adapter_off(model: PreTrainedModel) -> Any:
-    """A context in which the adapter is disabled: the reference policy, without a second copy."""
-    return model.disable_adapter()
+    """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
+    return model.disable_adapter() if has_adapter(model) else contextlib.nullcontext()
 
 
 def has_adapter(model: PreTrainedModel) -> bool:

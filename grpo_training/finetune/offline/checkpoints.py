@@ -16,7 +16,7 @@ import torch
 
 from engine.errors import InputError
 from grpo_training.finetune.folders import remove_folder, write_folder
-from grpo_training.finetune.models.loading import load_weights, save_weights
+from grpo_training.finetune.models.loading import save_weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -101,13 +101,12 @@ def save_checkpoint(run_dir: Path, model: PreTrainedModel, state: State, tensors
     return Checkpoint(folder, state)
 
 
-def load_checkpoint(checkpoint: Checkpoint, model: PreTrainedModel) -> dict[str, Any]:
-    """Load the weights of a checkpoint into ``model``; return its tensors, on the CPU.
+def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The tensors of a checkpoint, on the CPU.
 
     Raises:
-        InputError: it is of another model, or cannot be read.
+        InputError: they cannot be read.
     """
-    load_weights(model, checkpoint.folder)
     try:
         tensors: dict[str, Any] = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file raises one of many types

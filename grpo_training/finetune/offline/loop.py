@@ -10,8 +10,8 @@ Differences from the papers:
 * A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
   model. It counts in the divisor of the loss, so the gradient is the same.
 * RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
-* Each process takes its share of the micro-batches, and gradients are summed, so any number of processes and any
-  micro-batch size give the same step. Weights are not sharded.
+* Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP, FSDP or DeepSpeed), so
+  any number of processes and any micro-batch size give the same step.
 * Each step seeds torch from the seed of the run and its own number, so checkpoints hold no random state.
 """
 
@@ -22,9 +22,9 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate.utils import gather_object
@@ -35,8 +35,9 @@ from grpo_training.finetune.models.loading import NO_DROPOUT, trained_weights
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
 from grpo_training.finetune.offline.step_rows import policy_step, rce_step, sft_step
-from grpo_training.finetune.offline.training import export, new_optimizer, prepare, restore, save
+from grpo_training.finetune.offline.training import export, prepare, restore, save, score_reference, unscored
 from grpo_training.finetune.offline.validation import validate, validate_start
+from grpo_training.finetune.processes import local_share
 from grpo_training.finetune.reporting.metrics_log import open_metrics
 from grpo_training.finetune.stopped import not_finite
 from grpo_training.runs.stop_request import StopRequest
@@ -104,22 +105,20 @@ def train_offline(
                 stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
+            held_out = validate(training) if is_due and validation else None
             if accelerator.is_main_process:
                 window.append(metrics)
                 progress.step_done(number, step.stage, metrics)
-                held_out = validate(training) if is_due and validation else None
                 if is_due or len(window) == config.logging_steps:
                     line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
                     log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
                     window.clear()
-                if is_due:
-                    save(training, number, held_out)
             if is_due:
+                save(training, number, held_out)
                 accelerator.wait_for_everyone()
             stop.obey()
-        selected = None
-        if accelerator.is_main_process:
-            selected = export(training, validate_start(training) if validation else None)
+        start = validate_start(training) if validation else None
+        selected = export(training, start) if accelerator.is_main_process else None
         accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
     result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
@@ -143,41 +142,28 @@ def optimizer_steps(
     Raises:
         TrainingStoppedError: a loss or a gradient is not finite; the weights are those of the step before.
     """
-    config, model, accelerator = training.config, training.model, training.accelerator
-    weights = list(trained_weights(model).values())
+    config, accelerator, optimizer = training.config, training.accelerator, training.optimizer
+    weights = list(trained_weights(training.model).values())
+    score_reference(training)
     for index in range(done, len(training.plan)):
         step, started = training.plan[index], clock()
-        if step.number == 0 and index > done:
-            training.optimizer = new_optimizer(config, model)
+        if step.number == 0:
+            optimizer.state.clear()  # each phase starts with a new AdamW
         torch.manual_seed(_step_seed(config.seed, index, accelerator.process_index))
-        training.optimizer.zero_grad(set_to_none=True)
+        rate = learning_rate(step, config)
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
 
         step_rows = _rows_of(training, index)
-        shares: defaultdict[str, float] = defaultdict(float)
-        if step.stage in ("early", "late"):
-            shares |= {"loss": 0.0, "loss/grpo": 0.0}
-        for micro_batch in local_shard(step_rows.micro_batches, accelerator):
-            loss, figures = objective(training, step_rows, micro_batch)
-            values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
-            if not math.isfinite(values["loss"]):
-                raise not_finite("loss", index + 1, step.stage, values, micro_batch.rows, training.run_dir)
-            accelerator.backward(loss)
-            for name, value in values.items():
-                shares[name] += value
+        shares = _backward(training, step_rows, index)
         metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
 
-        if accelerator.num_processes > 1:  # not DDP, as processes may have different numbers of micro-batches
-            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in weights]
-            for weight, gradient in zip(weights, accelerator.reduce(gradients, reduction="sum"), strict=True):
-                weight.grad = gradient
         grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
         if not math.isfinite(grad_norm):
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
-        rate = learning_rate(step, config)
-        for parameters in training.optimizer.param_groups:
-            parameters["lr"] = rate
-        training.optimizer.step()
+        optimizer.step()
         if config.adaptive_kl and "kl" in metrics:
             training.kl.update(metrics["kl"])
 
@@ -187,9 +173,29 @@ def optimizer_steps(
         yield index + 1, metrics | {"tokens_per_s": step_rows.num_tokens / seconds, "step_time": seconds}
 
 
-def local_shard(micro_batches: Sequence[Any], accelerator: Accelerator) -> Sequence[Any]:
-    """The micro-batches of a step that this process computes."""
-    return micro_batches[accelerator.process_index :: accelerator.num_processes]
+def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, float]:
+    """The backward passes of this process's share of a step; its share of the metrics.
+
+    The gradients are reduced with the last micro-batch. All backends average them over the processes, while the
+    losses are shares of a sum, so the losses are multiplied by the number of processes.
+    """
+    stage, accelerator = training.plan[index].stage, training.accelerator
+    shares: defaultdict[str, float] = defaultdict(float)
+    if stage in ("early", "late"):
+        shares |= {"loss": 0.0, "loss/grpo": 0.0}
+    micro_batches = local_share(step_rows.micro_batches, accelerator) if step_rows.micro_batches else []
+    for number, (micro_batch, counts) in enumerate(micro_batches, start=1):
+        is_last = number == len(micro_batches)
+        accelerator.gradient_state._set_sync_gradients(is_last)
+        with nullcontext() if is_last else accelerator.no_sync(training.policy):
+            loss, figures = objective(training, step_rows, micro_batch)
+            values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
+            if not math.isfinite(values["loss"]):
+                raise not_finite("loss", index + 1, stage, values, micro_batch.rows, training.run_dir)
+            accelerator.backward(loss * (accelerator.num_processes if counts else 0))
+        for name, value in values.items():
+            shares[name] += value if counts else 0.0
+    return shares
 
 
 def _rows_of(training: Training, index: int) -> StepRows:
@@ -235,6 +241,8 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         )
     if training.config.lora_dropout and training.config.disable_dropout:
         yield NO_DROPOUT
+    if rows := unscored(training):
+        yield f"scoring {len(rows)} replies with the initial model, the reference"
     if not training.validation:
         yield "no groups are held out: the last weights are exported"
 

@@ -39,12 +39,12 @@ def objective(
     config, weights = training.config, step_rows.weights
     batch = training.collate(micro_batch.rows)
     if micro_batch.term == "sft":
-        logps_BC = training.logps(training.model, batch, temperature=1.0)
+        logps_BC = training.logps(batch, temperature=1.0)
         term = sft_loss(logps_BC, batch.mask_BC, tokens=step_rows.sft_tokens)
         return term.loss, {"loss/sft": term.loss}
     if micro_batch.term == "rce":
         term = rce_loss(
-            training.logps(training.model, batch, temperature=1.0),
+            training.logps(batch, temperature=1.0),
             batch.mask_BC,
             batch.rewards_B,
             batch.group_of_B,
@@ -53,7 +53,7 @@ def objective(
         )
         return term.loss, {"loss/rce": term.loss, **term.metrics}
     if micro_batch.term == "teacher_sft":
-        logps_BC = training.logps(training.model, batch, temperature=1.0)
+        logps_BC = training.logps(batch, temperature=1.0)
         term = sft_loss(logps_BC, batch.mask_BC, tokens=step_rows.teacher_tokens, phi=config.chord_phi)
         return weights.teacher_sft * term.loss, {"loss/teacher_sft": term.loss}
 
@@ -85,7 +85,7 @@ def _policy_term(
     uses_start = config.missing_logprobs == "start" and bool(unknown_BC.any())
     reference_BC = importance_BC = None
     if beta > 0 or config.importance_cap is not None or uses_start:
-        reference_BC = training.reference.logps(micro_batch.rows, batch, training.logps)
+        reference_BC = training.reference.logps(micro_batch.rows, batch)
     old_BC = batch.old_logps_BC
     if config.importance_cap is not None and reference_BC is not None:
         # The sampling policy is then the start of this training as this machine scores it; the server's log-probs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import json
 import math
@@ -10,33 +9,38 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.utils import gather_object
 
 from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
 from grpo_training.finetune.data.batches import collate
+from grpo_training.finetune.data.rows import cut
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.models.export import export_model
 from grpo_training.finetune.models.export_record import write_export
-from grpo_training.finetune.models.loading import has_adapter, load_model, load_weights, trained_weights, uses_bf16
-from grpo_training.finetune.objective.logprobs import check_logits, completion_logps, completion_logps_and_entropy
+from grpo_training.finetune.models.loading import adapter_off, load_model, load_weights, trained_weights, uses_bf16
+from grpo_training.finetune.objective.logprobs import check_logits
+from grpo_training.finetune.objective.policy import Policy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.offline.checkpoints import (
     State,
     check_same_run,
     checkpoints,
-    load_checkpoint,
+    load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
 )
 from grpo_training.finetune.offline.plan import plan_steps
 from grpo_training.finetune.offline.selection import Selection, as_json, best_checkpoints, select
+from grpo_training.finetune.processes import local_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from accelerate.optimizer import AcceleratedOptimizer
     from torch import Tensor
 
     from grpo_training.finetune.config import GRPOTrainingConfig
@@ -60,9 +64,10 @@ class Training:
         run_dir: gets checkpoints and the trained model.
         accelerator: device, precision and processes.
         model, tokenizer: the model that learns.
+        policy: the :class:`Policy` of that model, as accelerate has wrapped it; all log-probs come from it.
         plan: all optimizer steps.
         reference: the policy at the start of the training.
-        optimizer: of the current phase.
+        optimizer: its state is that of the current phase.
         kl: the controller of an adaptive beta.
         num_tokens: tokens that passed through the model so far, over all processes.
     """
@@ -74,10 +79,11 @@ class Training:
     run_dir: Path
     accelerator: Accelerator
     model: Any
+    policy: Any
     tokenizer: Any
     plan: list[PlannedStep]
     reference: ReferencePolicy
-    optimizer: torch.optim.Optimizer
+    optimizer: AcceleratedOptimizer
     kl: AdaptiveKL
     num_tokens: int = 0
 
@@ -101,31 +107,19 @@ class Training:
         )
         return batch.to(self.accelerator.device)
 
-    def logps(self, model: Any, batch: Batch, temperature: float | None = None) -> Tensor:
-        """Log-probs (B, C) of the completions under ``model``, by default at the sampling temperature."""
-        with self.accelerator.autocast():
-            return completion_logps(
-                model,
-                batch.input_ids_BT,
-                batch.attention_mask_BT,
-                batch.completion_start_B,
-                batch.mask_BC,
-                temperature=self.config.temperature if temperature is None else temperature,
-                chunk_size=self.config.logprob_chunk_size,
-            )
+    def logps(self, batch: Batch, temperature: float | None = None) -> Tensor:
+        """Log-probs (B, C) of the completions under the policy, by default at the sampling temperature."""
+        logps_BC: Tensor = self._forward(batch, self.config.temperature if temperature is None else temperature)[0]  # noqa: N806
+        return logps_BC
 
     def logps_and_entropy(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Log-probs of the model that learns and the entropy (nats, no gradient) at each token, in one pass."""
+        """The log-probs and the entropy (nats, no gradient) at each token, in one pass."""
+        logps_BC, entropy_BC = self._forward(batch, self.config.temperature, entropy=True)  # noqa: N806
+        return logps_BC, entropy_BC
+
+    def _forward(self, batch: Batch, temperature: float, *, entropy: bool = False) -> Any:
         with self.accelerator.autocast():
-            return completion_logps_and_entropy(
-                self.model,
-                batch.input_ids_BT,
-                batch.attention_mask_BT,
-                batch.completion_start_B,
-                batch.mask_BC,
-                temperature=self.config.temperature,
-                chunk_size=self.config.logprob_chunk_size,
-            )
+            return self.policy(batch, temperature=temperature, entropy=entropy)
 
 
 def prepare(
@@ -143,17 +137,11 @@ def prepare(
     if not groups:
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     model, tokenizer = load_model(config)
-    # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
-    accelerator = Accelerator(
-        mixed_precision="bf16" if uses_bf16(config) else "no", cpu=not torch.accelerator.is_available()
-    )
+    accelerator = new_accelerator(config)
     model = model.to(accelerator.device)
     check_logits(model.eval())
-    uses_reference = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None or bool(validation)
-    uses_reference |= config.mode != "sft" and config.missing_logprobs == "start"
-    frozen = None
-    if uses_reference and not has_adapter(model):
-        frozen = copy.deepcopy(model).requires_grad_(False)
+    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size)
+    policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
         config=config,
         groups=groups,
@@ -161,12 +149,24 @@ def prepare(
         teacher=teacher,
         run_dir=run_dir,
         accelerator=accelerator,
-        model=model.train(),
+        model=model,
+        policy=policy,
         tokenizer=tokenizer,
         plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
-        reference=ReferencePolicy(model, frozen, [row for group in (*groups, *validation) for row in group]),
-        optimizer=new_optimizer(config, model),
+        reference=ReferencePolicy([row for group in (*groups, *validation) for row in group]),
+        optimizer=optimizer,
         kl=AdaptiveKL.of(config),
+    )
+
+
+def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
+    """Device, precision and processes. How the model is distributed comes from the configuration of accelerate."""
+    return Accelerator(
+        mixed_precision="bf16" if uses_bf16(config) else "no",
+        # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
+        cpu=not torch.accelerator.is_available(),
+        # Buffers never change. DDP would send them at each forward pass, also where not all processes have one.
+        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
 
 
@@ -192,6 +192,42 @@ def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimiz
     return torch.optim.AdamW(weights, weight_decay=config.weight_decay, fused=fused)
 
 
+def unscored(training: Training) -> list[Sample]:
+    """The samples whose reference log-probs will be needed and are not known yet, the shortest first."""
+    config, stages = training.config, ("early", "late")
+    rows = [row for group in training.validation for row in group]
+    trained = [row for group in training.groups for row in group]
+    needed = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None
+    if config.missing_logprobs == "start":
+        needed |= any(row.old_logps is None or any(map(math.isnan, row.old_logps)) for row in trained)
+    if needed and config.mode != "sft":
+        numbers = dict.fromkeys(number for step in training.plan if step.stage in stages for number in step.groups)
+        rows += [row for number in numbers for row in training.groups[number]]
+    return sorted(training.reference.missing(rows), key=lambda row: row.length)
+
+
+def score_reference(training: Training) -> None:
+    """Score the :func:`unscored` samples, divided among the processes. The weights are those of the initial model.
+
+    With an adapter they may also have changed since, because the adapter is disabled.
+    """
+    rows = unscored(training)
+    if not rows:
+        return
+    found: dict[int, Tensor] = {}
+    training.policy.eval()
+    with torch.no_grad(), adapter_off(training.model):
+        parts = cut(rows, training.config.per_device_train_batch_size)
+        for part, counts in local_share(parts, training.accelerator):
+            batch = training.collate(part)
+            logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
+            if counts:
+                found |= training.reference.by_index(part, logps_BC, batch)
+    training.policy.train()
+    for one in gather_object([found]):
+        training.reference.known |= one
+
+
 def restore(training: Training) -> int:
     """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
 
@@ -203,18 +239,25 @@ def restore(training: Training) -> int:
         return 0
     last = found[-1]
     check_same_run(last, _settings(training), _data(training))
-    tensors = load_checkpoint(last, training.model)
+    tensors = load_tensors(last)
+    training.reference.known = tensors["reference"]
+    score_reference(training)  # what is missing, while the weights are the initial ones
+    load_weights(training.model, last.folder)
     done = last.state.step
     if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
         training.optimizer.load_state_dict(tensors["optimizer"])
     training.kl.load_state_dict(tensors["kl"])
-    training.reference.known = tensors["reference"]
     training.num_tokens = last.state.num_tokens
     return done
 
 
 def save(training: Training, number: int, held_out: Validation | None) -> None:
-    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``."""
+    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
+
+    All processes call it; the first one writes.
+    """
+    if not training.accelerator.is_main_process:
+        return
     step = training.plan[number - 1]
     state = State(
         step=number,

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from accelerate.utils import gather_object
 
 from grpo_training.finetune.data.rows import cut
 from grpo_training.finetune.objective.losses import kl_per_token
 from grpo_training.finetune.offline.checkpoints import Validation
+from grpo_training.finetune.offline.training import score_reference
+from grpo_training.finetune.processes import local_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
     from grpo_training.finetune.data.batches import Batch
@@ -22,18 +24,27 @@ if TYPE_CHECKING:
     from grpo_training.finetune.offline.training import Training
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """Figures of one response: sums over its tokens, and the number of them."""
+
+    log_ratio: float
+    log_prob: float
+    divergence: float
+    tokens: int
+
+
 def validate_start(training: Training) -> Validation:
     """The figures of :func:`validate` for the initial model."""
     if training.config.mode != "sft":
         means = tuple(statistics.fmean(row.reward for row in group) for group in training.validation)
         return Validation(means, 0.0, statistics.fmean(len(group) for group in training.validation))
-    log_probs: dict[Sample, float] = {}
-    rows = [row for group in training.validation for row in group]
-    with torch.no_grad():
-        for part in cut(rows, training.config.per_device_train_batch_size):
-            batch = training.collate(part)
-            log_probs |= _mean_log_probs(part, training.reference.logps(part, batch, training.logps), batch)
-    return Validation(tuple(log_probs[row] for row in rows), 0.0, 1.0)
+    score_reference(training)
+    start = []
+    for row in (row for group in training.validation for row in group):
+        batch = training.collate([row])
+        start.append(float(training.reference.logps([row], batch).sum() / batch.mask_BC.sum()))
+    return Validation(tuple(start), 0.0, 1.0)
 
 
 def validate(training: Training) -> Validation:
@@ -45,34 +56,48 @@ def validate(training: Training) -> Validation:
     policy. Before any training it is the mean reward. With long responses a few of them have nearly all the weight:
     ``effective_samples``, the mean of ``1 / sum w^2``, is the number of responses that the estimate rests on.
 
-    In supervised training, the figure of a chat in place of the reward is the mean log-prob of its labels.
+    In supervised training, the figure of a chat in place of the reward is the mean log-prob of its labels. All
+    processes call this; they divide the responses, and each gets the result.
     """
+    scored = _scored(training)
     rows = [row for group in training.validation for row in group]
-    log_ratios: dict[Sample, float] = {}
-    log_probs: dict[Sample, float] = {}
-    divergence = tokens = 0.0
-    training.model.eval()
-    with torch.no_grad():
-        for part in cut(rows, training.config.per_device_train_batch_size):
-            batch = training.collate(part)
-            logps_BC = training.logps(training.model, batch)
-            log_probs |= _mean_log_probs(part, logps_BC, batch)
-            start_BC = training.reference.logps(part, batch, training.logps)
-            moved_B = ((logps_BC - start_BC) * batch.mask_BC).sum(1)
-            log_ratios |= dict(zip(part, moved_B.tolist(), strict=True))
-            divergence += float((kl_per_token(logps_BC, start_BC) * batch.mask_BC).sum())
-            tokens += float(batch.mask_BC.sum())
-    training.model.train()
+    tokens = sum(scored[row].tokens for row in rows)
+    divergence = sum(scored[row].divergence for row in rows) / max(tokens, 1)
     if training.config.mode == "sft":
-        return Validation(tuple(log_probs[row] for row in rows), divergence / max(tokens, 1.0), 1.0)
+        return Validation(tuple(scored[row].log_prob / scored[row].tokens for row in rows), divergence, 1.0)
     rewards, effective = [], []
     for group in training.validation:
-        weights = torch.tensor([log_ratios[row] for row in group], dtype=torch.float64).softmax(0)
+        weights = torch.tensor([scored[row].log_ratio for row in group], dtype=torch.float64).softmax(0)
         rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
         effective.append(float(1 / weights.square().sum()))
-    return Validation(tuple(rewards), divergence / max(tokens, 1.0), statistics.fmean(effective))
+    return Validation(tuple(rewards), divergence, statistics.fmean(effective))
 
 
-def _mean_log_probs(rows: Sequence[Sample], logps_BC: Tensor, batch: Batch) -> dict[Sample, float]:
-    means_B = (logps_BC * batch.mask_BC).sum(1) / batch.mask_BC.sum(1)
-    return dict(zip(rows, means_B.tolist(), strict=True))
+def _scored(training: Training) -> dict[Sample, _Scored]:
+    """The figures of each held-out response, from all processes."""
+    score_reference(training)
+    rows = [row for group in training.validation for row in group]
+    number = {row: place for place, row in enumerate(rows)}
+    found: dict[int, _Scored] = {}
+    training.policy.eval()
+    with torch.no_grad():
+        parts = cut(rows, training.config.per_device_train_batch_size)
+        for part, counts in local_share(parts, training.accelerator):
+            batch = training.collate(part)
+            logps_BC = training.logps(batch)
+            if counts:
+                start_BC = training.reference.logps(part, batch)
+                found |= {number[row]: one for row, one in zip(part, _figures(logps_BC, start_BC, batch), strict=True)}
+    training.policy.train()
+    return {rows[place]: one for share in gather_object([found]) for place, one in share.items()}
+
+
+def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:
+    mask_BC = batch.mask_BC
+    columns = (
+        ((logps_BC - start_BC) * mask_BC).sum(1).tolist(),
+        (logps_BC * mask_BC).sum(1).tolist(),
+        (kl_per_token(logps_BC, start_BC) * mask_BC).sum(1).tolist(),
+        mask_BC.sum(1).tolist(),
+    )
+    return [_Scored(*one) for one in zip(*columns, strict=True)]

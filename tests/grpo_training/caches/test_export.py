@@ -91,7 +91,9 @@ def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, r
 
 def test_inspect_ai_reads_the_log(tmp_path):
     inspect_log = pytest.importorskip("inspect_ai.log")
-    log = inspect_log.read_eval_log(str(exported("inspect", tmp_path / "log.json", "--role", "generator_1")))
+    exported("inspect", tmp_path / "logs", "--role", "generator_1")
+    [listed] = inspect_log.list_eval_logs(str(tmp_path / "logs"))  # as `inspect view` lists them
+    log = inspect_log.read_eval_log(listed)
     assert log.status == "success"
     assert len(log.samples) == 32
     assert {sample.scores["correct"].value for sample in log.samples} == {"C", "I"}

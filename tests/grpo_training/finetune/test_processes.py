@@ -1,3 +1,8 @@
+import multiprocessing
+import os
+import signal
+import socket
+import sys
 import types
 
 import pytest
@@ -6,7 +11,10 @@ pytest.importorskip("torch")
 accelerate = pytest.importorskip("accelerate")
 
 from engine.errors import ConfigurationError  # noqa: E402
-from grpo_training.finetune.processes import join_processes, told_by_the_first  # noqa: E402
+from grpo_training.cli.entry import run_command  # noqa: E402
+from grpo_training.finetune import train  # noqa: E402
+from grpo_training.finetune.config import GRPOTrainingConfig  # noqa: E402
+from grpo_training.finetune.processes import join_processes, local_share, told_by_the_first  # noqa: E402
 
 
 def test_one_process_joins_nobody_and_tells_itself(monkeypatch):
@@ -18,6 +26,73 @@ def test_one_process_joins_nobody_and_tells_itself(monkeypatch):
 
 def test_processes_that_do_not_form_one_group_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(accelerate, "PartialState", lambda cpu: types.SimpleNamespace(num_processes=1))
+    monkeypatch.setattr(accelerate, "PartialState", lambda **_: types.SimpleNamespace(num_processes=1))
     with pytest.raises(ConfigurationError, match="2 processes were started, but 1 form a group"):
         join_processes()
+
+
+@pytest.mark.parametrize(("number", "parts"), [(1, 3), (2, 4), (2, 5), (3, 1)])
+def test_every_process_computes_as_many_parts_and_each_part_counts_once(number, parts):
+    shares = [
+        local_share(list(range(parts)), types.SimpleNamespace(num_processes=number, process_index=process))
+        for process in range(number)
+    ]
+    assert len({len(share) for share in shares}) == 1
+    assert sorted(part for share in shares for part, counts in share if counts) == list(range(parts))
+
+
+class Data:
+    groups = validation = teacher = ()
+    report = ""
+
+
+def rank_of_a_training(rank, port, folder, where):
+    """What a launcher starts: the training command, with stand-ins for the reading of the data and for the steps."""
+    os.environ |= {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port, "RANK": rank, "LOCAL_RANK": rank}
+    for stream, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder / f"{name}{rank}", os.O_CREAT | os.O_WRONLY), stream)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+
+    def fail(place):
+        if (place, rank) == (where, "0"):
+            raise OSError(28, "No space left on device", "/big/disk")
+
+    def read(config):
+        fail("reading")
+        return Data()
+
+    def steps(*_):
+        fail("saving")
+        if (where, rank) == ("killed", "0"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        told_by_the_first(None)  # the other one waits here for the first
+
+    sys.modules["grpo_training.finetune.data.training_data"] = types.SimpleNamespace(load_training_data=read)
+    sys.modules["grpo_training.finetune.offline.loop"] = types.SimpleNamespace(train_offline=steps)
+    train.print_plan = train.offline_plan = lambda *_: None
+    config = GRPOTrainingConfig(model_name_or_path="m", dataset_path="d", output_dir=folder / "run")
+    run_command(lambda: train.train_grpo(config))
+
+
+@pytest.mark.parametrize("where", ["reading", "saving", "killed"])
+def test_if_the_first_process_fails_the_other_prints_its_error_and_ends(tmp_path, where):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    fork = multiprocessing.get_context("fork")  # torch is imported already
+    processes = [
+        fork.Process(target=rank_of_a_training, args=(rank, port, tmp_path, where), daemon=True) for rank in ("0", "1")
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    told, heard = ((tmp_path / name).read_text() for name in ("err0", "err1"))
+    assert processes[1].exitcode == 1, heard
+    if where == "killed":
+        assert "The first process ended without a message; it was probably killed." in heard
+        assert "Traceback" not in heard
+    else:
+        assert processes[0].exitcode == 1, told
+        assert "No space left on device" in told
+        assert heard == "Process 0 failed: [Errno 28] No space left on device: '/big/disk'\n"

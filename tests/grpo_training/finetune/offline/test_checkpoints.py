@@ -10,14 +10,14 @@ pytest.importorskip("peft")
 
 from engine.errors import InputError, ScaffoldError  # noqa: E402
 from grpo_training.finetune.models.export import export_model  # noqa: E402
-from grpo_training.finetune.models.loading import load_model, trained_weights  # noqa: E402
+from grpo_training.finetune.models.loading import load_model, load_weights, trained_weights  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import (  # noqa: E402
     Checkpoint,
     State,
     Validation,
     check_same_run,
     checkpoints,
-    load_checkpoint,
+    load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
 )
@@ -50,7 +50,8 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
     assert read == saved
     assert read.state.validation.reward == 0.375
     other, _ = load_model(settings(folder))
-    loaded = load_checkpoint(read, other)
+    loaded = load_tensors(read)
+    load_weights(other, read.folder)
     assert loaded["reference"][5].tolist() == [1.5]
     assert loaded["optimizer"]["state"][0]["step"] == 3.0
     theirs = trained_weights(other)
@@ -70,7 +71,7 @@ def test_a_damaged_checkpoint_is_named(model, tmp_path):
     saved = save_checkpoint(tmp_path, model, state(1), {})
     (saved.folder / "training.pt").write_bytes(b"torn")
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
-        load_checkpoint(saved, model)
+        load_tensors(saved)
     (saved.folder / "state.json").write_text("{")
     with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json"):
         checkpoints(tmp_path)
@@ -84,7 +85,7 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
     saved = save_checkpoint(tmp_path, model, state(1), {})
     torch.save({"optimizer": Evil()}, saved.folder / "training.pt")
     with pytest.raises(InputError, match="cannot be read"):
-        load_checkpoint(saved, model)
+        load_tensors(saved)
     assert not (tmp_path / "ran").exists()
 
 

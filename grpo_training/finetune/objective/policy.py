@@ -1,0 +1,64 @@
+"""The model that learns as a module whose forward pass gives log-probs, so that accelerate can wrap it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from grpo_training.finetune.objective.logprobs import completion_logps, completion_logps_and_entropy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from grpo_training.finetune.data.batches import Batch
+
+
+class Policy(nn.Module):  # type: ignore[misc]
+    """A language model whose forward pass gives the log-probs of completions.
+
+    DDP, FSDP and DeepSpeed see only what passes through ``forward`` of the module that they wrap. The log-probs are
+    computed from the backbone and the head, so these two are inside it.
+
+    Args:
+        model: a causal language model of transformers, or a PEFT model.
+        chunk_size: positions whose logits are in memory at once.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, chunk_size: int) -> None:
+        super().__init__()
+        self.model = model
+        self._chunk_size = chunk_size
+
+    def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
+
+        Args:
+            batch: the rows as tensors.
+            temperature: divides the logits.
+            entropy: whether to compute the entropy at each token too.
+        """
+        tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
+        if entropy:
+            return completion_logps_and_entropy(
+                self.model, *tensors, temperature=temperature, chunk_size=self._chunk_size
+            )
+        logps_BC = completion_logps(  # noqa: N806 - the name ends in its shape
+            self.model, *tensors, temperature=temperature, chunk_size=self._chunk_size
+        )
+        return logps_BC, None
+
+    # What accelerate reads to choose the layers that are sharded.
+
+    @property
+    def _no_split_modules(self) -> Any:
+        return self.model._no_split_modules
+
+    def get_input_embeddings(self) -> Any:
+        """The embedding of the model."""
+        return self.model.get_input_embeddings()
+
+    def get_output_embeddings(self) -> Any:
+        """The head of the model."""
+        return self.model.get_output_embeddings()

@@ -1,0 +1,42 @@
+"""An exported environment of a user's task."""
+
+import pytest
+
+from grpo_training import export
+
+TASK = """
+from engine.tasks.simple import SimpleTask
+
+
+def reward(text, row):
+    if text == "crash":
+        raise OSError("no checker")
+    return {"exact": float(text == str(row["a"] + row["b"])), "short": 1.0 if len(text) < 4 else 0.5}
+
+
+ROWS = [{"id": "one", "a": 1, "b": 2}, {"id": "two", "a": 3, "b": 4}]
+TASK = SimpleTask("Add {a} and {b}.", reward, name="add_two", rows=ROWS)
+"""
+
+
+@pytest.fixture
+def task_file(tmp_path):
+    file = tmp_path / "add_two.py"
+    file.write_text(TASK)
+    return file
+
+
+@pytest.fixture
+def exported(task_file, monkeypatch):
+    """Exports the task in a format; the folder. The task is unknown afterwards, as in another process."""
+
+    def run(form, folder, *flags):
+        from engine.tasks import registry
+
+        monkeypatch.setattr(registry, "_registered", {})
+        given = ["--to", form, "--dataset", "add_two", "--task", f"{task_file}:TASK", "--output", str(folder), *flags]
+        assert export.main(given) == 0
+        registry._registered.clear()
+        return folder
+
+    return run

@@ -8,11 +8,12 @@ LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
 TRAFFIC := $(VENV)/.installed-traffic
 GYM := $(VENV)/.installed-reasoning-gym
+RAY := $(VENV)/.installed-ray
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -49,6 +50,12 @@ $(GYM): $(STAMP)
 	$(INSTALL) '.[reasoning-gym]'
 	@touch $@
 
+ray: $(RAY)  ## add Ray, to run on several machines
+
+$(RAY): $(STAMP)
+	$(INSTALL) '.[ray]'
+	@touch $@
+
 phaser: $(PHASER)  ## add Phaser and its tools, for games; needs Node.js 20 or newer
 
 $(PHASER): engine/tasks/phaser/node/package-lock.json
@@ -74,7 +81,7 @@ train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and c
 traffic-demo: $(FINETUNE) $(TRAFFIC)  ## train a small model on traffic decisions and compare it with Max-Pressure
 	$(BIN)/python -m grpo_training.traffic demo
 
-test: $(FINETUNE) $(TRAFFIC) $(GYM) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(STAMP)  ## style, types, import contracts

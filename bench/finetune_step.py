@@ -28,7 +28,7 @@ from typing import Any
 # Set before the imports, because huggingface_hub reads its variables at import.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import torch
 from datasets import Dataset
@@ -146,28 +146,30 @@ def our_step(
     rows: list[Sample],
     teacher: list[Sample] | None = None,
     count_tokens: Callable[[int], Any] | None = None,
+    **changes: Any,
 ) -> Callable[[], float]:
     """The step of the offline training on ``rows``. Each call updates the weights and returns the loss."""
     torch.set_num_threads(1)
-    config = GRPOTrainingConfig(
-        model_name_or_path=str(model),
-        dataset_path=model,  # required, but not read here
-        use_peft=False,
-        bf16=False,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        warmup_ratio=0.0,
-        weight_decay=0.0,
-        max_grad_norm=CLIP,
-        per_device_train_batch_size=len(rows),
-        max_steps=1000,
-        loss_type="dapo",
-        epsilon=0.2,
-        beta=0.0,
-        temperature=1.0,
-        teacher_sft_weight=0.3 if teacher else 0.0,
-        self_sft_weight=0.2 if teacher else 0.0,
-    )
+    settings: dict[str, Any] = {
+        "model_name_or_path": str(model),
+        "dataset_path": model,  # required, but not read here
+        "use_peft": False,
+        "bf16": False,
+        "learning_rate": RATE,
+        "lr_scheduler_type": "constant",
+        "warmup_ratio": 0.0,
+        "weight_decay": 0.0,
+        "max_grad_norm": CLIP,
+        "per_device_train_batch_size": len(rows),
+        "max_steps": 1000,
+        "loss_type": "dapo",
+        "epsilon": 0.2,
+        "beta": 0.0,
+        "temperature": 1.0,
+        "teacher_sft_weight": 0.3 if teacher else 0.0,
+        "self_sft_weight": 0.2 if teacher else 0.0,
+    }
+    config = GRPOTrainingConfig.model_validate(settings | changes)
     training = prepare(config, [rows], [], teacher or [], model)
     steps = optimizer_steps(training)
 
@@ -181,19 +183,23 @@ def our_step(
     return step
 
 
-def trl_step(model: Path, rows: list[Sample], case: Case) -> Callable[[], float]:
+def trl_step(
+    model: Path, rows: list[Sample], case: Case, *, bf16: bool = False, output_dir: Path | None = None
+) -> Callable[[], float]:
     """TRL's training step on the same rows, as the tensors that its own sampling would return."""
     torch.set_num_threads(1)
-    batch = trl_batch(rows, case)
+    on_gpu = torch.cuda.is_available()
+    batch = {name: one.to("cuda" if on_gpu else "cpu") for name, one in trl_batch(rows, case).items()}
 
     class StoredBatchTrainer(GRPOTrainer):
         def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
             return batch
 
     config = GRPOConfig(
-        output_dir=str(model / "trl"),
-        use_cpu=True,
-        bf16=False,
+        output_dir=str(output_dir or model / "trl"),
+        use_cpu=not on_gpu,
+        bf16=bf16,
+        model_init_kwargs={"dtype": "float32"},
         gradient_checkpointing=False,
         report_to="none",
         save_strategy="no",
@@ -287,10 +293,10 @@ def trl_batch(rows: list[Sample], case: Case) -> dict[str, Any]:
     }
 
 
-def interleaved_times(steps: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+def interleaved_times(steps: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, list[float]]:
     """Seconds of each step in interleaved rounds, so that load affects all steps. The first round is a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(ROUNDS + 1):
+    for number in range(rounds + 1):
         for name, step in steps.items():
             started = time.perf_counter()
             step()

@@ -1,14 +1,19 @@
 """A server at its limit: generator 1 compared with a bare aiohttp client that sends as many requests at once.
 
-``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32]``. The simulated server works on a
-limited number of sequences at a time; their lengths have a heavy tail, as sampled replies have. It runs in a process of
-its own. Generator 1 has a window of four times the requests in flight, so that a slow reply does not hold back the
-others. Printed are seconds, start of the program included, the time of the bare client divided by that of generator 1,
-and the time of a perfect client.
+``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32] [--stalls 0.02]``. The simulated server
+works on a limited number of sequences at a time; their lengths have a heavy tail, as sampled replies have. It runs in a
+process of its own, and so do the clients; their times include their start. Printed are seconds, the time of the bare
+client divided by that of generator 1, in brackets the time of the critical path (a client that costs nothing, with the
+same window), and the largest number of problems in flight that the server saw. With learning, the server gets a request
+more for each problem: from slots of the analyst (``extra_concurrency``), or from those of the problems.
+
+With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
+measured without and with ``--hedge``.
 """
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import heapq
 import json
@@ -18,9 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
 from aiohttp import web
 
 from engine.tasks.math.quickstart import instances
@@ -29,6 +36,8 @@ SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
 """Median and log-normal spread of the seconds that a sequence takes."""
 PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
+STALL_S = 15.0
+WINDOW_PER_SLOT = 4
 LEARNING_OFF = ("--tau", "10")
 """No group has a larger standard deviation, so that the analyst is never asked."""
 
@@ -39,77 +48,120 @@ def seconds_of(problem: str, index: int) -> float:
     return random.Random(seed).lognormvariate(0, SPREAD) * MEDIAN_S
 
 
-def serve(problems: int) -> None:
-    """The server: prints its port and serves until its stdin is closed."""
-    known = {one.problem.text: one for one in instances("train", problems)}
-    free = asyncio.Semaphore(SEQUENCES)
+def stalls(problem: str, share: float) -> bool:
+    """Whether the problem gets no reply when it is asked for the first time."""
+    return hashlib.sha256(f"stall {problem}".encode()).digest()[0] < share * 256
 
-    async def sequence(problem: str, index: int) -> None:
-        async with free:
-            await asyncio.sleep(seconds_of(problem, index))
 
-    def reply_of(problem: str, system: str, index: int) -> str:
-        one = known[problem]
-        if system.startswith("Study"):
-            add = {"op": "add", "content": one.family.lessons[0], "category": one.family.category}
-            return json.dumps({"operations": [add]})
-        way = one.family.right if index % 2 else one.family.mistaken
-        return json.dumps({**one.family.scaffold(way, one.draw).model_dump(), "final_answer": ""})
+class SimulatedServer:
+    """Replies to problems and to the analyst; ``stalling`` is the share of problems that stall once."""
 
-    async def chat(request: web.Request) -> web.Response:
+    def __init__(self, problems: int, stalling: float) -> None:
+        self._known = {one.problem.text: one for one in instances("train", problems)}
+        self._free = asyncio.Semaphore(SEQUENCES)
+        self._stalling, self._asked = stalling, set()
+        self._now = self._most = 0
+
+    async def chat(self, request: web.Request) -> web.Response:
+        """A chat completion after the time that its sequences take."""
         body = await request.json()
         system, user = body["messages"][0]["content"], body["messages"][-1]["content"]
         problem, count = PROBLEM.search(user).group(1), body.get("n", 1)
-        await asyncio.gather(*(sequence(problem, index) for index in range(count)))
+        is_analysis = system.startswith("Study")
+        self._now += not is_analysis
+        self._most = max(self._most, self._now)
+        try:
+            if stalls(problem, self._stalling) and not is_analysis and problem not in self._asked:
+                self._asked.add(problem)
+                await asyncio.sleep(STALL_S)
+            await asyncio.gather(*(self._sequence(problem, index) for index in range(count)))
+        finally:
+            self._now -= not is_analysis
+        texts = [self._analysis(problem) if is_analysis else self._reply(problem, index) for index in range(count)]
         choices = [
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": reply_of(problem, system, index)},
-                "finish_reason": "stop",
-            }
-            for index in range(count)
+            {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            for index, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 400, "completion_tokens": 300 * count, "total_tokens": 400 + 300 * count}
         reply = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"]}
         return web.json_response({**reply, "choices": choices, "usage": usage})
 
-    async def main() -> None:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", chat)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        print(runner.addresses[0][1], flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    async def most(self, _: web.Request) -> web.Response:
+        """The largest number of problems in flight since the last call."""
+        most, self._most, self._asked = self._most, 0, set()
+        return web.json_response(most)
 
-    asyncio.run(main())
+    async def _sequence(self, problem: str, index: int) -> None:
+        async with self._free:
+            await asyncio.sleep(seconds_of(problem, index))
+
+    def _analysis(self, problem: str) -> str:
+        family = self._known[problem].family
+        return json.dumps({"operations": [{"op": "add", "content": family.lessons[0], "category": family.category}]})
+
+    def _reply(self, problem: str, index: int) -> str:
+        one = self._known[problem]
+        way = one.family.right if index % 2 else one.family.mistaken
+        return json.dumps({**one.family.scaffold(way, one.draw).model_dump(), "final_answer": ""})
 
 
-async def bare(url: str, bodies: list[dict], in_flight: int) -> float:
-    """Seconds that aiohttp takes with so many requests in flight."""
+async def serve(problems: int, stalling: float) -> None:
+    """The server: prints its port and serves until its stdin is closed."""
+    server = SimulatedServer(problems, stalling)
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", server.chat)
+    app.router.add_get("/v1/most", server.most)
+    # A handler whose client has gone away ends, as an inference server aborts the request.
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+BARE = """
+import asyncio, json, sys
+import aiohttp
+
+async def main(url, in_flight, bodies):
     slots = asyncio.Semaphore(in_flight)
-    started = time.perf_counter()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
 
-        async def ask(body: dict) -> None:
+        async def ask(body):
             async with slots, session.post(f"{url}/chat/completions", json=body) as response:
                 await response.json()
 
         await asyncio.gather(*(ask(body) for body in bodies))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), json.load(sys.stdin)))
+"""
+
+
+def bare(url: str, problems: list[str], samples: int, in_flight: int) -> float:
+    """Seconds that aiohttp takes with so many requests in flight, as a program of its own."""
+    bodies = [
+        {"model": "m", "n": samples, "messages": [{"role": "user", "content": f"Problem: {text}"}]} for text in problems
+    ]
+    started = time.perf_counter()
+    command = [sys.executable, "-c", BARE, url, str(in_flight)]
+    subprocess.run(command, input=json.dumps(bodies), text=True, check=True)
     return time.perf_counter() - started
 
 
-def generator(url: str, problems: int, samples: int, in_flight: int, *more: str) -> float:
-    """Seconds that generator 1 takes, its start included."""
+def generator(
+    url: str, problems: list[str], samples: int, in_flight: int, *more: str, extra: int = 0
+) -> tuple[float, int]:
+    """Seconds that generator 1 takes, and the largest number of problems that it had in flight."""
     folder = Path(tempfile.mkdtemp())
     entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": in_flight}
-    (folder / "api_config.json").write_text(json.dumps({"default": entry}))
+    (folder / "api_config.json").write_text(json.dumps({"default": {**entry, "extra_concurrency": extra}}))
     arguments = [
-        *("--dataset", "quickstart:train", "--prompts", "compact", "--max-problems", str(problems)),
-        *("--rollouts", str(samples), "--window", str(4 * in_flight)),
+        *("--dataset", "quickstart:train", "--prompts", "compact", "--max-problems", str(len(problems))),
+        *("--rollouts", str(samples), "--window", str(WINDOW_PER_SLOT * in_flight)),
         *("--api-config", str(folder / "api_config.json")),
         *("--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences"), *more),
     ]
+    urllib.request.urlopen(f"{url}/most").close()
     started = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "grpo_training.generator1", *arguments],
@@ -117,21 +169,76 @@ def generator(url: str, problems: int, samples: int, in_flight: int, *more: str)
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    with urllib.request.urlopen(f"{url}/most") as reply:
+        return seconds, json.load(reply)
 
 
-def perfect(bodies: list[dict], in_flight: int) -> float:
-    """Seconds of a perfect client: each request starts as soon as a request and its sequences have ended."""
-    slots = [0.0] * in_flight
-    servers = [0.0] * SEQUENCES
-    for body in bodies:
-        start, ends = heapq.heappop(slots), []
-        for index in range(body["n"]):
-            begin = max(start, heapq.heappop(servers))
-            ends.append(begin + seconds_of(PROBLEM.search(body["messages"][-1]["content"]).group(1), index))
-            heapq.heappush(servers, ends[-1])
-        heapq.heappush(slots, max(ends))
-    return max(slots)
+def critical_path(
+    problems: list[str], samples: int, in_flight: int, window: int | None = None, *, analyst: int | None = None
+) -> float:
+    """Seconds of a client that costs nothing.
+
+    Args:
+        problems: texts in order.
+        samples: per problem.
+        in_flight: slots of the problems.
+        window: problem k starts after the commit of problem k - window; None: no window.
+        analyst: further slots of the analyst, who otherwise goes first; None: no analyst.
+    """
+    sequences = [0.0] * SEQUENCES
+    events: list[tuple[float, bool, int]] = []
+    ready: deque[int] = deque()
+    committed = asked = busy = busy_analysts = 0
+    now, done = 0.0, set()
+
+    def begin(k: int, is_analysis: bool) -> None:
+        ends = []
+        for index in range(1 if is_analysis else samples):
+            ends.append(max(now, heapq.heappop(sequences)) + seconds_of(problems[k], index))
+            heapq.heappush(sequences, ends[-1])
+        heapq.heappush(events, (max(ends), is_analysis, k))
+
+    while True:
+        while True:
+            is_full = busy + busy_analysts >= in_flight + (analyst or 0)
+            if ready and not is_full:
+                begin(ready.popleft(), True)
+                busy_analysts += 1
+            elif busy < in_flight and not is_full and asked < min(len(problems), committed + (window or len(problems))):
+                begin(asked, False)
+                busy, asked = busy + 1, asked + 1
+            else:
+                break
+        if not events:
+            return now
+        now, is_analysis, k = heapq.heappop(events)
+        if is_analysis or analyst is None:
+            done.add(k)
+        else:
+            ready.append(k)
+        busy, busy_analysts = busy - (not is_analysis), busy_analysts - is_analysis
+        while committed in done:
+            committed += 1
+
+
+def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None:
+    """Measure the clients in turn and print a line for each."""
+    alone = bare(url, problems, samples, in_flight)
+    print(f"{in_flight} in flight: bare client {alone:.1f} s ({critical_path(problems, samples, in_flight):.1f} s)")
+    window = WINDOW_PER_SLOT * in_flight
+    for name, flags, analyst in (
+        ("learning off", LEARNING_OFF, None),
+        ("learning on, slots for the analyst", (), in_flight),
+        ("learning on, shared slots", (), 0),
+    ):
+        took, most = generator(url, problems, samples, in_flight, *flags, extra=analyst or 0)
+        least = critical_path(problems, samples, in_flight, window, analyst=analyst)
+        print(
+            f"  generator 1, {name}: {took:.1f} s ({least:.1f} s), ratio {alone / took:.2f} "
+            f"(critical path {alone / least:.2f}), at most {most} problems in flight",
+            flush=True,
+        )
 
 
 def main() -> int:
@@ -139,34 +246,39 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32])
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--in-flight", type=int, nargs="*", default=[8, 32])
+    parser.add_argument("--stalls", type=float, default=0.02, help="share of stalling problems; 0: not measured")
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        serve(arguments.problems)
+    if arguments.serve is not None:
+        asyncio.run(serve(arguments.problems, arguments.serve))
         return 0
-    command = [sys.executable, "-m", "bench.full_server", "--serve", "--problems", str(arguments.problems)]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
-    try:
-        texts = [one.problem.text for one in instances("train", arguments.problems)]
-        bodies = [
-            {"model": "m", "n": arguments.samples, "messages": [{"role": "user", "content": f"Problem: {text}"}]}
-            for text in texts
-        ]
-        for in_flight in arguments.in_flight:
-            alone = asyncio.run(bare(url, bodies, in_flight))
-            off = generator(url, arguments.problems, arguments.samples, in_flight, *LEARNING_OFF)
-            on = generator(url, arguments.problems, arguments.samples, in_flight)
-            print(
-                f"{in_flight} in flight: bare {alone:.1f} s (perfect {perfect(bodies, in_flight):.1f} s), "
-                f"learning off {off:.1f} s ({alone / off:.2f}), learning on {on:.1f} s ({alone / on:.2f})",
-                flush=True,
-            )
-    finally:
-        server.kill()
+    problems = [one.problem.text for one in instances("train", arguments.problems)]
+    if arguments.in_flight:
+        with running_server(arguments.problems, 0.0) as url:
+            for in_flight in arguments.in_flight:
+                compare(url, problems, arguments.samples, in_flight)
+    if arguments.stalls:
+        count = sum(stalls(text, arguments.stalls) for text in problems)
+        with running_server(arguments.problems, arguments.stalls) as url:
+            times = [
+                generator(url, problems, arguments.samples, 32, *LEARNING_OFF, *flags)[0]
+                for flags in ((), ("--hedge", "0.95"))
+            ]
+        print(f"{count} problems stall for {STALL_S:g} s: {times[0]:.1f} s, with --hedge 0.95 {times[1]:.1f} s")
     return 0
+
+
+@contextlib.contextmanager
+def running_server(problems: int, stalling: float) -> Iterator[str]:
+    """Yield the address of a simulated server in a process of its own."""
+    command = [sys.executable, "-m", "bench.full_server", "--serve", str(stalling), "--problems", str(problems)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
+        finally:
+            server.kill()
 
 
 if __name__ == "__main__":

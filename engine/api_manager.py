@@ -249,6 +249,18 @@ class ApiManager:
         }
         return ApiManager(self.path, entries, self._environ)
 
+    def resolved(self) -> ApiManager:
+        """A copy with the keys themselves in place of ``api_key_env``, for another process of the same run.
+
+        A role whose variable is not set stays without a key. The copy must not be stored.
+        """
+        entries = {}
+        for role, entry in self._entries.items():
+            key = self._environ.get(str(entry.get("api_key_env", "")), "").strip()
+            own = {"api_key": key} if key and not entry.get("api_key") else {}
+            entries[role] = {name: value for name, value in entry.items() if name != "api_key_env" or not own} | own
+        return ApiManager(self.path, entries, {})
+
     def roles(self) -> list[str]:
         """The roles in the order of the file."""
         return list(self._entries)

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, Sample, reply_of
 from engine.llm.servers import Server, ServerPool
-from engine.llm.tally import Tally
+from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -50,6 +50,21 @@ class Counters(Tally):
     concurrency_limit: int = 0
 
 
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """The sum of the counters of several clients."""
+    total = Counters()
+    for each in counters:
+        for name, value in vars(each).items():
+            if name == "by_purpose":
+                for purpose, spent in value.items():
+                    total.by_purpose.setdefault(purpose, Spent()).add(
+                        spent.prompt_tokens, spent.completion_tokens, spent.cost_usd
+                    )
+            elif value is not None:
+                setattr(total, name, (getattr(total, name) or 0) + value)
+    return total
+
+
 class LLMClient:
     """Samples chat requests. An async context manager, for one event loop.
 
@@ -59,6 +74,7 @@ class LLMClient:
         ledger: shares limits and pauses with other processes; None: limits hold for this process only.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
+        hedge: a request that takes longer than this share of those before is sent again, such as 0.95; None: never.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
@@ -75,6 +91,7 @@ class LLMClient:
         ledger: RateLedger | None = None,
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
+        hedge: float | None = None,
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
@@ -97,6 +114,7 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
+            hedge=hedge,
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
             trouble=self._trouble,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.cancellation import CancelScope, running_timeout
+from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget, Hold
 from engine.llm.protocol import (
@@ -45,6 +46,16 @@ class Sample:
 
     index: int
     key: str
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """What a request has reserved before it is sent. ``largest``: its highest possible prompt and completion tokens."""
+
+    permit: Permit | None
+    hold: Hold | None
+    largest: tuple[int, int]
+    is_urgent: bool
 
 
 @dataclass
@@ -103,6 +114,11 @@ class PendingCall:
         return self.request.purpose in _URGENT
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """Requests of one kind take comparable times."""
+        return self.request.role, self.request.purpose, len(self.samples)
+
+    @property
     def n_unsupported(self) -> bool:
         """Whether the call needs ``n`` and the endpoint does not support it."""
         return len(self.samples) > 1 and "n" in self.connection.capabilities.dropped
@@ -122,6 +138,7 @@ class RequestSender:
         journal: stores replies before they are used; may be None.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money.
+        hedge: a request is sent again if it takes longer than this share of those before; None: never.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
         trouble: told of requests that are sent again.
@@ -137,6 +154,7 @@ class RequestSender:
         journal: ResponseJournal | None,
         retry: RetryPolicy,
         budget: Budget,
+        hedge: float | None,
         probe_patience_s: float,
         cancel_scope: CancelScope,
         trouble: TroubleReporter,
@@ -149,6 +167,7 @@ class RequestSender:
         self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
         self._probe_patience_s, self._trouble = probe_patience_s, trouble
         self._clock, self._sleep, self._rng = clock, sleep, rng
+        self._hedge, self._latencies = hedge, LatencyRecord()
         self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
         """The requests in flight, by the journal keys of their samples."""
 
@@ -271,6 +290,40 @@ class RequestSender:
         A caller that is cancelled after the request was sent does not cancel the request: the server works on it, so
         its reply is stored.
         """
+        reserved = await self._reserve(call, is_urgent=call.is_urgent)
+        if isinstance(reserved, RetryDecision):
+            return reserved
+        task = asyncio.create_task(self._finish(call, reserved))
+        keys = [sample.key for sample in call.samples]
+        self._working.update(dict.fromkeys(keys, task))
+        task.add_done_callback(lambda done: self._finished(keys, done))
+        delay_s = None if self._hedge is None else self._latencies.quantile(call.kind, self._hedge)
+        if delay_s is None:
+            return await asyncio.shield(task)
+        sent_at = self._clock()
+        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self._sleep)
+        if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
+            self._latencies.add(call.kind, self._clock() - sent_at)
+        return result
+
+    async def _send_again(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
+        """Send a request that is in flight a second time, to another server if there is one.
+
+        If this is cancelled, so is the request. What it reserved is then charged: the server has received it.
+        """
+        again = PendingCall(call.pool, call.pool.pick(), call.request, call.samples, attempts=call.attempts)
+        again.connection.health.load += len(again.samples)
+        try:
+            reserved = await self._reserve(again, is_urgent=True)
+            if isinstance(reserved, RetryDecision):
+                return reserved
+            self.tally.hedged += 1
+            return await self._finish(again, reserved)
+        finally:
+            again.connection.health.load -= len(again.samples)
+
+    async def _reserve(self, call: PendingCall, *, is_urgent: bool) -> Reserved | RetryDecision:
+        """Reserve budget and wait for a slot."""
         if call.n_unsupported:  # discovered by another call while this one waited
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         connection, endpoint, request = call.connection, call.endpoint, call.request
@@ -283,21 +336,17 @@ class RequestSender:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
             hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
         try:
-            permit = await connection.acquire(expected, is_urgent=call.is_urgent)
+            permit = await connection.acquire(expected, is_urgent=is_urgent)
         except BaseException:
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
-            connection.release(permit, 0, is_urgent=call.is_urgent)
+            connection.release(permit, 0, is_urgent=is_urgent)
             if hold is not None:
                 self._budget.settle(hold, 0, 0.0)
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
-        task = asyncio.create_task(self._finish(call, permit, hold, largest))
-        keys = [sample.key for sample in call.samples]
-        self._working.update(dict.fromkeys(keys, task))
-        task.add_done_callback(lambda done: self._finished(keys, done))
-        return await asyncio.shield(task)
+        return Reserved(permit, hold, largest, is_urgent)
 
     def _finished(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
         for key in keys:
@@ -306,23 +355,23 @@ class RequestSender:
         if not task.cancelled():
             task.exception()  # marked as retrieved: the caller may have been cancelled
 
-    async def _finish(
-        self, call: PendingCall, permit: Permit | None, hold: Hold | None, largest: tuple[int, int]
-    ) -> dict[str, Reply] | RetryDecision:
+    async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        used = largest  # also of an attempt that is cancelled: the server has received it
+        counted = reserved.permit.tokens if reserved.permit else 0
+        used = reserved.largest  # also of an attempt that is cancelled: the server has received it
         try:
             result = await self._exchange(call)
             used = (result.prompt_tokens, result.completion_tokens)
             if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
-                used = largest  # work whose usage is not known is not free: charge what was reserved
+                used = reserved.largest  # work whose usage is not known is not free: charge what was reserved
+            counted = sum(used)
         except Exception:
-            used = (0, 0)
+            used, counted = (0, 0), 0
             raise
         finally:
-            call.connection.release(permit, sum(used), is_urgent=call.is_urgent)
-            if hold is not None:
-                self._budget.settle(hold, sum(used), call.endpoint.cost_usd(*used))
+            call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
+            if reserved.hold is not None:
+                self._budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
@@ -371,6 +420,7 @@ class RequestSender:
         """Update concurrency, capabilities and length statistics after a reply."""
         connection = call.connection
         connection.health.answered(call.latency_s)
+        self._latencies.add(call.kind, call.latency_s)
         connection.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < len(call.samples):
             names -= {"n"}
@@ -432,6 +482,10 @@ def reply_of(index: int, completion: Completion) -> Reply:
         fault = Fault(kind="content_filter", message="the provider's content filter withheld the reply")
         return Reply(sample_index=index, outcome=Outcome.MODEL_FAULT, completion=completion, fault=fault)
     return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)
+
+
+def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
+    return not isinstance(result, RetryDecision)
 
 
 def _unreadable(response: ChatResponse) -> RetryDecision:

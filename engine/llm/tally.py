@@ -23,9 +23,13 @@ class Spent:
 
 @dataclass
 class Tally(Spent):
-    """Totals over all requests of a client. ``by_purpose`` has the parts: generation, analysis, ..."""
+    """Totals over all requests of a client. ``by_purpose`` has the parts: generation, analysis, ...
+
+    ``hedged`` counts the requests that were sent a second time while the first was in flight.
+    """
 
     retries: int = 0
+    hedged: int = 0
     rate_limited: int = 0
     requests_sent: int = 0
     journal_hits: int = 0

@@ -24,6 +24,7 @@ _TASKS = {
     "traffic": "engine.tasks.traffic.task:TASK",
     "phaser": "engine.tasks.phaser.task:TASK",
     "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
+    "verifiers_env": "engine.tasks.verifiers_env.task:TASK",
 }
 
 _registered: dict[str, Task] = {}

@@ -59,6 +59,10 @@ class RequestCounters(SpentTokens, Protocol):
         """Attempts after the first."""
 
     @property
+    def hedged(self) -> int:
+        """Requests that were sent a second time because the first took long."""
+
+    @property
     def journal_hits(self) -> int:
         """Replies that were read from the journal."""
 
@@ -215,6 +219,11 @@ class Progress:
             *((("spent" if number == 0 else ""), text) for number, text in enumerate(_spending(counters))),
             ("cost", _dollars(counters.cost_usd)),
             ("retries", str(counters.retries)),
+            *(
+                [("sent twice (--hedge)", f"{counters.hedged}, without the tokens of the slower ones")]
+                if counters.hedged
+                else []
+            ),
             ("replies from the journal", str(counters.journal_hits)),
             ("time", f"{self._clock() - self._started:.0f} s"),
         ]

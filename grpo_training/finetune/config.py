@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
+from grpo_training.finetune.config_keys import ALIASES, GROUPS, OF_OTHER_STAGES, REFUSED, SECTIONS
 from grpo_training.finetune.online.reward_settings import checked_settings, declared_rewards
 from grpo_training.runs.settings import ResumableSettings
 
@@ -19,25 +20,15 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
-_TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
-
-_OF_OTHER_STAGES = {
-    "training.sft": "of such a file only training.grpo is read; supervised training has a file of its own (mode: sft)",
-    **dict.fromkeys(
-        ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
-        "of the paths only grpo_dataset_dir (the dataset) and grpo_model_dir (the output) are read",
-    ),
-}
-"""Keys of files that configure several stages -> why they have no effect."""
-
 _NOT_IN_FINGERPRINT = frozenset(
-    {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"}
+    {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh", "push_to_hub"}
 )
 """Fields that do not change the trained weights."""
 _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
+        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization"),
     }
 )
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
@@ -50,117 +41,10 @@ class GRPOTrainingConfig(ResumableSettings):
     if they are not given; a configuration always holds their values.
     """
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "model and data": (
-            *(
-                "model_name_or_path",
-                "mode",
-                "dataset_path",
-                "dataset",
-                "task",
-                "reward",
-                "reward_weight",
-                "reward_settings",
-                "max_problems",
-                "output_dir",
-                "prompts",
-                "system_role",
-            ),
-            *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
-            *("backend", "resume", "fresh", "dry_run"),
-        ),
-        "training steps": (
-            *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
-            *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "max_grad_norm"),
-            *("weight_decay", "optim", "seed"),
-        ),
-        "sampling": (
-            *("num_generations", "temperature", "top_p", "max_completion_length", "max_seq_length"),
-            *("repetition_penalty", "use_vllm", "vllm_server_base_url"),
-        ),
-        "policy loss": (
-            *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards"),
-            *("advantage_std", "advantage_clip"),
-            *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
-            *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
-            *("kl_adjustment_factor", "beta_min", "beta_max"),
-        ),
-        "warm-up and curriculum": (
-            *("rce_epochs", "rce_temperature_start", "rce_temperature_end"),
-            *("rce_learning_rate", "rce_lr_ratio"),
-            *("curriculum_epochs", "early_top_k", "late_top_k"),
-        ),
-        "imitation": (
-            *("grpo_weight", "teacher_traces", "teacher_sft_weight", "self_sft_weight", "self_sft_top_k"),
-            *("self_sft_min_reward", "sft_schedule", "chord_mu_peak", "chord_mu_end", "chord_warmup_steps"),
-            *("chord_decay_steps", "chord_phi"),
-        ),
-        "adapter and memory": (
-            *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "disable_dropout", "lora_target_modules"),
-            *("gradient_checkpointing", "bf16", "logprob_chunk_size"),
-        ),
-        "logging and checkpoints": (
-            *(
-                "logging_steps",
-                "save_steps",
-                "save_total_limit",
-                "max_kl",
-                "export",
-                "report_to",
-                "project",
-                "run_name",
-            ),
-        ),
-    }
-    aliases: ClassVar[dict[str, str]] = {
-        "model_path": "model_name_or_path",
-        "model_name": "model_name_or_path",
-        "batch_size": "per_device_train_batch_size",
-        "num_epochs": "num_train_epochs",
-        "epochs": "num_train_epochs",
-        "grpo_epochs": "num_train_epochs",
-        "num_samples_per_prompt": "num_generations",
-        "kl_coeff": "beta",
-        "kl_coef": "beta",
-        "kl_beta": "beta",
-        "clip_epsilon": "epsilon",
-        "clip_range": "epsilon",
-        "max_new_tokens": "max_completion_length",
-        "max_length": "max_seq_length",
-        "early_epochs": "curriculum_epochs",
-        "kl_target_min": "kl_target_low",
-        "kl_target_max": "kl_target_high",
-        "lora_rank": "lora_r",
-        "gradient_clip_norm": "max_grad_norm",
-        "lr_scheduler": "lr_scheduler_type",
-        "synthetic_data_path": "teacher_traces",
-        "wandb_project": "project",
-        "wandb_run_name": "run_name",
-        "dual_source.top_k": "self_sft_top_k",
-        "dual_source.min_reward": "self_sft_min_reward",
-        "lora.r": "lora_r",
-        "lora.rank": "lora_r",
-        "lora.alpha": "lora_alpha",
-        "lora.dropout": "lora_dropout",
-        "lora.target_modules": "lora_target_modules",
-        "paths.grpo_dataset_dir": "dataset_path",
-        "paths.grpo_model_dir": "output_dir",
-    }
-    sections: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("model", "student", "lora", "grpo", "rce", "dual_source", "training", "training.grpo", "generation"),
-            *("data", "output", "paths", "logging"),
-        }
-    )
-    refused: ClassVar[dict[str, str]] = {
-        "torch_dtype": "use bf16: true or bf16: false",
-        "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
-        "teacher": _TEACHER,
-        "use_teacher_thinking": _TEACHER,
-        "load_in_8bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
-        "load_in_4bit": "weights are loaded in bf16 or float32; to save memory lower the batch size or lora_r",
-    }
-
+    groups: ClassVar[Mapping[str, Sequence[str]]] = GROUPS
+    aliases: ClassVar[dict[str, str]] = ALIASES
+    sections: ClassVar[frozenset[str]] = SECTIONS
+    refused: ClassVar[dict[str, str]] = REFUSED
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
         "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")}
     }
@@ -173,7 +57,7 @@ class GRPOTrainingConfig(ResumableSettings):
             field="reward_settings",
             names={key: name for reward in rewards for key, name in reward.keys().items()},
             without_effect={key: why for reward in rewards for key, why in reward.without_effect.items()}
-            | _OF_OTHER_STAGES,
+            | OF_OTHER_STAGES,
         )
 
     # model and data
@@ -242,8 +126,14 @@ class GRPOTrainingConfig(ResumableSettings):
         512, description="maximum tokens of a sampled completion; divisor of dr_grpo"
     )
     max_seq_length: Positive = Field(2048, description="maximum tokens of a row; longer rows are left out")
-    use_vllm: bool = Field(False, description="sample with a vLLM server (online)")
+    use_vllm: bool = Field(False, description="sample with vLLM (online)")
+    vllm_mode: Literal["server", "colocate"] = Field(
+        "server", description="server: a vLLM server of TRL on other GPUs; colocate: vLLM on the GPUs of the training"
+    )
     vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
+    vllm_gpu_memory_utilization: float = Field(
+        0.3, gt=0, lt=1, description="share of the GPU memory for vLLM, with vllm_mode colocate"
+    )
 
     # the reward (online)
     reward: str | None = Field(
@@ -333,6 +223,9 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
     bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
+    padding_free: bool = Field(
+        False, description="put the rows of a micro-batch in one sequence instead of padding them (offline, sft)"
+    )
     logprob_chunk_size: Positive = Field(1024, description="positions whose logits are in memory at once")
 
     # records
@@ -348,6 +241,11 @@ class GRPOTrainingConfig(ResumableSettings):
         "best",
         description="best: the last checkpoint that is not worse on held-out groups than the initial model, else that "
         "model; last: the last checkpoint in any case",
+    )
+    push_to_hub: str | None = Field(
+        None,
+        pattern=r"^[\w.-]+/[\w.-]+$",
+        description="upload the exported model to this repository (owner/name, made private if new) with HF_TOKEN",
     )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
         "none", description="experiment tracker"
@@ -435,6 +333,14 @@ class GRPOTrainingConfig(ResumableSettings):
             (
                 self.vllm_server_base_url is not None and not self.use_vllm,
                 "vllm_server_base_url is used with use_vllm only",
+            ),
+            (
+                self.vllm_server_base_url is not None and self.vllm_mode == "colocate",
+                "vllm_server_base_url and vllm_mode colocate exclude each other: there is no server",
+            ),
+            (
+                self.padding_free and self.mode == "online",
+                "padding_free is used by offline and supervised training only",
             ),
         ]
         return [message for wrong, message in checks if wrong]

@@ -20,7 +20,8 @@ from engine.storage.installation import install_command
 from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.finetune.data.samples import fingerprint
-from grpo_training.finetune.models.export_record import read_helped
+from grpo_training.finetune.models.export_record import MERGED, read_helped
+from grpo_training.finetune.models.upload import check_token, upload_model
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import check_rewards
@@ -59,6 +60,8 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     """
     config = RunDirectory(config.output_dir).resumed(config)
     check_packages(config)
+    if config.push_to_hub is not None and not config.dry_run:
+        check_token(config.push_to_hub)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if config.backend == "unsloth":
         # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
@@ -177,13 +180,14 @@ def _train_in_run_directory(
                 train(config.output_dir)
                 code = told_by_the_first(None)
         return code or 0
-    has_begun = False
+    others_know = False
     try:
         with RunDirectory(config.output_dir).open(config, facts) as manifest:
             if manifest.is_finished:
-                return _exit_code_of_finished(config.output_dir)
+                others_know = True
+                return _exit_code_of_finished(config)
+            others_know = True
             told_by_the_first(None)
-            has_begun = True
             with shared_failure():
                 result = train(config.output_dir)
                 page = write_page(config.output_dir)
@@ -191,18 +195,29 @@ def _train_in_run_directory(
                 code = _exit_code(result.helped)
                 told_by_the_first(code)
     except Exception as error:
-        if not has_begun:
+        if not others_know:
             told_by_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
         raise
     _print_result(result, page)
+    if result.helped:
+        _upload(config)
     return code
 
 
-def _exit_code_of_finished(folder: Path) -> int:
+def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
+    folder = config.output_dir
     print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
-    code = _exit_code(read_helped(folder))
-    told_by_the_first(code)
-    return code
+    helped = read_helped(folder)
+    told_by_the_first(_exit_code(helped))
+    if helped:
+        _upload(config)
+    return _exit_code(helped)
+
+
+def _upload(config: GRPOTrainingConfig) -> None:
+    """Upload the exported model where ``push_to_hub`` is set."""
+    if config.push_to_hub is not None:
+        print(f"  {'uploaded':13} {upload_model(config.output_dir / MERGED, config.push_to_hub)}")
 
 
 def _print_result(result: TrainingResult, page: Path | None) -> None:

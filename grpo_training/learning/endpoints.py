@@ -20,6 +20,7 @@ from grpo_training.serving.shared_server import shared_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from engine.llm.limits.budget import Budget
     from engine.llm.limits.concurrency import ConcurrencyRule
     from grpo_training.learning.settings import ExtractionSettings
     from grpo_training.runs.settings import ClientSettings
@@ -52,7 +53,10 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
 
 @asynccontextmanager
 async def open_client(
-    settings: ClientSettings, manager: ApiManager, concurrency: ConcurrencyRule | None = None
+    settings: ClientSettings,
+    manager: ApiManager,
+    concurrency: ConcurrencyRule | None = None,
+    budget: Budget | None = None,
 ) -> AsyncIterator[LLMClient]:
     """Yield a client with the journal of the cache folder, the shared rate ledger and the settings' budget.
 
@@ -60,26 +64,38 @@ async def open_client(
         settings: cache folder, retries and budget.
         manager: the endpoints.
         concurrency: how many requests may be in flight; None: the client's default rule.
+        budget: the budget, if others use it too; None: that of the settings.
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     with (
-        closing(ResponseJournal(settings.cache_dir / "requests.sqlite")) as journal,
+        closing(ResponseJournal(journal_path(settings))) as journal,
         closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-        closing(settings.open_budget()) as budget,
+        closing(budget or settings.open_budget()) as open_budget,
     ):
         async with LLMClient(
             manager,
             journal=journal,
             ledger=ledger,
-            retry=RetryPolicy(
-                attempts=settings.attempts,
-                total_s=settings.retry_minutes * 60,
-                connect_s=min(settings.connect_minutes, settings.retry_minutes) * 60,
-            ),
-            budget=budget,
+            retry=retry_policy(settings),
+            budget=open_budget,
+            hedge=settings.hedge,
             concurrency=concurrency,
         ) as client:
             yield client
+
+
+def retry_policy(settings: ClientSettings) -> RetryPolicy:
+    """How often and for how long a request is retried."""
+    return RetryPolicy(
+        attempts=settings.attempts,
+        total_s=settings.retry_minutes * 60,
+        connect_s=min(settings.connect_minutes, settings.retry_minutes) * 60,
+    )
+
+
+def journal_path(settings: ClientSettings) -> Path:
+    """The journal of a cache folder."""
+    return settings.cache_dir / "requests.sqlite"
 
 
 def ledger_path(api_config: Path) -> Path:

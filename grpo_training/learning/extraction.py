@@ -20,7 +20,7 @@ from grpo_training.learning.endpoints import open_client, open_endpoints
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.generator import scored_rollouts
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import check_budget, make_analyst
+from grpo_training.learning.session import check_budget, make_analyst, with_window
 from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
     groups = stored_groups(settings)
+    settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
         library_path = settings.experiences_dir / f"{role}_experiences.json"
         library = ExperienceLibrary(library_path, library_prefix(role), settings.capacity)
@@ -63,7 +64,7 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
             extractor = ExperienceExtractor(manifest.run, analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters)
             client.report_trouble_to(progress.note)
-            loop = LearningLoop(settings.window, extractor, groups, progress)
+            loop = LearningLoop(window, extractor, groups, progress)
             try:
                 with progress:
                     for line in groups.broken:

@@ -6,10 +6,10 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from agents.generator import GeneratorAgent, prompt_hash
+from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
-from engine.records import Fault, Policy, RolloutGroup, Sampling, timestamp
+from engine.records import Fault, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore, StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
@@ -18,9 +18,10 @@ from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
+from grpo_training.learning.group_work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
-from grpo_training.learning.records import attempt_from_rollout, check_same_problem, rollout_from, total_of
-from grpo_training.learning.settings import MAX_EPOCHS
+from grpo_training.learning.records import attempt_from_rollout, check_same_problem, total_of
+from grpo_training.learning.remote_groups import open_remote_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
+    from grpo_training.learning.group_work import GroupMaker
     from grpo_training.learning.loop import LearningLoop
+    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
 
@@ -43,9 +46,9 @@ def run_generator(number: int, settings: GeneratorSettings) -> int:
     """
     role = GENERATORS[number - 1]
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
-    with open_endpoints(settings) as manager:
+    with open_endpoints(settings) as manager, open_remote_groups(role, settings, manager) as remote:
         return run_async(
-            run_learner(role, store, settings, manager, lambda resumed: GeneratorLearner(role, store, resumed))
+            run_learner(role, store, settings, manager, lambda resumed: GeneratorLearner(role, store, resumed, remote))
         )
 
 
@@ -58,12 +61,16 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     kind = "generator"
 
-    def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
-        self._role, self._store, self._settings = role, store, settings
+    def __init__(
+        self, role: str, store: RolloutStore, settings: GeneratorSettings, remote: RemoteGroups | None = None
+    ) -> None:
+        self._role, self._store, self._settings, self.remote = role, store, settings, remote
         self._steps = _steps(settings)
         self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
+        if remote is not None:
+            remote.prepare(settings, set(tasks))
         self.total = len(self._steps)
         self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
@@ -79,8 +86,9 @@ class GeneratorLearner(Learner[RolloutGroup]):
         return self._steps
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
-        """Asks and scores."""
-        return RolloutProducer(self._role, self._store, self._settings, session, self._done, progress, self.choice)
+        """Asks and scores, here or on the cluster of the run."""
+        maker = self.remote or LocalGroups(self._role, self._settings, session)
+        return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice)
 
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str]]:
         """Where the rollouts are, and how many have log-probs."""
@@ -105,28 +113,28 @@ def _steps(settings: GeneratorSettings) -> list[Step]:
 
 
 class RolloutProducer:
-    """Makes the group of a problem: the stored one if it is complete, else by asking and scoring."""
+    """Makes the group of a problem: the stored one if it is complete, else by asking and scoring.
+
+    Args:
+        maker: asks and scores, here or on a cluster.
+        store: the cache.
+        settings: of the generator.
+        done: the complete groups of earlier starts.
+        progress: displays the run.
+        choice: which experiences go into a prompt.
+    """
 
     def __init__(
         self,
-        role: str,
+        maker: GroupMaker,
         store: RolloutStore,
         settings: GeneratorSettings,
-        session: Session,
         done: Mapping[tuple[str, int], RolloutGroup],
         progress: Progress,
         choice: ExperienceChoice,
     ) -> None:
-        self._role, self._store, self._settings, self._choice = role, store, settings, choice
-        self._session, self._done, self._progress = session, done, progress
-        sampling = Sampling(
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            max_tokens=settings.max_tokens,
-            seed=settings.seed,
-            logprobs=settings.logprobs,
-        )
-        self._agent = GeneratorAgent(session.client, role, sampling, settings.prompts)
+        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
+        self._done, self._progress = done, progress
         self._has_warned = False
 
     def keep(self, record: RolloutGroup) -> None:
@@ -139,55 +147,13 @@ class RolloutProducer:
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
             return scored_rollouts(kept, self._settings.tau, is_kept=True)
-        rollouts = await self._ask(step, state)
-        if isinstance(rollouts, Fault):
-            return rollouts
+        experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
+        group = await self._maker.make(GroupOrder(step.problem, step.epoch, tuple(experiences), state.version))
+        if isinstance(group, Fault):
+            return group
         if self._settings.logprobs:
-            self._warn_of_missing_logprobs(rollouts)
-        group = self._group(step, state, rollouts)
+            self._warn_of_missing_logprobs(group.rollouts)
         return scored_rollouts(group, self._settings.tau, is_kept=False)
-
-    async def _ask(self, step: Step, state: LibraryState) -> list[Rollout] | Fault:
-        problem, count = step.problem, self._settings.rollouts
-        task = task_named(problem.task)
-        # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
-        first = (GENERATORS.index(self._role) * MAX_EPOCHS + step.epoch) * count
-        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.for_prompts)
-        answers = await self._agent.answer(task, problem, experiences, range(first, first + count))
-        candidates = [answer.read for answer in answers]
-        for answer in answers:
-            if answer.read is None:
-                return answer.reply.fault or Fault(kind="unknown")
-        scored = await asyncio.gather(
-            *(self._session.score(task, problem, candidate) for candidate in candidates if candidate is not None)
-        )
-        ids = [experience.id for experience in experiences]
-        rollouts: list[Rollout] = []
-        for number, (answer, score) in enumerate(zip(answers, scored, strict=True), 1):
-            if isinstance(score, Fault):
-                return score
-            rollouts.append(rollout_from(task, number, answer, score, ids))
-        return rollouts
-
-    def _group(self, step: Step, state: LibraryState, rollouts: list[Rollout]) -> RolloutGroup:
-        problem = step.problem
-        return RolloutGroup(
-            problem_id=problem.id,
-            problem_text=problem.text,
-            ground_truth=problem.answer,
-            rollouts=rollouts,
-            timestamp=timestamp(),
-            generator_id=self._role,
-            task=problem.task,
-            epoch=step.epoch,
-            policy=Policy(
-                model=self._session.manager.endpoint(self._role).model,
-                library_version=state.version,
-                prompt_hash=prompt_hash(task_named(problem.task), self._settings.prompts),
-                sampling=self._agent.sampling,
-            ),
-            stats=group_stats([total_of(rollout) for rollout in rollouts], self._settings.tau),
-        )
 
     def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
         """Warn once per run if a reply came without what ``--logprobs`` asks for."""

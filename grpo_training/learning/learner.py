@@ -10,7 +10,7 @@ from grpo_training.cli.progress import Progress
 from grpo_training.learning.experience_choice import choice_facts
 from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import fingerprint_facts, open_session
+from grpo_training.learning.session import fingerprint_facts, open_session, with_window
 from grpo_training.learning.settings import LearnerSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.loop import GroupProducer
+    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.session import Session
 
 RecordT = TypeVar("RecordT")
@@ -37,12 +38,14 @@ class Learner(ABC, Generic[RecordT]):
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
+        remote: makes the groups on a cluster; None: this process does.
     """
 
     kind: Literal["generator", "critic"]
     prompt_hash: str
     choice: ExperienceChoice
     total: int | None = None
+    remote: RemoteGroups | None = None
 
     @abstractmethod
     def read_stored(self) -> list[BrokenLine]:
@@ -88,21 +91,22 @@ async def run_learner(
     files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
     settings = files.resumed(settings)
     learner = make_learner(settings)  # refuses bad input before --fresh sets anything aside
+    settings, window = with_window(settings, files, manager, role, learner.total)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     with files.open(settings, facts) as manifest:
         broken = learner.read_stored()
         library = ExperienceLibrary(
             settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity
         )
-        async with open_session(settings, manager, role, learner.kind) as session:
-            progress = Progress(role, learner.total, lambda: session.client.counters)
-            session.client.report_trouble_to(progress.note)
+        async with open_session(settings, manager, role, learner.kind, learner.remote) as session:
+            progress = Progress(role, learner.total, lambda: session.counters)
+            session.report_trouble_to(progress.note)
             extractor = ExperienceExtractor(manifest.run, session.analyst, library)
             resumes = files.has_results()
-            tracks = open_tracking(role, settings, lambda: session.client.counters, progress.note, resumes=resumes)
+            tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             producer = learner.producer(session, progress)
             with tracks as tracking:
-                loop = LearningLoop(settings.window, extractor, producer, progress, tracking)
+                loop = LearningLoop(window, extractor, producer, progress, tracking)
                 await _run_loop(loop, learner, progress, broken)
         manifest.finish()
     return 0

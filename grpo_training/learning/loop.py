@@ -12,7 +12,7 @@ from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
-from grpo_training.learning.window import run_in_window
+from grpo_training.learning.window import SMALLEST_DEFAULT, run_in_window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -80,6 +80,8 @@ class LearningLoop(Generic[RecordT]):
         self._start = self.extractor.begin()
         for notice in self.extractor.library.notices:
             self.progress.note(notice)
+        if self.window > SMALLEST_DEFAULT:
+            self.progress.note(f"{self.window} problems in flight (--window)")
         await run_in_window(steps, self.window, self._work, self._commit)
         if self.open:
             raise IncompleteRunError(

@@ -3,37 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
 from engine.errors import ConfigurationError, InputError
+from engine.llm.client import sum_of
 from engine.records import Fault, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.learning.endpoints import open_client
+from grpo_training.learning.window import SMALLEST_DEFAULT, default_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from engine.api_manager import ApiManager
-    from engine.llm.client import LLMClient
+    from engine.llm.client import Counters, LLMClient
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Task
+    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
+    from grpo_training.runs.files import RunFiles
+
+SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 
 
 @dataclass(frozen=True)
 class Session:
-    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured."""
+    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
+
+    Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
+    replies and prepare requests.
+    """
 
     manager: ApiManager
     client: LLMClient
     analyst: ExperienceAnalyst
     judge: Judge | None
     evaluator: RewardEvaluator
+    remote: RemoteGroups | None = None
+    checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
+
+    @property
+    def counters(self) -> Counters:
+        """What was requested here and by the workers of the cluster."""
+        own = self.client.counters
+        return own if self.remote is None else sum_of([*self.remote.counters(), own])
+
+    def report_trouble_to(self, tell: Callable[[str], None]) -> None:
+        """Call ``tell`` with a line when an endpoint fails repeatedly, here or on a worker."""
+        self.client.report_trouble_to(tell)
+        if self.remote is not None:
+            self.remote.report_trouble_to(tell)
+
+    def close(self) -> None:
+        """Start no more checks."""
+        self.checkers.shutdown(wait=False, cancel_futures=True)
 
     async def score(
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
@@ -45,16 +75,17 @@ class Session:
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")
             opinion = verdict.score
-        scored = await asyncio.to_thread(
-            self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline
-        )
+        check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
+        scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
             return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
         return scored
 
 
 @asynccontextmanager
-async def open_session(settings: LearnerSettings, manager: ApiManager, role: str, kind: str) -> AsyncIterator[Session]:
+async def open_session(
+    settings: LearnerSettings, manager: ApiManager, role: str, kind: str, remote: RemoteGroups | None = None
+) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 
     Args:
@@ -62,19 +93,35 @@ async def open_session(settings: LearnerSettings, manager: ApiManager, role: str
         manager: the endpoints.
         role: the learner's API role; also the analyst's if no role ``analyst`` is configured.
         kind: ``generator`` or ``critic``: for which of them the analyst writes experiences.
+        remote: makes the groups on a cluster; its workers live as long as the session.
 
     Raises:
         InputError, ConfigurationError: the budget cannot be enforced.
     """
     check_budget(settings, manager, role)
-    async with open_client(settings, manager) as client:
-        analyst = make_analyst(settings, manager, client, role, kind)
-        judge = (
-            Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
-            if manager.has("reward_evaluator")
-            else None
+    async with AsyncExitStack() as stack:
+        if remote is not None:
+            await stack.enter_async_context(remote.opened(settings.window or SMALLEST_DEFAULT))
+        client = await stack.enter_async_context(
+            open_client(settings, manager, budget=None if remote is None else remote.budget)
         )
-        yield Session(manager, client, analyst, judge, RewardEvaluator(settings.reward_weights, settings.weight_judge))
+        session = replace(make_session(settings, manager, client, role, kind), remote=remote)
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+def make_session(settings: LearnerSettings, manager: ApiManager, client: LLMClient, role: str, kind: str) -> Session:
+    """A session of a client that is open. It has to be closed before the client."""
+    judge = Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
+    return Session(
+        manager,
+        client,
+        make_analyst(settings, manager, client, role, kind),
+        judge if manager.has("reward_evaluator") else None,
+        RewardEvaluator(settings.reward_weights, settings.weight_judge),
+    )
 
 
 def make_analyst(
@@ -89,6 +136,25 @@ def make_analyst(
         seed=settings.seed,
         style=settings.prompts,
     )
+
+
+def with_window(
+    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None
+) -> tuple[SettingsT, int]:
+    """The settings with the window of the run, and the window: as set, as stored, or as the endpoint needs.
+
+    Args:
+        settings: as given.
+        files: those of the run; an earlier start has stored its window there.
+        manager: the endpoints.
+        role: whose endpoint is asked.
+        steps: number of steps; None: unknown.
+    """
+    stored = files.stored(settings, "window")
+    slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
+    known = sum(one for one in slots if one) if all(slots) else None
+    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps))
+    return settings.model_copy(update={"window": window}), window
 
 
 def check_budget(settings: ExtractionSettings, manager: ApiManager, role: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engine.executor.choice import EXECUTOR_HELP
 from grpo_training.cli.settings import (
     DATASET_HELP,
     DEFAULT_DATASET,
@@ -18,7 +19,7 @@ from grpo_training.cli.settings import (
     Weight,
     parse_settings,
 )
-from grpo_training.runs.settings import ClientSettings, ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ExecutorName, ResumableSettings
 
 MAX_EPOCHS = 1000
 
@@ -40,6 +41,7 @@ _ENDPOINTS = (
     "attempts",
     "retry_minutes",
     "connect_minutes",
+    "hedge",
     "budget_usd",
     "budget_tokens",
     "budget_file",
@@ -51,8 +53,10 @@ class ExtractionSettings(ClientSettings, ResumableSettings):
 
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
-    window: Positive = Field(
-        8, description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W"
+    window: Positive | None = Field(
+        None,
+        description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
+        "(default: 8, or more if the endpoint has a max_concurrency)",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
@@ -143,10 +147,16 @@ class GeneratorSettings(LearnerSettings):
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": _ENDPOINTS,
     }
 
+    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
+    workers: Positive | None = Field(
+        None,
+        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, at most --window)",
+    )
     dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")

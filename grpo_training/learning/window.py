@@ -9,8 +9,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+SMALLEST_DEFAULT = 8
+_PER_SLOT = 4
+"""Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
+
 StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
+
+
+def default_window(slots: int | None, steps: int | None) -> int:
+    """W of a run that does not set it. It depends on nothing that is measured, so equal runs have equal results.
+
+    Args:
+        slots: requests in flight that the endpoint is known to take; None: unknown.
+        steps: number of steps; None: unknown. At least half of them have the experiences of others.
+    """
+    if slots is None or steps is None:
+        return SMALLEST_DEFAULT
+    return max(SMALLEST_DEFAULT, min(_PER_SLOT * slots, steps // 2))
 
 
 async def run_in_window(

@@ -58,6 +58,15 @@ class RunFiles:
         except ValidationError as error:
             raise InputError(f"The stored settings are not valid: {self.manifest}", why=str(error)) from None
 
+    def stored(self, settings: ResumableSettings, name: str) -> Any:
+        """The value of a setting of the results that this start continues; None if there are none.
+
+        Raises:
+            InputError: the manifest is damaged.
+        """
+        manifest = None if settings.fresh else load_manifest(self.manifest)
+        return None if manifest is None else manifest.settings.get(name)
+
     @contextlib.contextmanager
     def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
         """Hold the lock and yield the manifest of the run.

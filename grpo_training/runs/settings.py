@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError
+from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
+ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
 ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config")
 
@@ -77,6 +80,13 @@ class ClientSettings(EndpointSettings, BudgetSettings):
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
     connect_minutes: float = Field(
         2.0, gt=0, description="maximum time in minutes to reach an endpoint for the first time"
+    )
+    hedge: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="send a request a second time if it takes longer than this share of those before, such as 0.95; "
+        "the first reply counts, both requests are paid for (default: never)",
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import FIRST_COMPLETED, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from engine.datasets import load_problems
-from engine.errors import IncompleteRunError, InputError
+from engine.errors import InputError
+from engine.executor.choice import is_cluster, open_executor
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import load_task, task_named
 from grpo_training.runs.files import RunFiles
@@ -20,14 +20,15 @@ from grpo_training.scoring.near_copies import payments
 from grpo_training.scoring.report import ScoreReport
 from grpo_training.scoring.rollout_rows import RolloutRow, check_usable, file_digest, good_rows, survey
 from grpo_training.scoring.scored_rows import advantages_of, write_scored
-from grpo_training.scoring.settings import configured
+from grpo_training.scoring.settings import DEFAULT_WORKERS, configured
 from grpo_training.scoring.verdict_log import VerdictCache, WorkEntry, WorkLog
 from grpo_training.scoring.verdicts import VerdictKeys
-from grpo_training.scoring.workers import VerificationPool
+from grpo_training.scoring.workers import Reply, VerifierDescription
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from engine.executor.work import WorkerPool
     from engine.records import Problem
     from engine.task import Task
     from grpo_training.scoring.rollout_rows import Survey
@@ -129,29 +130,32 @@ class _Verification:
         """Verify all rows.
 
         Raises:
-            IncompleteRunError: a worker process ended.
+            IncompleteRunError: a worker ended.
+            ConfigurationError: the executor cannot be used.
         """
-        place = self.settings.task or self.task.name
-        pool = VerificationPool(self.task, place, self.settings.workers)
-        with pool, tqdm(total=self.found.rows, desc="rows", unit="", mininterval=0.5, file=sys.stderr) as self._bar:
-            self._restore()
-            rows = good_rows(self.settings.rollouts, self.task, self.problems)
-            try:
-                for number, row in enumerate(rows):
-                    if not self.log.has(number):
-                        self._place(pool, number, row)
-                    while len(self._running) >= _AHEAD_PER_WORKER * self.settings.workers:
-                        self._collect(pool)
-                while self._running:
-                    self._collect(pool)
-            except BrokenProcessPool as error:
-                raise IncompleteRunError(
-                    "A process that verifies replies ended",
-                    why="It was killed, perhaps for lack of memory.",
-                    fix="Run the same command again, with fewer --workers if memory is short.",
-                ) from error
-            finally:
-                self._store()
+        description = VerifierDescription.of(self.task, self.settings.task or self.task.name)
+        with open_executor(self.settings.executor) as executor:
+            default = executor.cpus if is_cluster(self.settings.executor) else DEFAULT_WORKERS
+            workers = self.settings.workers or default
+            pool = executor.pool(description, workers, lost=self._lost)
+            with pool, tqdm(total=self.found.rows, desc="rows", unit="", mininterval=0.5, file=sys.stderr) as self._bar:
+                try:
+                    self._verify(pool, _AHEAD_PER_WORKER * workers)
+                finally:
+                    self._store()
+
+    def _verify(self, pool: WorkerPool[Reply, Verified], ahead: int) -> None:
+        self._restore()
+        for number, row in enumerate(good_rows(self.settings.rollouts, self.task, self.problems)):
+            if not self.log.has(number):
+                self._place(pool, number, row)
+            while len(self._running) >= ahead:
+                self._collect(pool)
+        while self._running:
+            self._collect(pool)
+
+    def _lost(self, number: int) -> None:
+        self._bar.write(f"worker {number} ended; its rows are given to another one", file=sys.stderr)
 
     def _restore(self) -> None:
         batch = []
@@ -163,7 +167,7 @@ class _Verification:
                 batch = []
         self.cache.add(batch)  # a crash may have come between the log and the cache
 
-    def _place(self, pool: VerificationPool, number: int, row: RolloutRow) -> None:
+    def _place(self, pool: WorkerPool[Reply, Verified], number: int, row: RolloutRow) -> None:
         """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
         key = self.keys.key(self.problems[row.prompt_id], row.completion)
         if key in self._waiting:
@@ -176,10 +180,10 @@ class _Verification:
         self._waiting[key] = []
         self._submit(pool, number, key, row)
 
-    def _submit(self, pool: VerificationPool, number: int, key: str, row: RolloutRow) -> None:
-        self._running[pool.submit(self.problems[row.prompt_id], row.completion)] = (number, key, row)
+    def _submit(self, pool: WorkerPool[Reply, Verified], number: int, key: str, row: RolloutRow) -> None:
+        self._running[pool.submit(Reply(self.problems[row.prompt_id], row.completion))] = (number, key, row)
 
-    def _collect(self, pool: VerificationPool) -> None:
+    def _collect(self, pool: WorkerPool[Reply, Verified]) -> None:
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         for future in done:
             number, key, _ = self._running.pop(future)
@@ -188,7 +192,7 @@ class _Verification:
             self._settle(pool, key, result.verdict)
         self._store()
 
-    def _settle(self, pool: VerificationPool, key: str, verdict: Verdict) -> None:
+    def _settle(self, pool: WorkerPool[Reply, Verified], key: str, verdict: Verdict) -> None:
         """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
         waiting = self._waiting.pop(key)
         if verdict.is_reusable:

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 from engine.errors import InputError
+from engine.executor.choice import EXECUTOR_HELP
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
 from grpo_training.cli.settings import Positive, Weight
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ExecutorName, ResumableSettings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+DEFAULT_WORKERS = 2
+"""Processes that verify, where the command runs on one machine."""
+
 _NOT_IN_ROWS = frozenset(
-    {"task", "prompts", "rollouts", "out", "cache", "report", "workers", "resume", "fresh", "by", "max_infra_rate"}
+    {"task", "prompts", "rollouts", "out", "cache", "report", "executor", "workers", "resume", "fresh", "by"}
+    | {"max_infra_rate"}
 )
 """Fields that do not change the rows; the contents of prompts and rollouts count by their hashes."""
 
@@ -27,7 +32,9 @@ class ScoreSettings(ResumableSettings):
     """Settings that every task has."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "files": ("task", "prompts", "rollouts", "out", "cache", "report", "workers", "resume", "fresh"),
+        "files": (
+            *("task", "prompts", "rollouts", "out", "cache", "report", "executor", "workers", "resume", "fresh"),
+        ),
         "advantages and rows": (
             *("adv_norm", "adv_eps", "adv_std_min", "prompt_style", "skip_bad_rows", "by", "max_infra_rate"),
         ),
@@ -43,7 +50,12 @@ class ScoreSettings(ResumableSettings):
     report: Path | None = Field(
         None, description="report; by default NAME_report.json beside --out, or in ../reports of a folder rewards"
     )
-    workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
+    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
+    workers: Positive | None = Field(
+        None,
+        description=f"processes that verify (default: {DEFAULT_WORKERS}; on Ray one per CPU of the cluster); 1 without "
+        "Ray: in the process of the command",
+    )
     adv_norm: Literal["std", "mean-only"] = Field(
         "std", description="advantage: (r - mean) / (std + eps), or r - mean as in Dr. GRPO"
     )

@@ -1,22 +1,27 @@
-"""Verifies replies in parallel: in processes, or with one worker in a thread of this process."""
+"""Verifies replies where the executor says: in this process, in child processes, or on a cluster."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.task import Task
+from engine.errors import ConfigurationError
 from engine.tasks.registry import load_task
 from grpo_training.scoring.verdicts import Verdict, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine.records import Completion, Problem
+    from engine.task import Task
+
+
+class Reply(NamedTuple):
+    """A reply to verify."""
+
+    problem: Problem
+    completion: Completion
 
 
 @dataclass(frozen=True)
@@ -27,66 +32,57 @@ class Verified:
     seconds: float
 
 
-class VerificationPool:
-    """Workers that verify replies of one task. Use as a context manager.
+@dataclass(frozen=True)
+class VerifierDescription:
+    """Describes a worker that verifies replies of one task.
 
     Args:
-        task: the task, with its options.
-        place: where a worker process finds it: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
-        workers: number of processes; with 1 the work is done in this process.
+        place: where it finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
+        options: the task's options, as values: their class may be of a user's file.
+        verifier: what the task's ``verifier`` names where the command runs.
     """
 
-    def __init__(self, task: Task, place: str, workers: int) -> None:
-        self._task, self._place, self._workers = task, place, workers
+    place: str
+    options: Mapping[str, Any] | None
+    verifier: Mapping[str, Any]
 
-    def __enter__(self) -> VerificationPool:
-        options = self._task.check_options
-        values = None if options is None else options.model_dump()  # its class may be of a user's file
-        self._executor: Executor
-        if self._workers == 1:
-            self._executor = ThreadPoolExecutor(1, initializer=_use, initargs=(self._task,))
-        else:
-            self._executor = ProcessPoolExecutor(
-                self._workers,
-                mp_context=multiprocessing.get_context("spawn"),  # a fork would copy threads and open pools
-                initializer=_start_worker,
-                initargs=(self._place, values),
+    @classmethod
+    def of(cls, task: Task, place: str) -> VerifierDescription:
+        """The description of a task with its options."""
+        options = task.check_options
+        return cls(place, None if options is None else options.model_dump(), dict(task.verifier()))
+
+    def open(self, number: int) -> Verifier:
+        """Load the task.
+
+        Raises:
+            ConfigurationError: verdicts here would not be those of the machine on which the command runs.
+        """
+        task = load_task(self.place)
+        options = task.check_options
+        if options is not None:
+            task = task.with_check_options(type(options).model_validate(self.options))
+        here = dict(task.verifier())
+        if here != self.verifier:
+            raise ConfigurationError(
+                f"The task {task.name} would verify differently",
+                why=f"Here its verifier is {here}, where the command runs it is {self.verifier}.",
+                fix="Install the same versions on all nodes.",
             )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
-
-    def submit(self, problem: Problem, completion: Completion) -> Future[Verified]:
-        """Verify a reply in the background."""
-        return self._executor.submit(_verify, problem, completion)
+        return Verifier(task)
 
 
-_worker = threading.local()
-"""The task of this worker, as ``task``."""
+class Verifier:
+    """Verifies replies of one task."""
 
+    def __init__(self, task: Task) -> None:
+        self._task = task
 
-def _use(task: Task) -> None:
-    _worker.task = task
+    def run(self, item: Reply) -> Verified:
+        """Verify a reply."""
+        start = time.monotonic()
+        verdict = verify(self._task, item.problem, item.completion)
+        return Verified(verdict, time.monotonic() - start)
 
-
-def _start_worker(place: str, options: dict[str, Any] | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    task = load_task(place)
-    defaults = task.check_options
-    _use(task if defaults is None else task.with_check_options(type(defaults).model_validate(options)))
-
-
-def _end_with_parent() -> None:
-    """End this process when the command was killed; a worker would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _verify(problem: Problem, completion: Completion) -> Verified:
-    start = time.monotonic()
-    verdict = verify(_worker.task, problem, completion)
-    return Verified(verdict, time.monotonic() - start)
+    def close(self) -> None:
+        """Nothing is open; a task's own pools end with the process."""

@@ -283,8 +283,8 @@ class InferSettings(ClientSettings, StepSettings):
         "images": ("images", "images_dir", "max_image_mb"),
         "files": ("output", "cache_dir"),
         "endpoint and budget": (
-            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "budget_usd"),
-            *("budget_tokens", "budget_file"),
+            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
+            *("budget_usd", "budget_tokens", "budget_file"),
         ),
     }
 

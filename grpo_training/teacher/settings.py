@@ -53,6 +53,7 @@ class TeacherSettings(ClientSettings, ResumableSettings):
                 "attempts",
                 "retry_minutes",
                 "connect_minutes",
+                "hedge",
                 "budget_usd",
             ),
             *("budget_tokens", "budget_file"),

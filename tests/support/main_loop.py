@@ -99,7 +99,9 @@ def latency_middleware(seed, longest_s):
 class World:
     """A server, a configuration and the directories of one run."""
 
-    def __init__(self, directory, files, *, plan=None, seed=None, longest_s=0.0, latency_s=0.0, copies=True):
+    def __init__(
+        self, directory, files, *, plan=None, seed=None, longest_s=0.0, latency_s=0.0, copies=True, barrier=None
+    ):
         self.directory = Path(directory)
         self.cache, self.experiences = self.directory / "cache", self.directory / "experiences"
         self.config = self.directory / "keys" / "api_config.json"
@@ -111,6 +113,8 @@ class World:
             layers.append(fault_middleware(plan))
         if seed is not None:
             layers.append(latency_middleware(seed, longest_s))
+        if barrier is not None:
+            layers.append(barrier.middleware())
         app.middlewares[0:0] = [*layers, teaching_middleware()]
         self._server = serve_in_thread(app)
 

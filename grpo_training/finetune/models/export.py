@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo_training.finetune.folders import write_folder
+from grpo_training.finetune.models.export_record import ADAPTER, MERGED
 from grpo_training.finetune.models.loading import has_adapter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-ADAPTER, MERGED = "lora", "merged"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXPORT = "export.json"
+ADAPTER, MERGED = "lora", "merged"
 
 
 def write_export(

@@ -24,12 +24,13 @@ class Policy(nn.Module):  # type: ignore[misc]
     Args:
         model: a causal language model of transformers, or a PEFT model.
         chunk_size: positions whose logits are in memory at once.
+        padding_free: whether the rows of a batch pass through the model as one sequence.
     """
 
-    def __init__(self, model: PreTrainedModel, *, chunk_size: int) -> None:
+    def __init__(self, model: PreTrainedModel, *, chunk_size: int, padding_free: bool = False) -> None:
         super().__init__()
         self.model = model
-        self._chunk_size = chunk_size
+        self._options: dict[str, Any] = {"chunk_size": chunk_size, "padding_free": padding_free}
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
@@ -41,24 +42,5 @@ class Policy(nn.Module):  # type: ignore[misc]
         """
         tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
         if entropy:
-            return completion_logps_and_entropy(
-                self.model, *tensors, temperature=temperature, chunk_size=self._chunk_size
-            )
-        logps_BC = completion_logps(  # noqa: N806 - the name ends in its shape
-            self.model, *tensors, temperature=temperature, chunk_size=self._chunk_size
-        )
-        return logps_BC, None
-
-    # What accelerate reads to choose the layers that are sharded.
-
-    @property
-    def _no_split_modules(self) -> Any:
-        return self.model._no_split_modules
-
-    def get_input_embeddings(self) -> Any:
-        """The embedding of the model."""
-        return self.model.get_input_embeddings()
-
-    def get_output_embeddings(self) -> Any:
-        """The head of the model."""
-        return self.model.get_output_embeddings()
+            return completion_logps_and_entropy(self.model, *tensors, temperature=temperature, **self._options)
+        return completion_logps(self.model, *tensors, temperature=temperature, **self._options), None

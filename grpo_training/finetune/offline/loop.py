@@ -10,8 +10,8 @@ Differences from the papers:
 * A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
   model. It counts in the divisor of the loss, so the gradient is the same.
 * RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
-* Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP, FSDP or DeepSpeed), so
-  any number of processes and any micro-batch size give the same step.
+* Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP), so any
+  number of processes and any micro-batch size give the same step.
 * Each step seeds torch from the seed of the run and its own number, so checkpoints hold no random state.
 """
 
@@ -30,7 +30,8 @@ import torch
 from accelerate.utils import gather_object
 
 from grpo_training.finetune.folders import repair_folders
-from grpo_training.finetune.models.export import ADAPTER, MERGED, TrainingResult
+from grpo_training.finetune.models.export import TrainingResult
+from grpo_training.finetune.models.export_record import ADAPTER, MERGED
 from grpo_training.finetune.models.loading import NO_DROPOUT, trained_weights
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
@@ -176,7 +177,7 @@ def optimizer_steps(
 def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, float]:
     """The backward passes of this process's share of a step; its share of the metrics.
 
-    The gradients are reduced with the last micro-batch. All backends average them over the processes, while the
+    The gradients are reduced with the last micro-batch. DDP averages them over the processes, while the
     losses are shares of a sum, so the losses are multiplied by the number of processes.
     """
     stage, accelerator = training.plan[index].stage, training.accelerator

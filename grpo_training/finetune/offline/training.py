@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.models.export import export_model
 from grpo_training.finetune.models.export_record import write_export
 from grpo_training.finetune.models.loading import adapter_off, load_model, load_weights, trained_weights, uses_bf16
-from grpo_training.finetune.objective.logprobs import check_logits
+from grpo_training.finetune.objective.logprobs import check_logits, check_padding_free
 from grpo_training.finetune.objective.policy import Policy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
 from grpo_training.finetune.objective.schedules import AdaptiveKL
@@ -140,7 +141,9 @@ def prepare(
     accelerator = new_accelerator(config)
     model = model.to(accelerator.device)
     check_logits(model.eval())
-    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size)
+    if config.padding_free:
+        check_padding_free(model)
+    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
         config=config,
@@ -160,7 +163,19 @@ def prepare(
 
 
 def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
-    """Device, precision and processes. How the model is distributed comes from the configuration of accelerate."""
+    """Device, precision and processes.
+
+    Raises:
+        ConfigurationError: the configuration of accelerate shards the model.
+    """
+    for name, variable in (("FSDP", "ACCELERATE_USE_FSDP"), ("DeepSpeed", "ACCELERATE_USE_DEEPSPEED")):
+        if os.environ.get(variable, "false").lower() == "true":
+            raise ConfigurationError(
+                f"{name} is not supported by offline and supervised training",
+                why="Its checkpoints hold the whole model, not shards.",
+                fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, and use_peft, bf16 and gradient_checkpointing "
+                "to save memory.",
+            )
     return Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.

@@ -22,7 +22,7 @@ _SAME_NAME = (
     *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
     *("per_device_train_batch_size", "gradient_accumulation_steps", "seed"),
     *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
-    *("use_vllm", "vllm_server_base_url"),
+    *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
     *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
     *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
     *("logging_steps", "save_total_limit"),
@@ -54,7 +54,6 @@ _SAMPLING: Arguments = {
     "use_transformers_continuous_batching": False,
     "transformers_continuous_batching_config": None,
     "ds3_gather_for_generation": True,
-    "vllm_mode": "server",
     "vllm_structured_outputs_regex": None,
     "vllm_importance_sampling_mode": "token_truncate",
     "vllm_importance_sampling_clip_min": None,
@@ -159,7 +158,7 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
     if config.use_vllm and importlib.util.find_spec("vllm") is None:
         raise ConfigurationError(
             "--use-vllm: vllm is not installed",
-            why="Also with a vLLM server, this process needs the package to send it the weights.",
+            why="This process samples with it (vllm_mode colocate), or needs it to send the weights to the server.",
             fix="Install vllm in this environment (it needs a GPU), or omit --use-vllm.",
         )
 

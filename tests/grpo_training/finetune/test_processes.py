@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 accelerate = pytest.importorskip("accelerate")
+from accelerate.state import AcceleratorState, PartialState  # noqa: E402
 
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.cli.entry import run_command  # noqa: E402
@@ -49,6 +50,8 @@ class Data:
 def rank_of_a_training(rank, port, folder, where):
     """What a launcher starts: the training command, with stand-ins for the reading of the data and for the steps."""
     os.environ |= {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port, "RANK": rank, "LOCAL_RANK": rank}
+    for state in (PartialState, AcceleratorState):
+        state._reset_state()  # other tests may have made one before the fork
     for stream, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(folder / f"{name}{rank}", os.O_CREAT | os.O_WRONLY), stream)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")

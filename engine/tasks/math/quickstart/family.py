@@ -57,7 +57,7 @@ class Family:
         wording: a grammar (``engine.tasks.math.quickstart.wording``); its slots are the numbers, ``who``, ``other``,
             ``place`` and ``thing``.
         numbers: for each known, in the order of the scaffold, the values that it can take.
-        fits: whether a choice of numbers gives a clean problem.
+        fits: whether a choice of numbers gives a clean problem; takes the numbers in their order.
         answer: the right answer in closed form, written apart from ``right``.
         right: the right way.
         mistaken: the well-known mistake.
@@ -89,10 +89,8 @@ class Family:
     @functools.cached_property
     def draws(self) -> tuple[dict[str, int], ...]:
         """All clean choices of numbers."""
-        names = list(self.numbers)
         choices = itertools.product(*self.numbers.values())
-        draws = (dict(zip(names, choice, strict=True)) for choice in choices)
-        return tuple(draw for draw in draws if self.fits(**draw))
+        return tuple(dict(zip(self.numbers, choice, strict=True)) for choice in choices if self.fits(*choice))
 
     @functools.lru_cache(maxsize=128)  # noqa: B019 - families live as long as the module
     def wordings_of(self, split: str) -> tuple[str, ...]:

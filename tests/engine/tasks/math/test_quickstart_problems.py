@@ -1,3 +1,4 @@
+import inspect
 import random
 import re
 from fractions import Fraction
@@ -84,6 +85,11 @@ def test_no_choice_of_numbers_hides_the_mistake(family):
     for draw in family.draws:
         assert value(family.right, draw) == pytest.approx(float(family.answer(**draw)))
         assert value(family.mistaken, draw) != pytest.approx(float(family.answer(**draw)))
+
+
+@EACH
+def test_the_conditions_take_the_numbers_in_their_order(family):
+    assert list(inspect.signature(family.fits).parameters) == list(family.numbers)
 
 
 @EACH

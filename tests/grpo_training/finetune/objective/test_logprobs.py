@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.finetune.objective.logprobs import (  # noqa: E402
     check_logits,
+    check_padding_free,
     completion_logps,
     completion_logps_and_entropy,
 )
@@ -87,6 +88,42 @@ def test_padding_on_the_left_gives_the_same():
     right = completion_logps(model, ids, attention, STARTS, MASK)
     left = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
     torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
+
+
+@table("chunk_size", [4, 100])
+def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size):
+    model, reference = tiny(), tiny()
+    ids, attention = rows()
+    free, entropy = completion_logps_and_entropy(
+        model, ids, attention, STARTS, MASK, chunk_size=chunk_size, padding_free=True
+    )
+    padded, expected_entropy = completion_logps_and_entropy(reference, ids, attention, STARTS, MASK)
+    torch.testing.assert_close(free, padded, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
+    free.sum().backward()
+    padded.sum().backward()
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_without_padding_no_padding_passes_through_the_model():
+    model = tiny()
+    ids, attention = rows()
+    seen = []
+    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
+    completion_logps(model, ids, attention, STARTS, MASK, padding_free=True)
+    assert seen == [(1, int(attention.sum()))]
+
+
+def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch):
+    model = tiny().eval()
+    check_padding_free(model)
+    backbone = model.model.forward
+    monkeypatch.setattr(
+        model.model, "forward", lambda *, position_ids=None, **named: backbone(**named)
+    )  # one long sequence
+    with pytest.raises(ConfigurationError, match="padding_free does not fit Qwen2ForCausalLM"):
+        check_padding_free(model)
 
 
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():

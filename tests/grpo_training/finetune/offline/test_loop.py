@@ -15,7 +15,7 @@ pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
 
-from engine.errors import InputError  # noqa: E402
+from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.finetune.models.loading import trained_weights  # noqa: E402
 from grpo_training.finetune.offline import loop, objective  # noqa: E402
 from grpo_training.finetune.offline.checkpoints import checkpoints  # noqa: E402
@@ -278,6 +278,14 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             assert torch.allclose(weight, reference[name], atol=5e-5), name
         for name in ("loss", "loss/grpo", "loss/teacher_sft", "loss/self_sft", "kl", "grad_norm"):
             assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
+
+
+@pytest.mark.parametrize(("name", "variable"), [("FSDP", "FSDP"), ("DeepSpeed", "DEEPSPEED")])
+def test_a_configuration_of_accelerate_that_shards_the_model_is_refused(model, tmp_path, monkeypatch, name, variable):
+    monkeypatch.setenv(f"ACCELERATE_USE_{variable}", "true")
+    with pytest.raises(ConfigurationError, match=f"{name} is not supported by offline and supervised training"):
+        train(settings(model), good_and_bad(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 ONE_AFTER_THE_OTHER = """

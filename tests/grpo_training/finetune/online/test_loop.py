@@ -383,7 +383,7 @@ LEFT_ALONE = {
     *("hub_always_push", "hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "hub_token"),
     *("project", "run_name", "trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"),
     *("log_completions_hub_repo", "log_multimodal", "log_unique_prompts", "num_completions_to_print"),
-    *("vllm_enable_sleep_mode", "vllm_gpu_memory_utilization", "vllm_max_model_length", "vllm_model_impl"),
+    *("vllm_enable_sleep_mode", "vllm_max_model_length", "vllm_model_impl"),
     *("vllm_tensor_parallel_size",),
     # where the vLLM server is: its address is given whole
     *("vllm_group_port", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"),
@@ -413,6 +413,7 @@ def test_every_argument_of_trl_is_given_or_left_alone_on_purpose(model, tmp_path
 def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
     values = {"beta": 0.03, "epsilon": 0.1, "epsilon_high": 0.28, "delta": 4.0, "temperature": 0.7, "top_p": 0.9}
     values |= {"loss_type": "dr_grpo", "importance_sampling_level": "sequence", "scale_rewards": "none"}
+    values |= {"vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
     values |= {"seed": 7, "weight_decay": 0.01, "max_grad_norm": 0.5, "mask_truncated_completions": True}
     given = GRPOConfig(**grpo_arguments(config_of(model, **values), tmp_path, bf16=False, use_cpu=True))
     assert {name: getattr(given, name) for name in values} == values

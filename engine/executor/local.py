@@ -1,0 +1,138 @@
+"""The executor of this machine: a thread of this process, or child processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import Executor as FutureExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Generic
+
+from engine.errors import IncompleteRunError
+from engine.executor.work import Executor, ItemT, ResultT, WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.executor.work import Worker, WorkerDescription
+
+
+class LocalExecutor(Executor):
+    """This machine."""
+
+    @property
+    def cpus(self) -> int:
+        """The CPUs that this process may use."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def close(self) -> None:
+        """Nothing: a pool ends its own workers."""
+
+    def pool(
+        self,
+        description: WorkerDescription[ItemT, ResultT],
+        workers: int,
+        *,
+        in_flight: int = 1,
+        lost: Callable[[int], object] | None = None,
+    ) -> LocalPool[ItemT, ResultT]:
+        """As the base class says. One worker works in this process; of several, each is a process of its own.
+
+        A process that ends is not replaced: what killed it on this machine would kill the next one too.
+        """
+        return LocalPool(description, workers, in_flight)
+
+
+class LocalPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
+    """Workers on this machine.
+
+    Args:
+        description: opens a worker.
+        workers: 1: in threads of this process; more: processes, each with one item at a time.
+        in_flight: items at once, of one worker.
+    """
+
+    def __init__(self, description: WorkerDescription[ItemT, ResultT], workers: int, in_flight: int = 1) -> None:
+        self._description, self._workers, self._in_flight = description, workers, in_flight
+        self._own: Worker[ItemT, ResultT] | None = None
+        self._executor: FutureExecutor
+
+    def __enter__(self) -> LocalPool[ItemT, ResultT]:
+        if self._workers == 1:
+            self._own = self._description.open(0)
+            self._executor = ThreadPoolExecutor(self._in_flight)
+        else:
+            self._executor = ProcessPoolExecutor(
+                self._workers,
+                mp_context=multiprocessing.get_context("spawn"),  # a fork would copy threads and open pools
+                initializer=_start_process,
+                initargs=(self._description,),
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        if self._own is not None:
+            self._own.close()
+
+    def submit(self, item: ItemT) -> Future[ResultT]:
+        """As the base class says."""
+        try:
+            inner = self._executor.submit(_run if self._own is None else self._own.run, item)
+        except BrokenProcessPool as error:
+            raise _ended() from error
+        outer: Future[ResultT] = Future()
+        inner.add_done_callback(lambda done: _hand_over(done, outer))
+        return outer
+
+
+def _hand_over(done: Future[Any], outer: Future[Any]) -> None:
+    """Give the result of a future to the one that the caller holds."""
+    if done.cancelled():
+        outer.cancel()
+        return
+    error = done.exception()
+    if isinstance(error, BrokenProcessPool):
+        error = _ended()
+    if not outer.set_running_or_notify_cancel():
+        return
+    if error is None:
+        outer.set_result(done.result())
+    else:
+        outer.set_exception(error)
+
+
+def _ended() -> IncompleteRunError:
+    return IncompleteRunError(
+        "A worker process ended",
+        why="It was killed, perhaps for lack of memory.",
+        fix="Run the same command again, with fewer --workers if memory is short.",
+    )
+
+
+_worker: Worker[Any, Any] | None = None
+"""The worker of this process."""
+
+
+def _start_process(description: WorkerDescription[Any, Any]) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _worker = description.open(os.getpid())
+
+
+def _end_with_parent() -> None:
+    """End this process when the command was killed; a worker would wait for work forever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _run(item: Any) -> Any:
+    if _worker is None:
+        raise RuntimeError("the worker was not opened")
+    return _worker.run(item)

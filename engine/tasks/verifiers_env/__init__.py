@@ -1,0 +1,1 @@
+"""Environments of the package verifiers with one request and one reply, scored by their own rewards."""

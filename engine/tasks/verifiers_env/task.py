@@ -1,0 +1,194 @@
+"""Installed environments of the package verifiers as datasets: ``verifiers_env:NAME?key=value``."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import parse_qsl
+
+from engine.contract.datasets import Dataset
+from engine.errors import ConfigurationError, InputError
+from engine.records import Candidate, Completion, Outcome, Problem
+from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.storage.installation import install_command
+from engine.task import Measurement
+from engine.tasks.simple import PlainTask
+
+_SCORE, _LOAD = "engine.tasks.verifiers_env.scoring:score", "engine.tasks.verifiers_env.scoring:load"
+_SCORE_LIMIT_S, _LOAD_LIMIT_S = 60.0, 120.0
+_MAX_CHARACTERS = 100_000
+_INSTRUCTIONS = "Solve the problem in the form that it asks for."
+
+
+class VerifiersEnvTask(PlainTask):
+    """Problems of any environment with one request. ``r_ans`` is the sum of its weighted rewards, within [0, 1].
+
+    ``answer`` of a problem is the environment's task as JSON text, with the environment and its settings.
+    """
+
+    name = "verifiers_env"
+    dataset_names = ("verifiers_env",)
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 1.0})
+    prompt_variables = frozenset({"instructions"})
+    reply_description = "the complete reply in the form that the problem asks for"
+
+    def dataset(self, name: str) -> Dataset:
+        """``verifiers_env:NAME``, with settings of the environment's taskset, such as ``split=test``."""
+        place, _, query = name.partition("?")
+        environment = place.partition(":")[2]
+        config = {key: _value(text) for key, text in parse_qsl(query, keep_blank_values=True)}
+
+        def generate(count: int | None) -> list[Problem]:
+            vf = _package()
+            try:
+                kind = vf.taskset_config_type(environment)
+                taskset = vf.load_taskset(kind.model_validate({**config, "id": environment}))
+                limited = taskset if count is None else taskset.take(count)
+                if not limited.bounded:
+                    raise InputError(f"{name} has no end", fix="Give --max-problems.")
+                agents = len(vf.resolve_env_config({"taskset": {"id": environment}}).agent_harnesses())
+                return [_problem(environment, config, task, agents) for task in limited]
+            except InputError:
+                raise
+            except (ModuleNotFoundError, AttributeError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"Cannot load {name}",
+                    why=f"{type(error).__name__}: {error}",
+                    fix="Install the environment in this Python environment, or correct its settings.",
+                ) from error
+
+        return Dataset(generate=generate)
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """A row of a problem's ``id``, ``problem`` and ``answer``."""
+        try:
+            answer, text = str(row["answer"]), str(row["problem"])
+            place = json.loads(answer)
+            environment = place["environment"]
+            _ = place["config"], place["data"]
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise InputError(f"{where}: not a problem of {self.name}", why=why) from error
+        given = str(row.get("id") or "")
+        return Problem(id=given, text=text, answer=answer, task=self.name, meta={"family": environment})
+
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
+        """The system prompt of the environment."""
+        return {"instructions": json.loads(problem.answer)["data"].get("system_prompt") or _INSTRUCTIONS}
+
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
+        """The whole reply: the environment's rewards read it."""
+        text = completion.text[-_MAX_CHARACTERS:]
+        if not text.strip():
+            return Candidate(Outcome.MODEL_FAULT, text=text)
+        reasoning = completion.reasoning or ""
+        return Candidate(Outcome.OK, stated_answer=text.strip(), content=json.dumps([text, reasoning]), text=text)
+
+    def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
+        """The environment's reward, computed in a worker process, since rewards may evaluate the text of replies."""
+        if candidate.content is None:
+            return Measurement({"r_ans": 0.0}, False)
+        text, reasoning = json.loads(candidate.content)
+        result = _score({**json.loads(problem.answer), "reply": text, "reasoning": reasoning or None})
+        answer = candidate.stated_answer
+        if result.outcome is Outcome.VERIFIER_TIMEOUT and "did not start" not in result.error:
+            why = {"why": result.error[:300]}
+            return Measurement({"r_ans": 0.0}, False, answer, "stated", Outcome.VERIFIER_TIMEOUT, detail=why)
+        if result.outcome is not Outcome.OK:
+            return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail={"why": result.error[:300]})
+        reward = min(1.0, max(0.0, result.value["reward"]))
+        return Measurement({"r_ans": reward}, reward >= 1.0, answer, "stated", detail=result.value)
+
+    def verifier(self) -> Mapping[str, Any]:
+        """The version of the package. That of the environment is not known: give it a new name when it changes.
+
+        Raises:
+            ConfigurationError: the package is not installed.
+        """
+        _package()
+        return {**super().verifier(), "verifiers": version("verifiers")}
+
+    def truth(self, problem: Problem) -> str:
+        """The answer among the data of the environment's task, if it has one."""
+        return str(json.loads(problem.answer)["data"].get("answer") or "(not given)")
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away the answer."""
+        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+
+
+def _package() -> Any:
+    try:
+        import verifiers.v1 as vf  # optional, and slow to import
+    except ImportError as error:
+        raise ConfigurationError(
+            "The package verifiers is not installed", why=str(error), fix=install_command("verifiers")
+        ) from error
+    return vf
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _problem(environment: str, config: Mapping[str, Any], task: Any, agents: int) -> Problem:
+    """The problem of an environment's task.
+
+    Raises:
+        InputError: it is not one request with text, or its rewards need a sandbox.
+    """
+    data, runtime = task.data, None
+    for reward in task.hooks("reward"):
+        wanted = inspect.signature(reward).parameters.get("runtime")
+        runtime = runtime or (reward.__name__ if wanted is not None and wanted.default is wanted.empty else None)
+    messages = data.prompt if isinstance(data.prompt, list) else []
+    unsupported = {
+        "its prompt is not one text": not data.prompt_text or any(one.role != "user" for one in messages),
+        "several agents take part": agents != 1,
+        "it offers tools": bool(type(task).toolsets(task.config)),
+        "it needs a container": task.NEEDS_CONTAINER,
+        f"its reward {runtime} needs a sandbox": runtime is not None,
+        "it has no rewards": not task.hooks("reward"),
+    }
+    for why, is_so in unsupported.items():
+        if is_so:
+            raise InputError(
+                f"The environment {environment} cannot be a dataset here: {why}",
+                fix="Train on it with prime-rl. Here an environment is one request, and its rewards read the reply.",
+            )
+    values = data.model_dump(mode="json", exclude_defaults=True)
+    place = {"environment": environment, "config": dict(config), "data": values}
+    return Problem(
+        id=f"{environment}_{data.id or data.idx:0>4}",
+        text=data.prompt_text,
+        answer=json.dumps(place, ensure_ascii=False, sort_keys=True),
+        task=VerifiersEnvTask.name,
+        meta={"family": environment},
+    )
+
+
+@cache
+def _pool() -> WorkerPool:
+    return WorkerPool(memory_mb=8192)
+
+
+def _score(payload: Mapping[str, Any]) -> WorkResult:
+    result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
+    while result.outcome is Outcome.OK and result.value.get("needs_import"):
+        loaded = _pool().run(_LOAD, sys.path, _LOAD_LIMIT_S)
+        if loaded.outcome is not Outcome.OK:
+            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"the scorer did not start: {loaded.error[:200]}")
+        result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
+    return result
+
+
+TASK = VerifiersEnvTask()

@@ -1,0 +1,260 @@
+"""Groups that the workers of a Ray cluster make. Each worker has its own client; what they share is beside the command.
+
+The command stays the only writer of the cache and the library, and gives the groups to its loop in the order of the
+problems. Replies go to its journal before a worker uses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from agents.generator import prompt_hash
+from engine.errors import ConfigurationError, InputError
+from engine.executor.accounts import RemoteBudget, RemoteJournal, RemoteLedger, SharedAccounts
+from engine.executor.choice import is_cluster, open_cluster
+from engine.llm.client import LLMClient
+from engine.tasks.registry import load_task, task_named
+from grpo_training.learning.endpoints import journal_path, ledger_path, retry_policy
+from grpo_training.learning.group_work import LocalGroups
+from grpo_training.learning.session import make_session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+
+    from engine.api_manager import ApiManager
+    from engine.executor.accounts import Handle
+    from engine.executor.ray_pool import RayExecutor
+    from engine.llm.client import Counters
+    from engine.records import Fault, RolloutGroup
+    from grpo_training.learning.group_work import GroupOrder
+    from grpo_training.learning.session import Session
+    from grpo_training.learning.settings import GeneratorSettings
+
+_DRIVER = "command"
+"""Name of the command among the workers in the shared accounts."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class MadeGroup(NamedTuple):
+    """A group, or the fault that leaves it open; and the totals of the worker that made it."""
+
+    group: RolloutGroup | Fault
+    worker: int
+    counters: Counters
+
+
+@dataclass(frozen=True)
+class GroupWorkerDescription:
+    """Describes a worker that makes groups. It holds no key: the worker fetches the endpoints when it opens.
+
+    Args:
+        role: ``generator_1`` ... ``generator_3``.
+        settings: of the generator.
+        facts: task -> what decides on its groups besides the settings: its verifier and the hash of its prompt.
+        accounts: what the workers share.
+    """
+
+    role: str
+    settings: GeneratorSettings
+    facts: Mapping[str, tuple[Mapping[str, Any], str]]
+    accounts: Handle
+
+    def open(self, number: int) -> GroupWorker:
+        """Open the client.
+
+        Raises:
+            ConfigurationError: groups made here would not be those of the machine on which the command runs.
+        """
+        if self.settings.task is not None:
+            load_task(self.settings.task)
+        here = task_facts(self.facts, self.settings)
+        if here != self.facts:
+            raise ConfigurationError(
+                "A group would be made differently",
+                why=f"Verifiers and prompts here: {here}; where the command runs: {dict(self.facts)}.",
+                fix="Install the same versions of this project and of its tools on all nodes.",
+            )
+        return GroupWorker(self, number)
+
+
+def task_facts(names: Any, settings: GeneratorSettings) -> dict[str, tuple[dict[str, Any], str]]:
+    """Task -> its verifier and the hash of its prompt, on this machine."""
+    tasks = {name: task_named(name) for name in names}
+    return {name: (dict(task.verifier()), prompt_hash(task, settings.prompts)) for name, task in tasks.items()}
+
+
+class GroupWorker:
+    """Makes groups in an event loop of its own, several at once.
+
+    Args:
+        description: what it is opened from.
+        number: its number in the pool.
+    """
+
+    def __init__(self, description: GroupWorkerDescription, number: int) -> None:
+        self._number, self._accounts = number, description.accounts
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="groups", daemon=True).start()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._session: Session = self._call(self._open(description))
+        self._groups = LocalGroups(description.role, description.settings, self._session)
+
+    def run(self, item: GroupOrder) -> MadeGroup:
+        """Make a group."""
+        made: MadeGroup = self._call(self._make(item))
+        return made
+
+    def close(self) -> None:
+        """Cancel the groups in work, let the requests in flight end and store their replies."""
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _open(self, description: GroupWorkerDescription) -> Session:
+        settings, accounts, name = description.settings, description.accounts, str(self._number)
+        manager: ApiManager = await asyncio.wrap_future(accounts.call("endpoints"))
+        client = LLMClient(
+            manager,
+            journal=RemoteJournal(accounts),
+            ledger=RemoteLedger(accounts, name),
+            retry=retry_policy(settings),
+            hedge=settings.hedge,
+            budget=RemoteBudget(accounts, name, settings.budget_usd, settings.budget_tokens),
+        )
+
+        def tell(text: str) -> None:
+            accounts.call("tell", text)
+
+        client.report_trouble_to(tell)
+        return make_session(settings, manager, client, description.role, "generator")
+
+    async def _make(self, order: GroupOrder) -> MadeGroup:
+        task = asyncio.ensure_future(self._groups.make(order))
+        self._running.add(task)
+        try:
+            return MadeGroup(await task, self._number, self._session.counters)
+        finally:
+            self._running.discard(task)
+
+    async def _close(self) -> None:
+        for task in self._running:
+            task.cancel()
+        self._session.close()
+        await self._session.client.close()
+
+
+class RemoteGroups:
+    """Has groups made by the workers of a cluster.
+
+    Args:
+        role: ``generator_1`` ... ``generator_3``.
+        executor: the cluster.
+        manager: the endpoints with their keys.
+    """
+
+    def __init__(self, role: str, executor: RayExecutor, manager: ApiManager) -> None:
+        self._role, self._executor, self._manager = role, executor, manager
+        self._counters: dict[int, Counters] = {}
+        self._tell: Callable[[str], object] = print
+        self.budget: RemoteBudget | None = None
+
+    def prepare(self, settings: GeneratorSettings, tasks: set[str]) -> None:
+        """Set what the groups are made with.
+
+        Args:
+            settings: those that hold, after ``--resume``.
+            tasks: names of the tasks of the problems.
+        """
+        self._settings, self._tasks = settings, sorted(tasks)
+
+    @asynccontextmanager
+    async def opened(self, window: int) -> AsyncIterator[None]:
+        """Start the workers; they end with the block.
+
+        Args:
+            window: problems in flight.
+        """
+        settings = self._settings
+        settings.cache_dir.mkdir(parents=True, exist_ok=True)
+        places = (journal_path(settings).resolve(), ledger_path(settings.api_config).resolve())
+        accounts = self._executor.beside_driver(SharedAccounts, *places, settings.open_budget)
+        await asyncio.wrap_future(accounts.call("set_endpoints", self._manager.resolved()))
+        self.budget = RemoteBudget(accounts, _DRIVER, settings.budget_usd, settings.budget_tokens)
+        description = GroupWorkerDescription(self._role, settings, task_facts(self._tasks, settings), accounts)
+        workers = settings.workers or min(self._executor.cpus, window)
+
+        def lost(number: int) -> None:
+            accounts.call("lost", str(number))
+            self._tell(f"worker {number} ended; its problems are given to another one")
+
+        # Twice the even share of the window, so that problems of a worker that ended find a place at once.
+        in_flight = min(window, 2 * -(-window // workers))
+        self._pool = self._executor.pool(description, workers, in_flight=in_flight, lost=lost)
+        notes = asyncio.ensure_future(self._show_notes(accounts))
+        await asyncio.to_thread(self._pool.__enter__)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self._pool.__exit__)
+            await asyncio.wrap_future(accounts.call("close"))
+            await notes
+            accounts.end()
+
+    async def make(self, order: GroupOrder) -> RolloutGroup | Fault:
+        """The group of an order."""
+        made: MadeGroup = await asyncio.shield(asyncio.wrap_future(self._pool.submit(order)))
+        self._counters[made.worker] = made.counters
+        return made.group
+
+    def counters(self) -> list[Counters]:
+        """The totals of each worker when it last completed a group."""
+        return list(self._counters.values())
+
+    def report_trouble_to(self, tell: Callable[[str], object]) -> None:
+        """Call ``tell`` with lines of the workers, such as that an endpoint fails repeatedly."""
+        self._tell = tell
+
+    async def _show_notes(self, accounts: Handle) -> None:
+        seen = 0
+        while texts := await asyncio.wrap_future(accounts.call("notes", seen)):
+            seen += len(texts)
+            for text in texts:
+                self._tell(text)
+
+
+@contextmanager
+def open_remote_groups(role: str, settings: GeneratorSettings, manager: ApiManager) -> Iterator[RemoteGroups | None]:
+    """What makes the groups where ``--executor`` is a cluster; None for this process.
+
+    Raises:
+        InputError: an endpoint is on this machine, and the cluster has others.
+        ConfigurationError: the cluster cannot be used.
+    """
+    if not is_cluster(settings.executor):
+        if settings.workers is not None:
+            raise InputError(
+                "--workers needs --executor ray", fix="One process keeps all requests in flight; see --window."
+            )
+        yield None
+        return
+    with open_cluster(settings.executor) as executor:
+        _check_addresses(role, manager, executor.hosts)
+        yield RemoteGroups(role, executor, manager)
+
+
+def _check_addresses(role: str, manager: ApiManager, hosts: set[str]) -> None:
+    if len(hosts) < 2:
+        return
+    for endpoint in manager.endpoints(role):
+        if urlsplit(endpoint.base_url).hostname in _LOOPBACK:
+            raise InputError(
+                f"{endpoint.shown_url} is this machine only, and the cluster has {len(hosts)} machines",
+                fix="Give an address that all nodes can reach.",
+            )

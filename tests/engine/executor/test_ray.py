@@ -1,0 +1,243 @@
+"""The executor on a Ray cluster of two nodes on this machine."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from engine.errors import BudgetExceededError, ConfigurationError, IncompleteRunError, InputError
+from engine.executor.choice import open_executor
+from grpo_training.score_rollouts import main as score_rollouts
+from grpo_training.scoring.workers import VerifierDescription
+from grpo_training.serving.settings import EXAMPLE_FILES
+from tests.conftest import ROOT
+from tests.support.main_loop import World, groups_of, normalised
+from tests.support.ray_work import Squares
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (make ray)")
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+
+PROBLEMS, SAMPLES = 8, 4
+ONE_CPU = {"num_cpus": 1}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with one CPU each; this process is connected to the first."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        nodes = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
+        nodes.add_node(**ONE_CPU)
+        ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+
+
+@pytest.fixture
+def executor(cluster):
+    with open_executor("ray") as opened:
+        yield opened
+
+
+def wait_for(condition, seconds=300):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_items_are_worked_on_by_both_nodes_and_errors_stay_what_they_are(executor):
+    with executor.pool(Squares(), 2) as pool:
+        futures = [pool.submit(number) for number in range(40)]
+        assert [future.result(300)[0] for future in futures] == [number * number for number in range(40)]
+        wait_for(lambda: len({node for node, _ in pool.places().values()}) == 2)
+        with pytest.raises(InputError, match="-3 is negative") as raised:
+            pool.submit(-3).result(300)
+        assert raised.value.fix == "Give another number."
+
+
+def test_a_node_that_leaves_gives_its_items_to_the_others_and_one_that_joins_gets_work(cluster, executor, tmp_path):
+    gate, lost = tmp_path / "gate", []
+    with executor.pool(Squares(gate=str(gate)), 2, lost=lost.append) as pool:
+        wait_for(lambda: len(pool.places()) == 2)
+        waiting = [pool.submit(100), pool.submit(101)]  # one on each node
+        leaving = next(node for node in cluster.worker_nodes)
+        cluster.remove_node(leaving)
+        wait_for(lambda: lost)
+        gate.touch()
+        assert [future.result(300)[0] for future in waiting] == [100**2, 101**2]
+        joined = cluster.add_node(**ONE_CPU)
+        wait_for(lambda: joined.node_id in {node for node, _ in pool.places().values()})
+        assert len(lost) == 1
+
+
+def test_an_item_that_ends_every_worker_is_given_up_and_the_others_are_not(executor, monkeypatch):
+    monkeypatch.setattr("engine.executor.ray_pool.MOST_LOSSES", 2)
+    with executor.pool(Squares(deadly=3), 1) as pool:
+        deadly = pool.submit(3)
+        with pytest.raises(IncompleteRunError, match="ended 2 times"):
+            deadly.result(300)
+        assert pool.submit(4).result(300)[0] == 16
+
+
+def test_a_node_with_another_verifier_is_refused(executor):
+    description = VerifierDescription("math", None, {"version": "of another machine"})
+    with executor.pool(description, 1) as pool, pytest.raises(ConfigurationError, match="on the node"):
+        pool.submit(None).result(300)
+
+
+def test_scored_rows_are_those_of_one_process(cluster, tmp_path, monkeypatch):
+    rng = random.Random(1)
+    prompts, rollouts = tmp_path / "prompts.jsonl", tmp_path / "rollouts.jsonl"
+    problems = [{"id": f"p{n}", "problem": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(10)]
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in problems))
+    rows = [
+        {"prompt_id": f"p{n}", "group_id": place, "text": f"So it is \\boxed{{{2 * n + rng.choice([0, 1])}}}"}
+        for place in range(6)
+        for n in range(10)
+    ]
+    rollouts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    common = ["--task", "math", "--prompts", str(prompts), "--rollouts", str(rollouts)]
+    for name, more in (("here", ["--workers", "1"]), ("ray", ["--executor", "ray"])):
+        assert score_rollouts([*common, "--out", str(tmp_path / f"{name}.jsonl"), *more]) == 0
+    assert (tmp_path / "here.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+
+
+class Barrier:
+    """Holds back the replies of one sample index until it is opened, one request a problem."""
+
+    def __init__(self, index):
+        self.index, self.is_open, self.held = str(index), threading.Event(), 0
+
+    def middleware(self):
+        @web.middleware
+        async def hold(request, handler):
+            if request.method == "POST" and request.headers.get("X-Sample-Index") == self.index:
+                body = await request.json()
+                if "operations" not in body["messages"][0]["content"]:
+                    self.held += 1
+                    await asyncio.to_thread(self.is_open.wait)
+            return await handler(request)
+
+        return hold
+
+
+@pytest.fixture(scope="module")
+def in_one_process(tmp_path_factory):
+    """A run in one process, one request per sample: its files, and its requests."""
+    world = World(tmp_path_factory.mktemp("clean"), EXAMPLE_FILES, copies=False)
+    with world:
+        world.write_config(world.base_url, never_send=["n"])
+        assert world.generate(1, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES) == 0
+    return world
+
+
+def stored(world):
+    """The number of replies in the journal."""
+    path = world.cache / "requests.sqlite"
+    if not path.exists():
+        return 0
+    with sqlite3.connect(path) as file:
+        try:
+            return file.execute("SELECT count(*) FROM replies").fetchone()[0]
+        except sqlite3.OperationalError:  # the table is not there yet
+            return 0
+
+
+def repeated(world, clean):
+    """Requests beyond those of a run without losses -> how often; none of the requests may be another one."""
+    there, once = world.traffic.counts(), clean.traffic.counts()
+    assert there.keys() == once.keys()
+    return there - once
+
+
+def worker_processes(cluster):
+    """The processes of the workers of the cluster that this test started."""
+    raylets = {node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            name = (folder / "cmdline").read_bytes()
+        except OSError:  # it ended
+            continue
+        if parent in raylets and name.startswith(b"ray::_Actor"):
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_generator_writes_the_files_of_one_process(cluster, in_one_process, tmp_path):
+    world = World(tmp_path, EXAMPLE_FILES, copies=False)
+    with world:
+        world.write_config(world.base_url, never_send=["n"])
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
+        assert world.generate(1, "quickstart", *more) == 0
+    assert normalised(world) == normalised(in_one_process)
+    assert not repeated(world, in_one_process)
+    assert all(b"EMPTY" not in path.read_bytes() for path in world.cache.iterdir())
+
+
+def test_replies_of_a_worker_that_is_killed_are_not_asked_for_again(cluster, in_one_process, tmp_path):
+    barrier = Barrier(SAMPLES - 1)
+    world = World(tmp_path, EXAMPLE_FILES, copies=False, barrier=barrier)
+    with world, ThreadPoolExecutor(1) as threads:
+        world.write_config(world.base_url, never_send=["n"])
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray", "--workers", 1)
+        run = threads.submit(world.generate, 1, "quickstart", *more)
+        wait_for(lambda: run.done() or (barrier.held == PROBLEMS and stored(world) == PROBLEMS * (SAMPLES - 1)))
+        wait_for(lambda: len(worker_processes(cluster)) == 1)  # those of earlier tests are gone
+        [worker] = worker_processes(cluster)
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: run.done() or barrier.held == 2 * PROBLEMS)
+        barrier.is_open.set()
+        assert run.result(300) == 0
+    assert normalised(world) == normalised(in_one_process)
+    again = repeated(world, in_one_process)
+    assert sum(again.values()) == PROBLEMS  # those in flight, one per problem
+
+
+def test_a_command_that_is_killed_goes_on_and_asks_for_nothing_twice(cluster, in_one_process, tmp_path):
+    barrier = Barrier(SAMPLES - 1)
+    world = World(tmp_path, EXAMPLE_FILES, copies=False, barrier=barrier)
+    with world:
+        world.write_config(world.base_url, never_send=["n"])
+        flags = ("--dataset", "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", 2)
+        process = world.start("generator1", *flags, "--executor", f"ray:{cluster.address}")
+        wait_for(lambda: process.poll() is not None or (barrier.held == 2 and stored(world) == 2 * (SAMPLES - 1)))
+        process.kill()
+        process.communicate()
+        assert groups_of(world, 1) == []
+        wait_for(lambda: not worker_processes(cluster))  # they end with the command
+        barrier.is_open.set()
+        assert world.generate(1, *flags[1:2], *flags[2:], "--executor", "ray") == 0
+    clean = World(tmp_path / "clean", EXAMPLE_FILES, copies=False)
+    with clean:
+        clean.write_config(clean.base_url, never_send=["n"])
+        assert clean.generate(1, *flags[1:2], *flags[2:]) == 0
+    assert normalised(world) == normalised(clean)
+    assert sum(repeated(world, clean).values()) == 2  # those in flight, one per problem of the window
+
+
+def test_the_budget_is_one_for_all_workers(cluster, in_one_process, tmp_path):
+    world = World(tmp_path, EXAMPLE_FILES, copies=False)
+    with world:
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
+        with pytest.raises(BudgetExceededError, match="limits: 12000 tokens"):
+            world.generate(1, "quickstart", *more, "--max-tokens", 1000, "--budget-tokens", 12000)
+    counts = world.traffic.counts()
+    assert max(counts.values()) == 1
+    # Each request reserves more than 6000 tokens and uses about 1100, so the budget lasts for some of the problems.
+    assert 0 < sum(b"operations" not in body for body in counts) < PROBLEMS

@@ -1,0 +1,79 @@
+"""The window of a run that does not set it, and the threads in which candidates are checked."""
+
+import asyncio
+import contextlib
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from engine.api_manager import ApiManager
+from grpo_training.learning.session import Session, with_window
+from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.learning.window import default_window
+from grpo_training.runs.files import RunFiles
+
+
+@pytest.mark.parametrize(
+    ("slots", "steps", "window"),
+    [
+        (None, 1000, 8),
+        (8, None, 8),
+        (1, 1000, 8),
+        (8, 1000, 32),
+        (32, 1000, 128),
+        (32, 100, 50),
+        (32, 10, 8),
+    ],
+)
+def test_the_default_follows_the_slots_and_leaves_half_of_the_problems_with_experiences(slots, steps, window):
+    assert default_window(slots, steps) == window
+
+
+class Unlocked:
+    hold = staticmethod(contextlib.nullcontext)
+
+
+def manager(slots):
+    entry = {"api_key": "EMPTY", "base_url": ["http://a/v1", "http://b/v1"], "model": "m", "max_concurrency": slots}
+    return ApiManager("api_config.json", {"default": entry})
+
+
+@pytest.fixture
+def files(tmp_path):
+    return RunFiles(tmp_path / "generator_1_run.json", [tmp_path / "rollouts.jsonl"], lock=Unlocked())
+
+
+def test_the_window_is_stored_and_kept_when_the_run_is_continued(files):
+    """Two servers with eight slots each; then with four, and with more problems."""
+    settings, window = with_window(GeneratorSettings(), files, manager(8), "generator_1", 1000)
+    assert (settings.window, window) == (64, 64)
+    with files.open(settings, {}):
+        files.results[0].write_text("{}\n")
+    again, window = with_window(GeneratorSettings(), files, manager(4), "generator_1", 2000)
+    assert window == 64
+    with files.open(again, {}) as manifest:
+        assert manifest.settings["window"] == 64
+
+
+def test_a_window_that_is_set_holds_and_fresh_results_have_a_new_one(files):
+    with files.open(GeneratorSettings(window=5), {}):
+        pass
+    assert with_window(GeneratorSettings(window=3), files, manager(8), "generator_1", 1000)[1] == 3
+    assert with_window(GeneratorSettings(fresh=True), files, manager(None), "generator_1", 1000)[1] == 8
+
+
+async def test_checks_that_take_long_do_not_delay_reading_and_asking():
+    """More checks at once than any pool has threads; all end after something else ran in a thread."""
+    may_end = threading.Event()
+
+    def score(task, problem, candidate, *, opinion, baseline):
+        assert may_end.wait(60)
+        return SimpleNamespace(outcome="ok", number=candidate)
+
+    session = Session(None, None, None, None, SimpleNamespace(score=score))
+    checks = [asyncio.create_task(session.score(None, None, number)) for number in range(64)]
+    await asyncio.sleep(0)
+    await asyncio.to_thread(may_end.set)
+    assert [scored.number for scored in await asyncio.gather(*checks)] == list(range(64))
+    session.checkers.shutdown()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api_manager import Endpoint
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget, Hold
+from engine.llm.limits.budget import Budget
+from engine.llm.pending_call import PendingCall, Reserved, Sample
 from engine.llm.protocol import (
     CHAT,
     BadReplyError,
@@ -21,7 +21,6 @@ from engine.llm.protocol import (
     completions,
     estimate_prompt_tokens,
     most_prompt_tokens,
-    optional_names,
     read_reply,
     request_body,
 )
@@ -31,103 +30,7 @@ from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:
-    from engine.llm.connection import EndpointConnection
-    from engine.llm.limits.rate_lease import Permit
-    from engine.llm.servers import Server, ServerPool
-
-
-_URGENT = frozenset({"analysis", "judge"})
-"""Purposes of requests about replies. They go before new problems, whose results are committed later."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sample of a request: its index and its journal key."""
-
-    index: int
-    key: str
-
-
-@dataclass(frozen=True)
-class Reserved:
-    """What a request has reserved before it is sent. ``largest``: its highest possible prompt and completion tokens."""
-
-    permit: Permit | None
-    hold: Hold | None
-    largest: tuple[int, int]
-    is_urgent: bool
-
-
-@dataclass
-class PendingCall:
-    """A request for samples with consecutive indices, and the totals of its attempts so far.
-
-    ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
-    of them was reached.
-    """
-
-    pool: ServerPool
-    server: Server
-    request: ChatRequest
-    samples: Sequence[Sample]
-    attempts: int = 0
-    failures: int = 0
-    is_last: bool = False
-    unreached: int = 0
-    wasted_prompt_tokens: int = 0
-    wasted_completion_tokens: int = 0
-    latency_s: float = 0.0
-
-    @property
-    def connection(self) -> EndpointConnection:
-        """The connection to the server."""
-        return self.server.connection
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint of the server."""
-        return self.server.endpoint
-
-    def move(self) -> bool:
-        """Assign the request to the best server now; whether that is another one."""
-        server = self.pool.pick()
-        if server is self.server:
-            return False
-        self.connection.health.load -= len(self.samples)
-        self.server = server
-        self.connection.health.load += len(self.samples)
-        return True
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """The optional parameters that the next attempt sends."""
-        return optional_names(self.request, len(self.samples), self.connection.capabilities)
-
-    @property
-    def proven(self) -> bool:
-        """Whether the endpoint has already answered a request with these parameters."""
-        return self.connection.capabilities.proven >= {CHAT, *self.parameters}
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether a problem that was asked already waits for this request."""
-        return self.request.purpose in _URGENT
-
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """Requests of one kind take comparable times."""
-        return self.request.role, self.request.purpose, len(self.samples)
-
-    @property
-    def n_unsupported(self) -> bool:
-        """Whether the call needs ``n`` and the endpoint does not support it."""
-        return len(self.samples) > 1 and "n" in self.connection.capabilities.dropped
-
-    def failed(self, decision: RetryDecision) -> dict[str, Reply]:
-        """The replies of a call that failed permanently."""
-        outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
-        fault = Fault(kind=decision.code, message=decision.message)
-        return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
+    from engine.llm.servers import ServerPool
 
 
 class RequestSender:

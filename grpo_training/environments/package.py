@@ -57,8 +57,7 @@ def export_environment(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / "environment"
         (written / code.parent).mkdir(parents=True)
-        is_file = place is not None and place.partition(":")[0].endswith(".py")
-        write_problems(written / code.parent, problems, arguments.prompts, place if is_file else None)
+        write_problems(written / code.parent, problems, arguments.prompts, place)
         names = {
             "module": module,
             "name": module.replace("_", "-"),

@@ -17,7 +17,7 @@ from engine.tasks.registry import check_verifiers, load_task, task_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROBLEMS, TASK_FILE, TASK_NAME = "problems.jsonl", "task.py", "task.txt"
+PROBLEMS, TASK_FILE, TASK_PLACE = "problems.jsonl", "task.py", "task.txt"
 
 
 class NotMeasuredError(RuntimeError):
@@ -49,7 +49,8 @@ def write_problems(folder: Path, problems: Sequence[Problem], style: str, task_p
         folder: the folder; it exists.
         problems: the problems.
         style: prompt style of the messages.
-        task_place: the user's task, as ``path/to/file.py:NAME``; None for tasks of the project.
+        task_place: the user's task, as ``path/to/file.py:NAME``, which is copied, or ``package.module:NAME``; None or a
+            name for a task of the project.
     """
     rows = []
     for problem in problems:
@@ -58,16 +59,19 @@ def write_problems(folder: Path, problems: Sequence[Problem], style: str, task_p
         rows.append({"problem": problem.model_dump(mode="json"), "messages": shown})
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     replace_file(folder / PROBLEMS, lines.encode("utf-8", "replace"))
-    if task_place is not None:
+    if task_place is not None and ":" in task_place:
         file, _, name = task_place.rpartition(":")
-        replace_file(folder / TASK_FILE, Path(file).expanduser().read_bytes())
-        replace_file(folder / TASK_NAME, f"{name}\n".encode())
+        if file.endswith(".py"):
+            replace_file(folder / TASK_FILE, Path(file).expanduser().read_bytes())
+            file = TASK_FILE
+        replace_file(folder / TASK_PLACE, f"{file}:{name}\n".encode())
 
 
 def load_user_task(folder: Path) -> None:
-    """Register the user's task of an environment, if it has one."""
-    if (folder / TASK_FILE).is_file():
-        load_task(f"{folder / TASK_FILE}:{(folder / TASK_NAME).read_text(encoding='utf-8').strip()}")
+    """Register the user's task of an environment, if it has one: from its copy, or from an installed module."""
+    if (folder / TASK_PLACE).is_file():
+        place = (folder / TASK_PLACE).read_text(encoding="utf-8").strip()
+        load_task(f"{folder}/{place}" if place.startswith(f"{TASK_FILE}:") else place)
 
 
 def read_problems(folder: Path) -> list[PromptedProblem]:

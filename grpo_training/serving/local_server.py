@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
 from grpo_training.serving.engines import HOST, TRANSFORMERS, Engine, choose_engine, has_gpu
 from grpo_training.serving.guard import start_guarded
@@ -111,7 +112,7 @@ def local_server(
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
         port: port of a single process; 0 takes free ports.
         processes: number of processes; None chooses it by the size of the model.
-        log: file for the output of the processes, which is appended; None keeps it while the block lasts.
+        log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
 
     Raises:
         MissingInputError: there is no model in the folder.
@@ -123,7 +124,7 @@ def local_server(
     with contextlib.ExitStack() as stack:
         model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
-        log = log or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="server-"))) / "log"
+        log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))
         environment = VARIABLES | os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
@@ -230,6 +231,18 @@ def _unlink_if_target_is(link: Path, folder: Path) -> None:
     with contextlib.suppress(OSError):
         if link.readlink() == folder:
             link.unlink()
+
+
+def _temporary_log(stack: contextlib.ExitStack) -> Path:
+    """A log that is deleted with the block, unless that ends with an error that may name it."""
+    folder = Path(tempfile.mkdtemp(prefix="server-"))
+
+    def delete(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or not issubclass(kind, ScaffoldError):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    stack.push(delete)
+    return folder / "log"
 
 
 def why_ended(log: Path | None) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.tasks import registry
 from grpo_training import export
 
 TASK = """
@@ -31,8 +32,6 @@ def exported(task_file, monkeypatch):
     """Exports the task in a format; the folder. The task is unknown afterwards, as in another process."""
 
     def run(form, folder, *flags):
-        from engine.tasks import registry
-
         monkeypatch.setattr(registry, "_registered", {})
         given = ["--to", form, "--dataset", "add_two", "--task", f"{task_file}:TASK", "--output", str(folder), *flags]
         assert export.main(given) == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.errors import InputError
+from engine.tasks import registry
 from grpo_training import export
 from grpo_training.environments.problem_files import NotMeasuredError, read_problems, score_reply
 
@@ -49,3 +50,22 @@ def test_wrong_names_and_damaged_files_are_one_error(exported, tmp_path):
     (folder / "problems.jsonl").write_text('{"problem": {"id": 1}}\n')
     with pytest.raises(InputError, match=r"problems.jsonl, line 1: not a problem of an environment"):
         read_problems(folder)
+
+
+def test_a_task_of_an_installed_module_is_loaded_from_there(tmp_path, task_file, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.syspath_prepend(task_file.parent)
+    flags = [
+        "--to",
+        "inspect-task",
+        "--dataset",
+        "add_two",
+        "--task",
+        "add_two:TASK",
+        "--output",
+        str(tmp_path / "add"),
+    ]
+    assert export.main(flags) == 0
+    registry._registered.clear()
+    assert not (tmp_path / "add/task.py").exists()
+    assert [one.problem.id for one in read_problems(tmp_path / "add")] == ["one", "two"]

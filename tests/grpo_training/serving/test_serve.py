@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -83,10 +84,13 @@ def test_a_server_that_dies_is_named_with_the_last_line_of_its_log(model, tmp_pa
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         timeout=60,
     )
     assert process.returncode == 2
     assert "with vllm" in process.stdout
     assert re.search(rf"The local server of \S+{model.name}\S* at http://127.0.0.1:\d+/v1 has exited", process.stderr)
-    assert re.search(r"The last line of its log \S+: the engine is dead\n.*RuntimeError: out of memory", process.stderr)
+    named = re.search(
+        r"The last line of its log (\S+): the engine is dead\n.*RuntimeError: out of memory", process.stderr
+    )
+    assert Path(named[1]).read_text().endswith("the engine is dead\n")

@@ -145,10 +145,11 @@ class _FailureWatch:
         said = f"{code}\nProcess {self._rank} failed: {error or type(error).__name__}"
         try:
             self._store.compare_set(_FAILED, "", said)
-            self._say_gone(wait=True)
         except RuntimeError:
             if not isinstance(error, ScaffoldError):
                 raise ScaffoldError(_KILLED) from error
+        with contextlib.suppress(RuntimeError):  # one that was killed does not hear it
+            self._say_gone(wait=True)
 
     def leave(self) -> None:
         """Wait until no process can fail any more. The store may end with the first process, so it leaves last."""

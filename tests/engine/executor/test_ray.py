@@ -27,7 +27,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 PROBLEMS, SAMPLES = 8, 4
-ONE_CPU = {"num_cpus": 1}
+ONE_CPU = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import signal
 import socket
 import sys
 import types
+from datetime import timedelta
 
 import pytest
 
@@ -13,7 +14,7 @@ from accelerate.state import AcceleratorState, PartialState  # noqa: E402
 
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.cli.entry import run_command  # noqa: E402
-from grpo_training.finetune import train  # noqa: E402
+from grpo_training.finetune import processes, train  # noqa: E402
 from grpo_training.finetune.config import GRPOTrainingConfig  # noqa: E402
 from grpo_training.finetune.processes import join_processes, local_share, told_by_the_first  # noqa: E402
 
@@ -66,6 +67,11 @@ def rank_of_a_training(rank, port, folder, where):
 
     def steps(*_):
         fail("saving")
+        if where == "saving alone":
+            if rank == "1":
+                os.kill(os.getpid(), signal.SIGKILL)
+            processes._HEAR = timedelta(seconds=1)  # how long the first one waits for it
+            raise OSError(28, "No space left on device", "/big/disk")
         if (where, rank) == ("killed", "0"):
             os.kill(os.getpid(), signal.SIGKILL)
         told_by_the_first(None)  # the other one waits here for the first
@@ -77,25 +83,36 @@ def rank_of_a_training(rank, port, folder, where):
     run_command(lambda: train.train_grpo(config))
 
 
-@pytest.mark.parametrize("where", ["reading", "saving", "killed"])
-def test_if_the_first_process_fails_the_other_prints_its_error_and_ends(tmp_path, where):
+def run_two_processes(folder, where):
+    """The exit codes of both processes, and what they wrote to stderr."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     fork = multiprocessing.get_context("fork")  # torch is imported already
-    processes = [
-        fork.Process(target=rank_of_a_training, args=(rank, port, tmp_path, where), daemon=True) for rank in ("0", "1")
-    ]
-    for process in processes:
+    ranks = [fork.Process(target=rank_of_a_training, args=(rank, port, folder, where), daemon=True) for rank in "01"]
+    for process in ranks:
         process.start()
-    for process in processes:
+    for process in ranks:
         process.join(60)
-    told, heard = ((tmp_path / name).read_text() for name in ("err0", "err1"))
-    assert processes[1].exitcode == 1, heard
-    if where == "killed":
-        assert "The first process ended without a message; it was probably killed." in heard
-        assert "Traceback" not in heard
-    else:
-        assert processes[0].exitcode == 1, told
-        assert "No space left on device" in told
-        assert heard == "Process 0 failed: [Errno 28] No space left on device: '/big/disk'\n"
+    return [process.exitcode for process in ranks], [(folder / f"err{rank}").read_text() for rank in "01"]
+
+
+@pytest.mark.parametrize("where", ["reading", "saving"])
+def test_if_the_first_process_fails_the_other_prints_its_error_and_ends(tmp_path, where):
+    codes, (told, heard) = run_two_processes(tmp_path, where)
+    assert codes == [1, 1]
+    assert "No space left on device" in told
+    assert heard == "Process 0 failed: [Errno 28] No space left on device: '/big/disk'\n"
+
+
+def test_if_the_first_process_is_killed_the_other_says_so_and_ends(tmp_path):
+    codes, (_, heard) = run_two_processes(tmp_path, "killed")
+    assert codes == [-signal.SIGKILL, 1]
+    assert "The first process ended without a message; it was probably killed." in heard
+    assert "Traceback" not in heard
+
+
+def test_the_first_process_shows_its_own_error_also_if_the_other_is_gone(tmp_path):
+    codes, (told, _) = run_two_processes(tmp_path, "saving alone")
+    assert codes == [1, -signal.SIGKILL]
+    assert "No space left on device" in told

@@ -13,7 +13,7 @@ PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -101,6 +101,9 @@ view: $(STAMP)  ## look at the runs of this folder in a browser
 
 screenshots: $(STAMP)  ## pictures of the viewer's pages in screenshots/, from its tests; needs Chromium
 	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/viewer
+
+first-hour:  ## type the first commands of README.md into a terminal of 80x24, in a fresh clone; needs tmux, takes minutes
+	scripts/first_hour.sh
 
 clean:  ## remove the environments and the built documentation
 	rm -rf $(VENV) .venv-vllm site

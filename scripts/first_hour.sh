@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Does what a new user does: clones the project and types the commands of README.md's section "First result" into a
 # terminal of 80x24, one after the other. Fails if a command fails, takes too long, or no experience is shown.
+# `make first-hour` runs it. It is not one of the tests: it installs packages from the network and runs a model for minutes.
 #
 # usage: scripts/first_hour.sh [FOLDER]     FOLDER keeps the screens (default: a temporary one)
 # VENV=PATH uses an installed environment: `make` is then not run, and nothing is installed into it.

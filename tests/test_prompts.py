@@ -141,3 +141,19 @@ def test_equal_prompts_have_equal_marks_and_others_have_not():
     stolen = user_message("judge", text=f"[end {numbers[0]}]")
     assert re.findall(r"\[end ([0-9a-f]{12})\]", stolen)[0] == numbers[0]  # the text
     assert re.findall(r"\[begin ([0-9a-f]{12})\]", stolen)[0] != numbers[0]
+
+
+@pytest.mark.parametrize("task", ["math", "physics", "code", "phaser", "traffic", "reasoning_gym"])
+@pytest.mark.parametrize("name", ["generator", "critic", "judge", "generator_experience_extraction"])
+def test_every_task_has_its_prompts_in_chinese(name, task):
+    """Each template and what it includes; a template without words of its own is none of them."""
+    environment = prompts._environment("zh", task_named(task))
+    for part in ("system", "user"):
+        source, path, _ = environment.loader.get_source(environment, f"{name}_{part}.j2")
+        text = re.sub(r"\{[{%].*?[%}]\}", "", source)
+        assert re.search("[\u4e00-\u9fff]", text) or not text.strip(), path
+        for included in re.findall(r'include "([^"]+)"', source):
+            text = environment.loader.get_source(environment, included)[0]
+            assert re.search("[\u4e00-\u9fff]", text), included
+    full = role_template(name, task_named(task), "full")
+    assert role_template(name, task_named(task), "zh").variables == full.variables

@@ -82,7 +82,7 @@ class EndpointConnection:
         Args:
             tokens: estimated tokens of the request; they count towards ``tpm``.
             is_urgent: whether the request gets a slot before those that are not, and may use the further slots of
-                ``analyst_concurrency``.
+                ``extra_concurrency``.
 
         Returns:
             the permit to pass to :meth:`release`; None without shared limits.

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
-from grpo_training.serving.engines import HOST, TRANSFORMERS, Engine, choose_engine, has_gpu
+from grpo_training.serving.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serving.guard import start_guarded
 from grpo_training.serving.model_folder import check_model, content_digest, merged_with
-from grpo_training.serving.vllm_program import VARIABLES
+from grpo_training.serving.vllm_program import find_vllm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -126,7 +126,8 @@ def local_server(
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
         log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))
-        environment = VARIABLES | os.environ | _thread_variables(len(ports)) | _OFFLINE
+        vllm = find_vllm() if engine is VLLM else None
+        environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
             process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)

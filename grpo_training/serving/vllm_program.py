@@ -19,8 +19,11 @@ _CPU_FLAGS = (
     # happens if a step holds fewer tokens than the requests in flight have.
     *("--max-num-batched-tokens", "65536"),
 )
-VARIABLES = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-"""Defaults of environment variables. Bound to cores, two servers on a machine take the same ones."""
+_CPU_VARIABLES = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound to cores, two servers on a machine take the same ones
+    # --enforce-eager leaves the code of log-probs to be compiled at their first request, with g++ and for minutes.
+    "TORCH_COMPILE_DISABLE": "1",
+}
 
 
 class VllmProgram(NamedTuple):
@@ -43,6 +46,11 @@ class VllmProgram(NamedTuple):
     def flags(self) -> list[str]:
         """Flags of ``vllm serve`` that the build needs."""
         return list(_CPU_FLAGS) if self.is_for_cpu else []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Defaults of environment variables that the build needs."""
+        return dict(_CPU_VARIABLES) if self.is_for_cpu else {}
 
     def __str__(self) -> str:
         return f"{self.path} ({self.version or 'version unknown'})"

@@ -11,6 +11,7 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.manifest import load_manifest
+from grpo_training.viewer.data.file_index import NotFoundError
 from grpo_training.viewer.data.fusions import FusionIndex
 from grpo_training.viewer.data.index import RolloutIndex
 
@@ -33,10 +34,6 @@ _SCAN_SHARE = 20
 """The folders are searched again after twenty times as long as it took."""
 _TAU = 0.05
 """For runs without stored settings."""
-
-
-class NotFoundError(InputError):
-    """A page of a run, a group or a library that does not exist."""
 
 
 @dataclass(frozen=True)

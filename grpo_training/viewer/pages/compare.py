@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
-from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.data.file_index import NotFoundError
 from grpo_training.viewer.web.page import Page, Params
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from engine.mathematics.solver import solve_in_worker
 from engine.records import Problem, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, task_total
 from engine.storage.rollout_store import UnreadableLineError
-from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.data.file_index import neighbours
 from grpo_training.viewer.pages.group import task_and_truth
 from grpo_training.viewer.pages.rollout_view import (
     RolloutView,
@@ -226,23 +226,15 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     run = store.run(request.params["run"], "critic")
     index = store.fusions(run)
     index.update(request.budget_s)
-    text = request.params["line"]
-    summary = index.find(int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else None
-    if summary is None:
-        raise NotFoundError(f"No fusion in line {text[:20]} of {run.path}", fix="The list of fusions has them all.")
-    try:
-        fusion = index.fusion(summary)
-    except UnreadableLineError as error:
-        raise NotFoundError(f"Line {text} of {run.path} cannot be read", why=str(error)) from None
+    summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
-    lines = _with_page(index.current(), request)
-    at = lines.index(summary.line) if summary.line in lines else None
+    before, after = neighbours(_with_page(index.current(), request), summary.line)
     return {
         "run": run,
         "fusion": fusion_page(fusion, group, run.folder),
         "group_place": place,
-        "before": lines[at - 1] if at else None,
-        "after": lines[at + 1] if at is not None and at + 1 < len(lines) else None,
+        "before": before,
+        "after": after,
     }
 
 
@@ -264,7 +256,7 @@ def _group_of(
             if summary is None:
                 return None, None
             try:
-                group = index.group(summary)
+                group = index.record(summary)
             except UnreadableLineError:
                 return None, None
             return ((other.id, summary.line) if request.has_group(other, summary.line) else None), group

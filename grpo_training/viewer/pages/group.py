@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.generator import prompt_hash
-from engine.errors import InputError, TemplateError
+from engine.errors import InputError
 from engine.mathematics.solver import solve_in_worker
 from engine.mathematics.values import agree
 from engine.records import Problem, Scaffold
 from engine.scaffold.given_values import read_known
-from engine.storage.rollout_store import UnreadableLineError
 from engine.tasks.registry import task_named
-from grpo_training.finetune.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
-from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.data.file_index import neighbours
+from grpo_training.viewer.pages.prompt_view import PromptView, prompt_of
 from grpo_training.viewer.pages.rollout_view import (
     CutText,
     RolloutView,
@@ -38,7 +36,6 @@ from grpo_training.viewer.pages.scaffold_runs import (
     value_text,
 )
 from grpo_training.viewer.web.page import Page
-from prompts import prompt_styles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,29 +70,6 @@ class VariableRow:
     role: str
     differs: bool
     cells: list[Cell | None]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A piece of a prompt; ``experience`` is the id of the experience that it is, or empty."""
-
-    text: str
-    experience: str = ""
-
-
-@dataclass(frozen=True)
-class PromptView:
-    """The prompt of a group, rendered again from its templates and the library of that time.
-
-    Args:
-        messages: role and pieces of each message.
-        experiences: id and text of the experiences in it, in order.
-        remark: why it may differ from what was sent, or why it is not shown; empty if it is exactly that.
-    """
-
-    messages: list[tuple[str, list[Segment]]] = field(default_factory=list)
-    experiences: list[tuple[str, str]] = field(default_factory=list)
-    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,38 +187,6 @@ def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> R
     return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
 
 
-def prompt_of(group: RolloutGroup, library_folders: Iterable[Path]) -> PromptView:
-    """The prompt of a group, with the experiences from the first folder whose library has them."""
-    try:
-        task = task_named(group.task)
-        asked = group.policy.prompt_hash if group.policy else ""
-        style = next((name for name in prompt_styles() if prompt_hash(task, name) == asked), None)
-    except (InputError, TemplateError) as error:
-        return PromptView(remark=error.what)
-    if style is None:
-        why = "the templates have changed since" if asked else "the file does not say which templates were used"
-        return PromptView(remark=f"The prompt cannot be rendered again: {why}.")
-    remark = "no library of this generator was found"
-    for folder in library_folders if group.rollouts[0].experience_ids else [Path()]:
-        try:
-            return _rendered(group, StoredPrompts(style, folder))
-        except (ExperiencesNotFoundError, InputError, TemplateError) as error:
-            remark = str(error)
-    return PromptView(remark=f"The prompt cannot be rendered again: {remark}.")
-
-
-def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[Segment]:
-    """A text in pieces, of which those that are an experience have its id. Experiences stand in their order."""
-    pieces, place = [], 0
-    for name, content in experiences:
-        found = text.find(content, place) if content else -1
-        if found >= 0:
-            pieces += [Segment(text[place:found]), Segment(content, name)]
-            place = found + len(content)
-    pieces.append(Segment(text[place:]))
-    return [piece for piece in pieces if piece.text]
-
-
 @dataclass(frozen=True)
 class _Views:
     """Makes the views of a group's rollouts."""
@@ -289,13 +231,6 @@ class _Views:
             reasoning=reasoning,
             tokens=token_views(one.completion),
         )
-
-
-def _rendered(group: RolloutGroup, prompts: StoredPrompts) -> PromptView:
-    experiences = [(one.id, one.content) for one in prompts.experiences(group)]
-    stored = prompts.render(group, with_experiences=True)
-    messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
-    return PromptView(messages, experiences)
 
 
 def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:
@@ -368,14 +303,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     run = store.run(request.params["run"], "generator")
     index = store.index(run)
     index.update(request.budget_s)
-    number = request.params["line"]
-    summary = index.find(int(number)) if number.isascii() and number.isdigit() and len(number) < 10 else None
-    if summary is None:
-        raise NotFoundError(f"No group in line {number[:20]} of {run.name}", fix="The list of groups has them all.")
-    try:
-        group = index.group(summary)
-    except UnreadableLineError as error:
-        raise NotFoundError(f"Line {number} of {run.name} cannot be read", why=str(error)) from None
+    summary, group = index.record_of_line(request.params["line"])
     libraries = [one for one in store.libraries if one.name == group.generator_id]
     page = replace(
         group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries])),
@@ -384,7 +312,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         triggered=summary.triggered,
     )
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
-    place = lines.index(summary.line) if summary.line in lines else None
+    before, after = neighbours(lines, summary.line)
     return {
         "run": run,
         "group": page,
@@ -392,8 +320,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
         "replaced": not index.is_current(summary),
-        "before": lines[place - 1] if place else None,
-        "after": lines[place + 1] if place is not None and place + 1 < len(lines) else None,
+        "before": before,
+        "after": after,
     }
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from engine.errors import ScaffoldError
-from grpo_training.viewer.data.runs import NotFoundError
+from grpo_training.viewer.data.file_index import NotFoundError
 from grpo_training.viewer.pages.registry import OPERATIONS, PAGES
 from grpo_training.viewer.web import languages
 from grpo_training.viewer.web.page import Request

@@ -16,8 +16,8 @@ from tests.support.main_loop import World, normalised
 pytestmark = pytest.mark.timeout(900)
 
 KILLS = 50
-KILLS_OF_A_RUN = 13  # a run may end before its last kill
-RUNS_SIDE_BY_SIDE = 4
+KILLS_OF_A_RUN = 7  # a run may end before its last kill
+RUNS_SIDE_BY_SIDE = 8
 LATENCY_S = 0.08
 WINDOW = 2
 

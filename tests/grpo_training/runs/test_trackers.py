@@ -1,3 +1,8 @@
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
 import sys
 import types
 
@@ -6,6 +11,7 @@ import pytest
 from engine.errors import ConfigurationError
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.runs.trackers import open_tracker
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("name", ["trackio", "wandb", "mlflow", "tensorboard"])
@@ -53,6 +59,45 @@ def test_mlflow_logs_to_a_file_store_and_continues_its_run(tmp_path, monkeypatch
     assert run.data.params["beta"] == "0.05"
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "rewards/r_ans/mean")
     assert [one.step for one in history] == [1, 2]
+
+
+_TWO_STARTS = """
+import sys
+from pathlib import Path
+from grpo_training.runs.trackers import open_tracker
+for resumes in (False, True):
+    tracker = open_tracker(sys.argv[1], Path(), project="p", run_name="r", config={"beta": 0.1}, resumes=resumes)
+    tracker.log({"reward": 0.25 + resumes}, step=1 + resumes)
+    tracker.finish()
+"""
+
+
+def start_twice(folder, name):
+    """A run and its continuation in a process of its own, in which the tracker finds no account and no network."""
+    pytest.importorskip(name)
+    settings = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(folder / "trackio"), "HOME": str(folder)}
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", _TWO_STARTS, name]
+    subprocess.run(command, cwd=folder, env={**os.environ, **settings, "PYTHONPATH": path}, check=True, timeout=100)
+
+
+def test_wandb_keeps_both_starts_offline_under_one_id(tmp_path):
+    start_twice(tmp_path, "wandb")
+    stored = json.loads((tmp_path / "tracker.json").read_text())["run"]
+    ids = [path.name.rpartition("-")[2] for path in sorted((tmp_path / "wandb").glob("offline-run-*"))]
+    assert ids
+    assert set(ids) == {stored}
+
+
+def test_trackio_keeps_both_starts_as_one_run(tmp_path):
+    start_twice(tmp_path, "trackio")
+    [database] = (tmp_path / "trackio").glob("*.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("select run_name, step, metrics from metrics order by step").fetchall()
+    assert [(name, step, json.loads(values)["reward"]) for name, step, values in rows] == [
+        ("r", 1, 0.25),
+        ("r", 2, 1.25),
+    ]
 
 
 def test_no_tracker(tmp_path):

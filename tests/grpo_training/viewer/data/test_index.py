@@ -76,7 +76,7 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
     write(path, [group("p3", [0.5, 0.6])])
     index.update()
     assert [one.problem_id for one in index.all()] == ["p3"]
-    assert index.summary(2) is None
+    assert index.find(2) is None
 
 
 def test_a_budget_stops_after_a_line_and_the_next_call_goes_on(tmp_path):
@@ -156,10 +156,10 @@ def test_the_whole_group_is_read_by_its_place(tmp_path):
     path = write(tmp_path / "a_rollouts.jsonl", groups)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n  \n", 1))
     index = indexed(path)
-    assert index.group(index.all()[1]) == groups[1]
+    assert index.record(index.all()[1]) == groups[1]
     path.write_bytes(b"")
     with pytest.raises(UnreadableLineError, match="changed"):
-        index.group(index.all()[1])
+        index.record(index.all()[1])
 
 
 def test_components_that_no_longer_vary_raise_an_alarm(tmp_path):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.viewer.data.runs import NotFoundError, Store
+from grpo_training.viewer.data.file_index import NotFoundError
+from grpo_training.viewer.data.runs import Store
 from tests.support.viewer_runs import group, write
 
 

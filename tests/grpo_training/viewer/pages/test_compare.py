@@ -3,7 +3,8 @@ import pytest
 from engine.records import Fusion
 from engine.statistics.paired import paired_difference
 from engine.storage.rollout_store import read
-from grpo_training.viewer.data.runs import NotFoundError, Store
+from grpo_training.viewer.data.file_index import NotFoundError
+from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.pages import compare, runs
 from grpo_training.viewer.web.page import Request
 from tests.support.viewer_runs import group, write

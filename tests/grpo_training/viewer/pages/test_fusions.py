@@ -88,7 +88,7 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
     index.update()
     assert [(row.line, row.problem_id, row.complete) for row in index.current()] == [(3, "p", True), (4, "q", True)]
     assert index.current()[0].added == pytest.approx(0.1)
-    assert index.fusion(index.current()[1]).problem_id == "q"
+    assert index.record(index.current()[1]).problem_id == "q"
     assert index.progress() == 1.0
     path.write_text("")
     index.update()

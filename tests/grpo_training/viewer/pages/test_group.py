@@ -8,7 +8,8 @@ from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Policy, Problem, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
-from grpo_training.viewer.pages.group import PromptView, Segment, group_page, marked, prompt_of
+from grpo_training.viewer.pages.group import group_page
+from grpo_training.viewer.pages.prompt_view import PromptView, Segment, marked, prompt_of
 from tests.support.table import table
 
 EVIL = "<script>alert(1)</script>\u202e\x1b[31m"

@@ -27,6 +27,8 @@ ray = pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 PROBLEMS, SAMPLES = 8, 4
+ONE_BY_ONE = {"never_send": ["n"], "timeout_s": 900}
+"""One request per sample, which waits as long as its reply is held back."""
 ONE_CPU = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 
 
@@ -146,7 +148,7 @@ def in_one_process(tmp_path_factory):
     """A run in one process, one request per sample: its files, and its requests."""
     world = World(tmp_path_factory.mktemp("clean"), EXAMPLE_FILES, copies=False)
     with world:
-        world.write_config(world.base_url, never_send=["n"])
+        world.write_config(world.base_url, **ONE_BY_ONE)
         assert world.generate(1, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES) == 0
     return world
 
@@ -188,7 +190,7 @@ def worker_processes(cluster):
 def test_a_generator_writes_the_files_of_one_process(cluster, in_one_process, tmp_path):
     world = World(tmp_path, EXAMPLE_FILES, copies=False)
     with world:
-        world.write_config(world.base_url, never_send=["n"])
+        world.write_config(world.base_url, **ONE_BY_ONE)
         more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
         assert world.generate(1, "quickstart", *more) == 0
     assert normalised(world) == normalised(in_one_process)
@@ -200,7 +202,7 @@ def test_replies_of_a_worker_that_is_killed_are_not_asked_for_again(cluster, in_
     barrier = Barrier(SAMPLES - 1)
     world = World(tmp_path, EXAMPLE_FILES, copies=False, barrier=barrier)
     with world, ThreadPoolExecutor(1) as threads:
-        world.write_config(world.base_url, never_send=["n"])
+        world.write_config(world.base_url, **ONE_BY_ONE)
         more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray", "--workers", 1)
         run = threads.submit(world.generate, 1, "quickstart", *more)
         wait_for(lambda: run.done() or (barrier.held == PROBLEMS and stored(world) == PROBLEMS * (SAMPLES - 1)))
@@ -219,7 +221,7 @@ def test_a_command_that_is_killed_goes_on_and_asks_for_nothing_twice(cluster, in
     barrier = Barrier(SAMPLES - 1)
     world = World(tmp_path, EXAMPLE_FILES, copies=False, barrier=barrier)
     with world:
-        world.write_config(world.base_url, never_send=["n"])
+        world.write_config(world.base_url, **ONE_BY_ONE)
         flags = ("--dataset", "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", 2)
         process = world.start("generator1", *flags, "--executor", f"ray:{cluster.address}")
         wait_for(lambda: process.poll() is not None or (barrier.held == 2 and stored(world) == 2 * (SAMPLES - 1)))
@@ -231,7 +233,7 @@ def test_a_command_that_is_killed_goes_on_and_asks_for_nothing_twice(cluster, in
         assert world.generate(1, *flags[1:2], *flags[2:], "--executor", "ray") == 0
     clean = World(tmp_path / "clean", EXAMPLE_FILES, copies=False)
     with clean:
-        clean.write_config(clean.base_url, never_send=["n"])
+        clean.write_config(clean.base_url, **ONE_BY_ONE)
         assert clean.generate(1, *flags[1:2], *flags[2:]) == 0
     assert normalised(world) == normalised(clean)
     assert sum(repeated(world, clean).values()) == 2  # those in flight, one per problem of the window

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.file import parse_library
+from engine.reading.python_syntax import literal
 from engine.records import Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import Contents, read
 
@@ -270,14 +270,14 @@ def reply_text(scaffold: Any, answer: str | None) -> str:
 
 
 def _object(text: str) -> Any:
-    for parse in (json.loads, ast.literal_eval):
-        if parse is ast.literal_eval and len(text) > _MAX_LITERAL_CHARS:
-            break
-        try:
-            return parse(text)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-    return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return literal(text) if len(text) <= _MAX_LITERAL_CHARS else None
+    except ValueError:
+        return None
 
 
 def _json_value(value: Any) -> Any:

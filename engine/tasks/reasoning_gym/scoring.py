@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from engine.reading.python_syntax import parse
+
 _FUNCTIONS = frozenset({"abs", "min", "max", "round", "int", "float", "sqrt", "cbrt", "root", "Rational"})
 _NODES = (
     *(ast.Expression, ast.Constant, ast.Name, ast.Load, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.keyword),
@@ -61,9 +63,9 @@ def _restricted_eval(
     import sympy  # loaded with the package
 
     names = {**(variables or {}), **(local or {})}
-    tree = ast.parse(source.strip(), mode="eval") if isinstance(source, str) else None
-    if tree is None:
+    if not isinstance(source, str):
         raise ValueError("only text is evaluated")
+    tree = parse(source.strip(), "eval")
     for node in ast.walk(tree):
         if not isinstance(node, _NODES):
             raise ValueError(f"not allowed in an answer: {type(node).__name__}")

@@ -340,7 +340,7 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
     ]
     assert train_command(command("one", 4)) == 0
     for process in processes:
-        output, _ = process.communicate(timeout=100)
+        output, _ = process.communicate(timeout=400)
         assert process.returncode == 0, output.decode()
         assert output.decode().splitlines()[-1] == "ended with 0, 0, 1", output.decode()
     one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))

@@ -21,7 +21,7 @@ from engine.llm.limits.budget import Budget
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
-from grpo_training.learning.group_work import GroupOrder
+from grpo_training.learning.groups.work import GroupOrder
 from grpo_training.scoring.workers import Reply, VerifierDescription
 from grpo_training.serving.settings import EXAMPLE_FILES
 

@@ -13,10 +13,10 @@ from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.limits.rate_lease import Permit, RateLease
 from engine.llm.limits.rate_limits import Limits, RateLedger
-from engine.llm.protocol import Capabilities
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.servers import ServerHealth
-from engine.llm.transport import Transport, classify_exception
+from engine.llm.wire.protocol import Capabilities
+from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
 _LEDGER_POLL_S = 1.0

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import ScaffoldError
-from engine.llm.failed_replies import is_failed_finish
+from engine.llm.wire.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import open_shared_database
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.protocol import CHAT, optional_names
 from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.wire.protocol import CHAT, optional_names
 from engine.records import ChatRequest, Fault, Outcome, Reply
 
 if TYPE_CHECKING:

@@ -14,7 +14,10 @@ from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.pending_call import PendingCall, Reserved, Sample
-from engine.llm.protocol import (
+from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.tally import Spent, Tally
+from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
+from engine.llm.wire.protocol import (
     CHAT,
     BadReplyError,
     ChatResponse,
@@ -24,9 +27,6 @@ from engine.llm.protocol import (
     read_reply,
     request_body,
 )
-from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
-from engine.llm.tally import Spent, Tally
-from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
-from grpo_training.learning.generator_caches import GeneratorCaches
+from grpo_training.learning.groups.caches import GeneratorCaches
+from grpo_training.learning.groups.records import attempt_from_fusion, total_of
 from grpo_training.learning.learner import Learner, run_learner
-from grpo_training.learning.records import attempt_from_fusion, total_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

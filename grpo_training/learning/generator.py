@@ -18,10 +18,10 @@ from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
-from grpo_training.learning.group_work import GroupOrder, LocalGroups
+from grpo_training.learning.groups.records import attempt_from_rollout, check_same_problem, total_of
+from grpo_training.learning.groups.remote import open_remote_groups
+from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
-from grpo_training.learning.records import attempt_from_rollout, check_same_problem, total_of
-from grpo_training.learning.remote_groups import open_remote_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
-    from grpo_training.learning.group_work import GroupMaker
+    from grpo_training.learning.groups.remote import RemoteGroups
+    from grpo_training.learning.groups.work import GroupMaker
     from grpo_training.learning.loop import LearningLoop
-    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from engine.storage.rollout_store import BrokenLine, RolloutStore
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
+    from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.loop import GroupProducer
-    from grpo_training.learning.remote_groups import RemoteGroups
     from grpo_training.learning.session import Session
 
 RecordT = TypeVar("RecordT")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Task
-    from grpo_training.learning.remote_groups import RemoteGroups
+    from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
     from grpo_training.runs.files import RunFiles
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
-from engine.llm.transport import Transport, classify_exception
+from engine.llm.wire.transport import Transport, classify_exception
 from engine.records import Completion, Usage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from engine.api_manager import GENERATORS
 from engine.records import Experience, Fault, Policy, Problem, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.tasks.registry import task_named
-from grpo_training.learning.records import rollout_from, total_of
+from grpo_training.learning.groups.records import rollout_from, total_of
 from grpo_training.learning.settings import MAX_EPOCHS
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from engine.api_manager import Endpoint
-from engine.llm.protocol import (
+from engine.llm.retry import RetryAction
+from engine.llm.wire.protocol import (
     BadReplyError,
     Capabilities,
     clean,
@@ -14,7 +15,6 @@ from engine.llm.protocol import (
     request_body,
     split_by_size,
 )
-from engine.llm.retry import RetryAction
 from engine.records import ChatRequest, Message, Sampling, Usage
 from tests.support.table import table
 

@@ -20,7 +20,7 @@ from engine.executor.choice import is_cluster, open_cluster
 from engine.llm.client import LLMClient
 from engine.tasks.registry import load_task, task_named
 from grpo_training.learning.endpoints import journal_path, ledger_path, retry_policy
-from grpo_training.learning.group_work import LocalGroups
+from grpo_training.learning.groups.work import LocalGroups
 from grpo_training.learning.session import make_session
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.executor.ray_pool import RayExecutor
     from engine.llm.client import Counters
     from engine.records import Fault, RolloutGroup
-    from grpo_training.learning.group_work import GroupOrder
+    from grpo_training.learning.groups.work import GroupOrder
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
 

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from engine.llm.journal import ResponseJournal, request_keys
-from engine.llm.protocol import BadReplyError, read_reply
 from engine.llm.retry import RetryAction, RetryPolicy
+from engine.llm.wire.protocol import BadReplyError, read_reply
 from engine.records import Completion, Outcome, Sampling
 from tests.support.fault_server import FAILED_REPLY_KINDS, FaultPlan, chat_app
 from tests.support.llm_client import answer, ask, client_of, texts

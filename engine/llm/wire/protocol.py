@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.failed_replies import finish_failure, read_finish_reason, reported_error
 from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
+from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
 from engine.records import IMAGE_MARK, ChatRequest, Completion, Usage
 
 _TOKENS_PER_IMAGE = 1500

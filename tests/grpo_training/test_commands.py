@@ -140,6 +140,7 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoin
                 "learning",
                 "experiences in a prompt",
                 "files",
+                "machines",
                 "tracker",
                 "endpoints and budget",
             ],

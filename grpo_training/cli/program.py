@@ -43,7 +43,7 @@ GROUPS = {
         "prepare_data": "problems for training on Python code",
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
         "score_rollouts": "score rollouts of any program",
-        "export": "rollouts for TRL, datasets, inspect_ai; tasks for verifiers",
+        "export": "rollouts for TRL, inspect_ai; tasks for verifiers",
         "replay_server": "serve recorded replies, without a model",
     },
 }

@@ -51,12 +51,6 @@ def aime2024():
     return shared_file("datasets/aime2024.jsonl")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """Workers of ``-n auto``: two more than cores, since many tests wait for servers and processes most of the time."""
-    return len(os.sched_getaffinity(0)) + 2
-
-
 def pytest_collection_modifyitems(items):
     """Run tests with a long time limit first: at the end, the other workers would wait for them."""
     items.sort(key=_time_limit, reverse=True)

@@ -1,0 +1,18 @@
+"""Loads what the commands load when they first need it: tasks, their prompt templates, and parts of packages."""
+
+from importlib import import_module
+
+from agents.templates import check_prompts
+from engine.tasks.registry import known_tasks
+
+check_prompts(known_tasks(), "full")
+for name in (
+    "encodings.idna",
+    "h11",
+    "httpcore2",
+    "multiprocessing.synchronize",
+    "rich._emoji_codes",
+    "truststore",
+    "xml.sax",
+):
+    import_module(name)

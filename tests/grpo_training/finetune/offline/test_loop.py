@@ -288,9 +288,10 @@ def test_a_configuration_of_accelerate_that_shards_the_model_is_refused(model, t
     assert not (tmp_path / "run").exists()
 
 
-ONE_AFTER_THE_OTHER = """
-import json, sys
+RANKS = """
+import json, os, sys
 from engine.errors import ScaffoldError
+from grpo_training.finetune.offline import loop  # takes seconds, so it is loaded before there are two processes
 from grpo_training.train import main
 
 def code(argv):
@@ -299,7 +300,12 @@ def code(argv):
     except ScaffoldError as error:
         return error.exit_code
 
-print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])))
+for rank in ("0", "1"):
+    if os.fork() == 0:
+        os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+        print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])), flush=True)
+        sys.exit()
+sys.exit(max(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)))
 """
 
 
@@ -328,21 +334,18 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
     launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     again = [*command("two", 2), "--learning-rate", "1e-3"]  # another configuration of that directory
     arguments = [json.dumps([command("two", 2), command("two", 2), again])]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ONE_AFTER_THE_OTHER, *arguments],
-            env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for rank in ("0", "1")
-    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", RANKS, *arguments],
+        env=os.environ | launcher,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert train_command(command("one", 4)) == 0
-    for process in processes:
-        output, _ = process.communicate(timeout=400)
-        assert process.returncode == 0, output.decode()
-        assert output.decode().splitlines()[-1] == "ended with 0, 0, 1", output.decode()
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    assert output.count("ended with 0, 0, 1\n") == 2, output
     one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))
     assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
     for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):

@@ -249,7 +249,7 @@ class LLMClient:
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
         if name not in self._connections:
-            from engine.llm.connection import EndpointConnection  # loads the SDK, which a resumed run may not need
+            from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 
             self._connections[name] = EndpointConnection(
                 endpoint,

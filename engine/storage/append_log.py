@@ -70,7 +70,7 @@ class LineReader:
             to_the_end: the file has no writer any more: a last line without a newline is yielded too, as a line with
                 a fault if it is torn.
         """
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as stream:
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb", _CHUNK) as stream:
             if self.replaced():
                 self._offset = self._number = 0
             self._inode = os.fstat(stream.fileno()).st_ino

@@ -6,13 +6,5 @@ from agents.templates import check_prompts
 from engine.tasks.registry import known_tasks
 
 check_prompts(known_tasks(), "full")
-for name in (
-    "encodings.idna",
-    "h11",
-    "httpcore2",
-    "multiprocessing.synchronize",
-    "rich._emoji_codes",
-    "truststore",
-    "xml.sax",
-):
+for name in ("encodings.idna", "multiprocessing.synchronize", "rich._emoji_codes", "xml.sax"):
     import_module(name)

@@ -86,7 +86,7 @@ class StoredRecords(Mapping[KeyT, RecordT]):
         return decode_line(Line(0, text), self._model)
 
     def __contains__(self, key: object) -> bool:
-        return self._places.get(key) is not None  # type: ignore[call-overload]
+        return self._places.get(key) is not None  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[KeyT]:
         return (key for key, place in self._places.items() if place is not None)

@@ -126,6 +126,6 @@ def test_an_old_python_gets_one_clear_message(tmp_path):
 
 
 def test_importing_the_packages_loads_no_heavy_library(tmp_path):
-    heavy = "torch transformers trl ray vllm unsloth starlette datasets openai pydantic"
+    heavy = "torch transformers trl ray vllm unsloth starlette datasets aiohttp pydantic"
     code = f"import sys, agents, engine, grpo_training; print([n for n in {heavy.split()} if n in sys.modules])"
     assert run(["-c", code], cwd=tmp_path, path=ROOT).stdout == "[]\n"

@@ -18,9 +18,9 @@ from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
-from engine.llm.pending_call import Sample
+from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender, reply_of
+from engine.llm.sender import RequestSender
 from engine.llm.servers import Server, ServerPool
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter
@@ -249,7 +249,7 @@ class LLMClient:
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
         name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
         if name not in self._connections:
-            from engine.llm.connection import EndpointConnection  # loads the SDK, which a resumed run may not need
+            from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 
             self._connections[name] = EndpointConnection(
                 endpoint,

@@ -242,7 +242,7 @@ def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
     used: among the limits whose ``x-ratelimit-remaining*`` is 0 if any is, else among all.
 
     Args:
-        headers: looked up by lower-case name, as an httpx ``Headers`` does.
+        headers: looked up by lower-case name.
         now: seconds since the epoch.
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):

@@ -162,7 +162,8 @@ def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = o
 def student_t_quantile(probability: float, degrees: float) -> float:
     """The quantile of Student's t distribution.
 
-    Found by bisection on ``P(|T| < t) = I_x(1/2, degrees/2)`` with ``x = t^2 / (degrees + t^2)`` (DLMF 8.17).
+    Found by Newton's method on ``P(|T| > t) = I_x(degrees/2, 1/2)`` with ``x = degrees / (degrees + t^2)`` (DLMF 8.17).
+    The function is convex and decreases, so from 0 on every step leads closer and none beyond the quantile.
 
     Raises:
         ValueError: the probability is outside (0, 1), or the degrees of freedom are not positive.
@@ -174,22 +175,23 @@ def student_t_quantile(probability: float, degrees: float) -> float:
     if probability < 0.5:
         return -student_t_quantile(1 - probability, degrees)
     with mpmath.workdps(_DIGITS):
-        within = 2 * mpmath.mpf(probability) - 1
-        low, high = mpmath.mpf(0), mpmath.mpf(1)
-        while _probability_within(high, degrees) < within:
-            low, high = high, 2 * high
-        while high - low > _TOLERANCE * max(1, high):
-            middle = (low + high) / 2
-            if _probability_within(middle, degrees) < within:
-                low = middle
-            else:
-                high = middle
-        return float(low)
+        outside = 2 * (1 - mpmath.mpf(probability))
+        half = mpmath.mpf(degrees) / 2
+        at_zero = 2 * mpmath.gammaprod([half + 0.5], [half]) / mpmath.sqrt(mpmath.pi * degrees)
+        t = mpmath.mpf(0)
+        while True:
+            density = at_zero * (1 + t * t / degrees) ** (-half - 0.5)
+            step = (_probability_outside(t, degrees) - outside) / density
+            t += step
+            if step <= _TOLERANCE * t:
+                return float(t)
 
 
-def _probability_within(t: mpmath.mpf, degrees: float) -> mpmath.mpf:
-    """``P(|T| < t)``."""
-    return mpmath.betainc(0.5, degrees / 2, 0, t * t / (degrees + t * t), regularized=True)
+def _probability_outside(t: mpmath.mpf, degrees: float) -> mpmath.mpf:
+    """``P(|T| > t)``, by the series whose argument is not close to 1."""
+    if t * t < degrees:
+        return 1 - mpmath.betainc(0.5, degrees / 2, 0, t * t / (degrees + t * t), regularized=True)
+    return mpmath.betainc(degrees / 2, 0.5, 0, degrees / (degrees + t * t), regularized=True)
 
 
 def _mean(clusters: Clusters) -> tuple[float, int]:

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from engine.errors import MissingInputError
 from engine.records import FORMAT, Fusion, Record, RolloutGroup
-from engine.storage.append_log import AppendLog, Line, LineReader, encode_line
+from engine.storage.append_log import AppendLog
+from engine.storage.lines import Line, LineReader, encode_line
 
 RecordT = TypeVar("RecordT", bound=Record)
 

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
 
-_STEP_S = 0.1
+_STEP_S = 0.02
 """How long reading ahead keeps a request waiting."""
+_PATIENCE_S = 1.0
+"""How long reading ahead waits for requests."""
 
 
 def view(arguments: Namespace) -> int:
@@ -64,24 +66,25 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
     print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
-    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
     config = uvicorn.Config(
         application(store, token=token, language=language),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
         uvicorn.Server(config).run(sockets=[listening])
 
 
 def read_ahead(store: Store) -> None:
-    """Index all rollouts, small files first, in steps between which requests get their turn."""
+    """Index all rollouts, small files first, in short steps, while nobody waits for a page."""
     for run in sorted(store.runs, key=lambda run: run.size()):
         if run.kind == "generator":
             index = store.index(run)
             before = -1.0
             while before < (before := index.progress()):
+                store.wait_for_visits(_PATIENCE_S)
                 index.update(_STEP_S)
 
 

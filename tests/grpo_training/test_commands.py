@@ -12,11 +12,12 @@ from engine.api_manager import LEARNERS
 from grpo_training.cli.program import GROUPS, commands
 from tests.conftest import ROOT
 from tests.support.command_help import help_of_all
+from tests.support.llm_client import refusing_url
 from tests.support.table import table
 
 HEAVY = {
     *("torch", "transformers", "trl", "peft", "datasets", "ray", "vllm", "unsloth", "starlette"),
-    *("openai", "aiohttp", "sympy", "pint", "math_verify", "rich"),
+    *("aiohttp", "sympy", "pint", "math_verify", "rich"),
 }
 CPU_S = 1.5
 """Processor seconds that a command may take for --help, many times what it needs."""
@@ -80,7 +81,7 @@ def test_without_dependencies_a_command_names_them_and_how_to_install_them(tmp_p
     assert "Traceback" not in said
     assert f"make -C {ROOT} install`" in said or "bin/activate`" in said
     assert module != "doctor" or "packages are not installed" in said
-    assert module != "doctor" or all(name in said for name in ("pydantic", "openai", "sympy"))
+    assert module != "doctor" or all(name in said for name in ("pydantic", "aiohttp", "sympy"))
     listed = subprocess.run(
         [sys.executable, "-S", "-m", "grpo_training"],
         cwd=tmp_path,
@@ -108,7 +109,7 @@ for command, arguments in json.loads(sys.argv[1]).items():
 
 
 def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
-    """Loading the SDK and its transport takes longer than all that such a command does."""
+    """Loading an HTTP client takes longer than all that such a command does."""
     endpoint = {"api_key": "EMPTY", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     (tmp_path / "api.json").write_text(json.dumps(dict.fromkeys([*LEARNERS, "teacher"], endpoint)))
     api, empty = ("--api-config", "api.json"), ("--cache-dir", "none")
@@ -123,8 +124,30 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
     for line in python("-c", FAILING, arguments, cwd=tmp_path).stdout.splitlines():
         command, error, modules = json.loads(line)
         assert error.startswith(given.pop(command)[1])
-        assert not {"openai", "aiohttp", "httpx2"} & set(modules), command
+        assert not {"aiohttp", "httpx2"} & set(modules), command
     assert not given
+
+
+RUN = """
+import json, sys
+from engine.errors import ScaffoldError
+from grpo_training.generator1 import main
+try:
+    main(sys.argv[1:])
+except ScaffoldError as error:
+    print(json.dumps([error.what, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
+    with refusing_url() as url:
+        flags = ("--dataset", "quickstart", "--max-problems", "1", "--base-url", url, "--model", "m")
+        done = python("-c", RUN, *flags, "--connect-minutes", "0.001", cwd=tmp_path)
+    error, modules = json.loads(done.stderr.splitlines()[-1])
+    assert f"cannot reach {url}" in error
+    loaded = {name for name in modules if re.fullmatch(r"engine\.tasks\.\w+\.task", name)}
+    assert loaded == {"engine.tasks.math.task"}
+    assert not {"openai", "sympy", "pint", "math_verify"} & set(modules)
 
 
 _LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoints and budget")

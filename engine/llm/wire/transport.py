@@ -1,92 +1,114 @@
-"""HTTP requests to one endpoint through the OpenAI SDK.
+"""HTTP requests to one endpoint.
 
-No other module imports the SDK. Importing it takes half a second, so the client imports this module, with the
-connections, when it opens its first connection.
+No other module of the client sends requests. Importing aiohttp takes as long as reading a configuration and a dataset,
+so the client imports this module, with the connections, when it opens its first connection.
 """
 
 from __future__ import annotations
 
-import importlib
+import json
+import os
 import socket
+import urllib.request
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
-import openai
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 
-# Version 3 of the SDK sends with httpx2, version 2 with httpx.
-httpx: Any = importlib.import_module("httpx" if openai.__version__.startswith("2.") else "httpx2")
-
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
 _KEEPALIVE_S = 4.0
+_ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+"""Header -> environment variable, as OpenAI defines them for keys of several organisations or projects."""
+
+
+class StatusError(Exception):
+    """A reply whose status is not 2xx.
+
+    Args:
+        status: the HTTP status.
+        headers: the reply's headers, looked up by name in any case.
+        body: the decoded JSON body, or text.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: object) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status, self.headers, self.body = status, headers, body
 
 
 class Transport:
-    """Connections to one endpoint: the SDK on its aiohttp transport, without its own retries.
+    """Connections to one endpoint. For one event loop, in which it is made.
+
+    Proxies are taken from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``), and so are
+    certificates (``SSL_CERT_FILE``, ``SSL_CERT_DIR``).
 
     Args:
-        endpoint: gives the address, the key and the timeout.
+        endpoint: gives the address and the key.
         concurrency: the largest number of requests in flight.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        # The caller limits the whole time of a request.
-        timeout = httpx.Timeout(None, connect=_CONNECT_S)
-        # Without a limit the transport allows 100 connections. The limit exceeds the concurrency, so that requests
-        # never wait for a pooled connection, which would count towards their timeout.
-        limits = httpx.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S)
-        self._sdk = openai.AsyncOpenAI(
-            api_key=endpoint.api_key.get_secret_value(),
-            base_url=endpoint.base_url,
-            max_retries=0,
-            timeout=timeout,
-            http_client=openai.DefaultAioHttpClient(limits=limits, timeout=timeout),
-        )
-        # Absolute: the SDK would parse and join a relative address for every request.
         self._url = endpoint.chat_url
+        account = {
+            name: os.environ[variable] for name, variable in _ACCOUNT_HEADERS.items() if os.environ.get(variable)
+        }
+        self._session = aiohttp.ClientSession(
+            # The limit exceeds the concurrency: a request never waits for a connection.
+            connector=aiohttp.TCPConnector(limit=concurrency + 16, keepalive_timeout=_KEEPALIVE_S),
+            # The caller limits the whole time of a request.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+            headers={
+                "Accept": "application/json",
+                "Authorization": f"Bearer {endpoint.api_key.get_secret_value()}",
+                "Content-Type": "application/json",
+                "User-Agent": "scaffold-grpo",
+                **account,
+            },
+            proxy=_proxy_of(endpoint.base_url),
+        )
 
     async def post(self, body: dict[str, Any], headers: dict[str, str], url: str | None = None) -> bytes:
-        """Send one request and return the raw body of the reply. Raises the SDK's exceptions.
-
-        The body is not parsed by the SDK: building its typed objects doubles the CPU time of a request.
+        """Send one request and return the raw body of the reply.
 
         Args:
             body: the body, as JSON values.
             headers: further headers.
             url: an address other than that of chat completions.
+
+        Raises:
+            StatusError: the status is not 2xx.
+            aiohttp.ClientError, OSError: there is no complete reply.
         """
-        response = await self._sdk.post(
-            url or self._url, cast_to=httpx.Response, body=body, options={"headers": headers}
-        )
-        content: bytes = response.content
-        return content
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        async with self._session.post(url or self._url, data=data, headers=headers) as response:
+            if 200 <= response.status < 300:
+                return await response.read()
+            raise StatusError(response.status, response.headers, _json_or_text(await response.text(errors="replace")))
 
     async def close(self) -> None:
         """Close the HTTP connections."""
-        await self._sdk.close()
+        await self._session.close()
 
 
 def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
-    """Classify an exception of the SDK or its transport. None for unrelated exceptions; the caller re-raises."""
-    if isinstance(error, openai.APIStatusError):
-        return classify_status(error.status_code, error.response.headers, error.body, context)
-    if isinstance(error, TimeoutError):
+    """Classify an exception of :meth:`Transport.post`. None for unrelated exceptions; the caller re-raises."""
+    if isinstance(error, StatusError):
+        return classify_status(error.status, error.headers, error.body, context)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
+    if not isinstance(error, aiohttp.ClientError | ConnectionError | TimeoutError):
+        return None
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    was_sent = not isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError)
+    if was_sent and (isinstance(error, TimeoutError) or isinstance(cause, TimeoutError)):
         return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
-    if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
-        # The transport reports resets and refused connections as timeouts; the innermost cause distinguishes them.
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        if isinstance(cause, aiohttp.ConnectionTimeoutError):
-            return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
-        if isinstance(cause, TimeoutError):
-            return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
-        was_sent = not isinstance(cause, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError)
-        return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause), may_be_billed=was_sent)
-    return None
+    return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause), may_be_billed=was_sent)
 
 
 def _connection_message(cause: BaseException) -> str:
@@ -98,3 +120,21 @@ def _connection_message(cause: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"the host name is not known ({cause.strerror or cause})"
     return f"{type(cause).__name__}: {cause}"[:300]
+
+
+def _json_or_text(text: str) -> object:
+    """The value of a JSON text; the text itself if it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip()
+
+
+def _proxy_of(url: str) -> str | None:
+    """The HTTP proxy that the environment names for an address."""
+    parts = urlsplit(url)
+    if urllib.request.proxy_bypass(parts.netloc):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

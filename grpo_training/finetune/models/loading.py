@@ -7,12 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
+from grpo_training.finetune.models.sharding import copy_into
 from grpo_training.finetune.models.tokenizer import (
     check_model,
     first_line,
@@ -23,6 +24,7 @@ from grpo_training.finetune.models.tokenizer import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -108,9 +110,17 @@ def disable_dropout(model: torch.nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-def adapter_off(model: PreTrainedModel) -> Any:
+@contextlib.contextmanager
+def adapter_off(model: PreTrainedModel) -> Iterator[None]:
     """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
-    return model.disable_adapter() if has_adapter(model) else contextlib.nullcontext()
+    if not has_adapter(model):
+        yield
+        return
+    trained = list(trained_weights(model).values())
+    with model.disable_adapter():
+        for weight in trained:
+            weight.requires_grad_(True)  # PEFT turns it off, and FSDP reads it at the first forward pass
+        yield
 
 
 def has_adapter(model: PreTrainedModel) -> bool:
@@ -123,9 +133,23 @@ def trained_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def save_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none."""
-    model.save_pretrained(folder)
+def sharded_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """What :func:`save_weights` writes of a model whose weights are divided among processes."""
+    written = set(trained_weights(model))  # of tied weights one name
+    if not has_adapter(model):
+        written.update(name for name, _ in model.named_buffers())
+    return {name: weight for name, weight in model.state_dict().items() if name in written}
+
+
+def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
+    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none.
+
+    Args:
+        model: the model.
+        folder: the destination.
+        weights: the :func:`sharded_weights` as whole tensors, in place of the model's own.
+    """
+    model.save_pretrained(folder, state_dict=weights)
 
 
 def load_weights(model: PreTrainedModel, folder: Path) -> None:
@@ -142,7 +166,7 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
     stored = load_file(folder / _ADAPTER_FILE)
     _check_shapes(model, stored, folder)
-    set_peft_model_state_dict(model, stored)
+    _copy(get_peft_model_state_dict(model), stored)
 
 
 def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
@@ -151,7 +175,12 @@ def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
     wrong = [name for name in own if name not in stored or own[name].shape != stored[name].shape]
     if wrong:
         raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
-    model.load_state_dict(stored)
+    _copy(own, stored)
+
+
+def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None:
+    for name, tensor in own.items():
+        copy_into(tensor, stored[name])
 
 
 def _check_shapes(model: PreTrainedModel, stored: dict[str, torch.Tensor], folder: Path) -> None:

@@ -30,7 +30,12 @@ class Policy(nn.Module):  # type: ignore[misc]
     def __init__(self, model: PreTrainedModel, *, chunk_size: int, padding_free: bool = False) -> None:
         super().__init__()
         self.model = model
+        self._no_split_modules = model._no_split_modules  # accelerate reads here what FSDP divides as one unit
         self._options: dict[str, Any] = {"chunk_size": chunk_size, "padding_free": padding_free}
+
+    def tie_weights(self) -> None:
+        """Tie the weights of embedding and head again, which accelerate calls once FSDP has divided them."""
+        self.model.tie_weights()
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.

@@ -78,7 +78,13 @@ class Checkpoint:
     state: State
 
 
-def save_checkpoint(run_dir: Path, model: PreTrainedModel, state: State, tensors: Mapping[str, Any]) -> Checkpoint:
+def save_checkpoint(
+    run_dir: Path,
+    model: PreTrainedModel,
+    state: State,
+    tensors: Mapping[str, Any],
+    weights: dict[str, torch.Tensor] | None = None,
+) -> Checkpoint:
     """Write ``RUN/checkpoint-<step>`` atomically.
 
     Args:
@@ -86,13 +92,14 @@ def save_checkpoint(run_dir: Path, model: PreTrainedModel, state: State, tensors
         model: its trained weights are written.
         state: the progress of the training.
         tensors: the state of optimizer, beta and reference: tensors, numbers and strings in dicts and lists.
+        weights: of a sharded model, see :func:`save_weights`.
 
     Raises:
         ScaffoldError: it cannot be written; no partial checkpoint is left.
     """
 
     def write(folder: Path) -> None:
-        save_weights(model, folder)
+        save_weights(model, folder, weights)
         torch.save(dict(tensors), folder / _TENSORS)
         (folder / _STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
 

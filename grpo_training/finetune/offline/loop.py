@@ -32,7 +32,8 @@ from accelerate.utils import gather_object
 from grpo_training.finetune.folders import repair_folders
 from grpo_training.finetune.models.export import TrainingResult
 from grpo_training.finetune.models.export_record import ADAPTER, MERGED
-from grpo_training.finetune.models.loading import NO_DROPOUT, trained_weights
+from grpo_training.finetune.models.loading import NO_DROPOUT
+from grpo_training.finetune.models.sharding import is_sharded, whole
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
 from grpo_training.finetune.offline.step_rows import policy_step, rce_step, sft_step
@@ -144,7 +145,7 @@ def optimizer_steps(
         TrainingStoppedError: a loss or a gradient is not finite; the weights are those of the step before.
     """
     config, accelerator, optimizer = training.config, training.accelerator, training.optimizer
-    weights = list(trained_weights(training.model).values())
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     score_reference(training)
     for index in range(done, len(training.plan)):
         step, started = training.plan[index], clock()
@@ -160,7 +161,7 @@ def optimizer_steps(
         shares = _backward(training, step_rows, index)
         metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
 
-        grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
+        grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
         if not math.isfinite(grad_norm):
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
@@ -177,9 +178,11 @@ def optimizer_steps(
 def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, float]:
     """The backward passes of this process's share of a step; its share of the metrics.
 
-    The gradients are reduced with the last micro-batch. DDP averages them over the processes, while the
-    losses are shares of a sum, so the losses are multiplied by the number of processes.
+    DDP reduces the gradients with the last micro-batch; FSDP with each, so that no process holds all of them. Both
+    average them over the processes, while the losses are shares of a sum, so the losses are multiplied by the number
+    of processes.
     """
+    is_divided = is_sharded(training.policy)
     stage, accelerator = training.plan[index].stage, training.accelerator
     shares: defaultdict[str, float] = defaultdict(float)
     if stage in ("early", "late"):
@@ -188,7 +191,7 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
     for number, (micro_batch, counts) in enumerate(micro_batches, start=1):
         is_last = number == len(micro_batches)
         accelerator.gradient_state._set_sync_gradients(is_last)
-        with nullcontext() if is_last else accelerator.no_sync(training.policy):
+        with nullcontext() if is_last or is_divided else accelerator.no_sync(training.policy):
             loss, figures = objective(training, step_rows, micro_batch)
             values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import os
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.utils import gather_object
+from accelerate.utils import DistributedType, gather_object
 
 from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
@@ -20,7 +20,22 @@ from grpo_training.finetune.data.rows import cut
 from grpo_training.finetune.data.samples import fingerprint
 from grpo_training.finetune.models.export import export_model
 from grpo_training.finetune.models.export_record import write_export
-from grpo_training.finetune.models.loading import adapter_off, load_model, load_weights, trained_weights, uses_bf16
+from grpo_training.finetune.models.loading import (
+    adapter_off,
+    load_model,
+    load_weights,
+    sharded_weights,
+    trained_weights,
+    uses_bf16,
+)
+from grpo_training.finetune.models.sharding import (
+    enable_on_cpu,
+    fsdp_plugin,
+    is_sharded,
+    reshard,
+    shard_optimizer_state,
+    whole,
+)
 from grpo_training.finetune.objective.logprobs import check_logits, check_padding_free
 from grpo_training.finetune.objective.policy import Policy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
@@ -38,7 +53,7 @@ from grpo_training.finetune.offline.selection import Selection, as_json, best_ch
 from grpo_training.finetune.processes import local_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from accelerate.optimizer import AcceleratedOptimizer
@@ -118,6 +133,15 @@ class Training:
         logps_BC, entropy_BC = self._forward(batch, self.config.temperature, entropy=True)  # noqa: N806
         return logps_BC, entropy_BC
 
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """A context for forward passes without dropout and without gradients."""
+        self.policy.eval()
+        with torch.no_grad():
+            yield
+        self.policy.train()
+        reshard(self.policy)
+
     def _forward(self, batch: Batch, temperature: float, *, entropy: bool = False) -> Any:
         with self.accelerator.autocast():
             return self.policy(batch, temperature=temperature, entropy=entropy)
@@ -139,10 +163,12 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     model, tokenizer = load_model(config)
     accelerator = new_accelerator(config)
-    model = model.to(accelerator.device)
-    check_logits(model.eval())
-    if config.padding_free:
-        check_padding_free(model)
+    if accelerator.distributed_type != DistributedType.FSDP:  # which moves each layer once it is divided
+        model = model.to(accelerator.device)
+    if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
+        check_logits(model.eval())
+        if config.padding_free:
+            check_padding_free(model)
     policy = Policy(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
@@ -166,23 +192,20 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
     """Device, precision and processes.
 
     Raises:
-        ConfigurationError: the configuration of accelerate shards the model.
+        ConfigurationError: the configuration of accelerate asks for what is not supported.
     """
-    for name, variable in (("FSDP", "ACCELERATE_USE_FSDP"), ("DeepSpeed", "ACCELERATE_USE_DEEPSPEED")):
-        if os.environ.get(variable, "false").lower() == "true":
-            raise ConfigurationError(
-                f"{name} is not supported by offline and supervised training",
-                why="Its checkpoints hold the whole model, not shards.",
-                fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, and use_peft, bf16 and gradient_checkpointing "
-                "to save memory.",
-            )
-    return Accelerator(
+    plugin = fsdp_plugin(bf16=uses_bf16(config))
+    accelerator = Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
         cpu=not torch.accelerator.is_available(),
+        fsdp_plugin=plugin,
         # Buffers never change. DDP would send them at each forward pass, also where not all processes have one.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
+    if plugin is not None:
+        enable_on_cpu(accelerator, plugin)
+    return accelerator
 
 
 def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
@@ -230,15 +253,13 @@ def score_reference(training: Training) -> None:
     if not rows:
         return
     found: dict[int, Tensor] = {}
-    training.policy.eval()
-    with torch.no_grad(), adapter_off(training.model):
+    with training.scoring(), adapter_off(training.model):
         parts = cut(rows, training.config.per_device_train_batch_size)
         for part, counts in local_share(parts, training.accelerator):
             batch = training.collate(part)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
             if counts:
                 found |= training.reference.by_index(part, logps_BC, batch)
-    training.policy.train()
     for one in gather_object([found]):
         training.reference.known |= one
 
@@ -261,6 +282,7 @@ def restore(training: Training) -> int:
     done = last.state.step
     if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
         training.optimizer.load_state_dict(tensors["optimizer"])
+        shard_optimizer_state(training.optimizer.optimizer)
     training.kl.load_state_dict(tensors["kl"])
     training.num_tokens = last.state.num_tokens
     return done
@@ -271,7 +293,10 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
 
     All processes call it; the first one writes.
     """
-    if not training.accelerator.is_main_process:
+    is_first = training.accelerator.is_main_process
+    optimizer = whole(training.optimizer.state_dict(), keep=is_first)
+    weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
+    if not is_first:
         return
     step = training.plan[number - 1]
     state = State(
@@ -284,11 +309,11 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
         validation=held_out,
     )
     tensors = {
-        "optimizer": training.optimizer.state_dict(),
+        "optimizer": optimizer,
         "kl": training.kl.state_dict(),
         "reference": training.reference.known,
     }
-    save_checkpoint(training.run_dir, training.model, state, tensors)
+    save_checkpoint(training.run_dir, training.model, state, tensors, weights)
     best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
     kept = {checkpoint.folder for checkpoint in best.values()}
     remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
@@ -309,9 +334,10 @@ def export(training: Training, start: Validation | None) -> Selection:
     selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
     if config.export == "last":
         selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
-    if selected.checkpoint is None:
+    is_last = selected.checkpoint is found[-1] and not is_sharded(training.policy)
+    if selected.checkpoint is None or is_sharded(training.policy):
         training.model = load_model(config)[0]
-    elif selected.checkpoint is not found[-1]:
+    if selected.checkpoint is not None and not is_last:
         load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir)
     write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)

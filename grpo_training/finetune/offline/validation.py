@@ -79,8 +79,7 @@ def _scored(training: Training) -> dict[Sample, _Scored]:
     rows = [row for group in training.validation for row in group]
     number = {row: place for place, row in enumerate(rows)}
     found: dict[int, _Scored] = {}
-    training.policy.eval()
-    with torch.no_grad():
+    with training.scoring():
         parts = cut(rows, training.config.per_device_train_batch_size)
         for part, counts in local_share(parts, training.accelerator):
             batch = training.collate(part)
@@ -88,7 +87,6 @@ def _scored(training: Training) -> dict[Sample, _Scored]:
             if counts:
                 start_BC = training.reference.logps(part, batch)
                 found |= {number[row]: one for row, one in zip(part, _figures(logps_BC, start_BC, batch), strict=True)}
-    training.policy.train()
     return {rows[place]: one for share in gather_object([found]) for place, one in share.items()}
 
 

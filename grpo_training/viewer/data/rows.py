@@ -17,7 +17,7 @@ from engine.storage.rollout_store import UnreadableLineError, decode_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from engine.storage.append_log import Line
+    from engine.storage.lines import Line
 
 
 class _Usage(msgspec.Struct):
@@ -252,7 +252,8 @@ def _check_ranges(group: _Group) -> None:
             usage = rollout.completion.usage
             if usage is not None:
                 numbers += [usage.prompt_tokens, usage.completion_tokens, usage.cost_usd]
-    if any(number is not None and not -_LARGEST < number < _LARGEST for number in numbers):
+    known = [number for number in numbers if number is not None]
+    if known and not -_LARGEST < min(known) <= max(known) < _LARGEST:
         raise UnreadableLineError("a reward, a number of tokens, a cost or a time is out of range")
 
 

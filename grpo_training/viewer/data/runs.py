@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -117,7 +119,25 @@ class Store:
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
         self._next_scan = float("-inf")
+        self._visits, self._no_visit = 0, threading.Condition()
         self.is_cut = False
+
+    @contextlib.contextmanager
+    def visit(self) -> Iterator[None]:
+        """Somebody waits for a page during the block."""
+        with self._no_visit:
+            self._visits += 1
+        try:
+            yield
+        finally:
+            with self._no_visit:
+                self._visits -= 1
+                self._no_visit.notify_all()
+
+    def wait_for_visits(self, longest_s: float) -> bool:
+        """Return as soon as nobody waits for a page, at the latest after some seconds; whether nobody does."""
+        with self._no_visit:
+            return self._no_visit.wait_for(lambda: not self._visits, longest_s)
 
     @property
     def runs(self) -> list[Run]:

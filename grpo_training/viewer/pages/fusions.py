@@ -10,7 +10,7 @@ from engine.mathematics.solver import solve_in_worker
 from engine.records import Problem, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, task_total
 from engine.storage.rollout_store import UnreadableLineError
-from grpo_training.viewer.data.file_index import neighbours
+from grpo_training.viewer.data.file_index import lines_beside
 from grpo_training.viewer.pages.group import task_and_truth
 from grpo_training.viewer.pages.rollout_view import (
     RolloutView,
@@ -228,7 +228,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index.update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
-    before, after = neighbours(_with_page(index.current(), request), summary.line)
+    before, after = lines_beside(_with_page(index.current(), request), summary.line)
     return {
         "run": run,
         "fusion": fusion_page(fusion, group, run.folder),

@@ -13,7 +13,7 @@ from engine.mathematics.values import agree
 from engine.records import Problem, Scaffold
 from engine.scaffold.given_values import read_known
 from engine.tasks.registry import task_named
-from grpo_training.viewer.data.file_index import neighbours
+from grpo_training.viewer.data.file_index import lines_beside
 from grpo_training.viewer.pages.prompt_view import PromptView, prompt_of
 from grpo_training.viewer.pages.rollout_view import (
     CutText,
@@ -312,7 +312,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         triggered=summary.triggered,
     )
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
-    before, after = neighbours(lines, summary.line)
+    before, after = lines_beside(lines, summary.line)
     return {
         "run": run,
         "group": page,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from grpo_training.viewer.data.runs import Store
     from grpo_training.viewer.web.page import Operation, Page
 
-_READING_S = 0.3
+_READING_S = 0.1
 """How long a request may read files; the page says how far it is, and asks again."""
 _MAX_FORM_BYTES = 1 << 20
 
@@ -66,7 +66,8 @@ class _Site:
 
     def page(self, page: Page) -> Callable[[HTTPRequest], Awaitable[Response]]:
         async def answer(request: HTTPRequest) -> Response:
-            return await run_in_threadpool(self._answer, page, request)
+            with self._store.visit():
+                return await run_in_threadpool(self._answer, page, request)
 
         return answer
 

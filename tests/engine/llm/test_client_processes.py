@@ -34,7 +34,8 @@ RUNNER = textwrap.dedent("""
                 replies = await client.sample(request, [0, 1])
                 os.write(1, (json.dumps([n, [r.completion.text for r in replies]]) + "\\n").encode())
             await asyncio.gather(*(one(n) for n in range(count)))
-            os.write(1, (json.dumps(["sent", client.counters.requests_sent, "openai" in sys.modules]) + "\\n").encode())
+            sent = client.counters.requests_sent
+            os.write(1, (json.dumps(["sent", sent, "aiohttp" in sys.modules]) + "\\n").encode())
         journal.close()
     asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """)
@@ -67,7 +68,7 @@ def test_two_processes_share_one_journal(tmp_path):
         runs = [start_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
         first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
         third = read_run(start_run(url, tmp_path / "journal.sqlite", 150))
-    assert third[-1] == ["sent", 0, False]  # a run whose replies are all stored does not load the SDK
+    assert third[-1] == ["sent", 0, False]  # a run whose replies are all stored loads no HTTP client
     assert {n: tuple(got) for n, got in third[:-1]} == first
     assert len(first) == 150
     assert first == second

@@ -2,7 +2,6 @@ import random
 from email.utils import formatdate
 
 import aiohttp
-import openai
 import pytest
 
 from engine.llm.retry import (
@@ -188,12 +187,12 @@ def test_transport_errors_are_retried_and_unrelated_exceptions_are_not_classifie
     assert classify_exception(KeyError("x"), RequestContext()) is None
 
 
-def test_the_innermost_cause_distinguishes_a_reset_from_a_timeout():
-    outer = openai.APITimeoutError(request=None)
-    outer.__cause__ = aiohttp.ServerDisconnectedError()
-    assert classify_exception(outer, RequestContext()).code == "connection"
-    outer.__cause__ = aiohttp.SocketTimeoutError()
-    assert classify_exception(outer, RequestContext()).code == "timeout"
+def test_a_reset_and_a_timeout_are_told_apart():
+    reset, silent = aiohttp.ClientOSError(104, "reset"), aiohttp.ClientOSError(110, "timed out")
+    reset.__cause__, silent.__cause__ = ConnectionResetError(), TimeoutError()
+    assert classify_exception(reset, RequestContext()).code == "connection"
+    assert classify_exception(silent, RequestContext()).code == "timeout"
+    assert classify_exception(aiohttp.SocketTimeoutError(), RequestContext()).code == "timeout"
 
 
 def test_the_back_off_doubles_up_to_its_maximum_with_jitter():

@@ -95,6 +95,15 @@ def test_files_are_read_before_anyone_asks(tmp_path):
     assert [len(store.index(run).all()) for run in store.runs] == [5, 5]
 
 
+def test_reading_ahead_makes_way_for_pages(tmp_path, monkeypatch):
+    write(tmp_path / "generator_1_rollouts.jsonl", [group("p", [0.1, 0.9])])
+    store, waited = Store([tmp_path]), []
+    index = store.index(store.runs[0])
+    monkeypatch.setattr(store, "wait_for_visits", lambda longest_s: waited.append(index.progress()))
+    read_ahead(store)
+    assert waited == [0.0, 1.0]  # before each step
+
+
 def test_a_task_of_a_file_is_known_to_the_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     (tmp_path / "own.py").write_text(

@@ -1,11 +1,7 @@
 import dataclasses
 import io
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -23,8 +19,6 @@ from grpo_training.finetune.offline.loop import optimizer_steps, train_offline  
 from grpo_training.finetune.offline.training import prepare, restore, save  # noqa: E402
 from grpo_training.finetune.offline.validation import validate  # noqa: E402
 from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
-from grpo_training.train import main as train_command  # noqa: E402
-from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,
@@ -280,75 +274,23 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
 
 
-@pytest.mark.parametrize(("name", "variable"), [("FSDP", "FSDP"), ("DeepSpeed", "DEEPSPEED")])
-def test_a_configuration_of_accelerate_that_shards_the_model_is_refused(model, tmp_path, monkeypatch, name, variable):
-    monkeypatch.setenv(f"ACCELERATE_USE_{variable}", "true")
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("DeepSpeed", {"ACCELERATE_USE_DEEPSPEED": "true"}),
+        ("FSDP 1", {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"}),
+        *(
+            (option.lower(), {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", option: "true"})
+            for option in ("FSDP_OFFLOAD_PARAMS", "FSDP_ACTIVATION_CHECKPOINTING")
+        ),
+    ],
+)
+def test_what_is_not_supported_of_accelerate_is_refused(model, tmp_path, monkeypatch, name, variables):
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError, match=f"{name} is not supported by offline and supervised training"):
         train(settings(model), good_and_bad(), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-ONE_AFTER_THE_OTHER = """
-import json, sys
-from engine.errors import ScaffoldError
-from grpo_training.train import main
-
-def code(argv):
-    try:
-        return main(argv)
-    except ScaffoldError as error:
-        return error.exit_code
-
-print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])))
-"""
-
-
-def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path):
-    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process.
-
-    The same command again, which is finished, and one of another configuration, which is refused, end in both.
-    """
-    data = tmp_path / "rows.jsonl"
-    rows = [
-        {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
-        for n in range(6)
-    ]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def command(name, accumulation):
-        flags = ["--model-path", model, "--dataset-path", data, "--output-dir", tmp_path / name, "--no-bf16"]
-        flags += ["--learning-rate", 5e-3, "--batch-size", 2, "--gradient-accumulation-steps", accumulation]
-        flags += ["--num-epochs", 2, "--rce-epochs", 1, "--beta", 0.1, "--adaptive-kl", "--self-sft-weight", 0.2]
-        flags += ["--lora-r", 4, "--validation-share", 0.2, "--max-completion-length", 8, "--max-seq-length", 64]
-        return [str(flag) for flag in flags]
-
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    again = [*command("two", 2), "--learning-rate", "1e-3"]  # another configuration of that directory
-    arguments = [json.dumps([command("two", 2), command("two", 2), again])]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ONE_AFTER_THE_OTHER, *arguments],
-            env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for rank in ("0", "1")
-    ]
-    assert train_command(command("one", 4)) == 0
-    for process in processes:
-        output, _ = process.communicate(timeout=400)
-        assert process.returncode == 0, output.decode()
-        assert output.decode().splitlines()[-1] == "ended with 0, 0, 1", output.decode()
-    one, two = (adapter_weights(tmp_path / name / "lora") for name in ("one", "two"))
-    assert all(torch.allclose(one[name], two[name], atol=1e-6) for name in one)
-    for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "two"), strict=True):
-        assert line.keys() == other.keys()
-        for name in line.keys() - {"tokens_per_s", "step_time", "stage"}:
-            assert other[name] == pytest.approx(line[name], rel=1e-4, abs=1e-6), name
 
 
 def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):

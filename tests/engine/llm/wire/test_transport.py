@@ -1,0 +1,186 @@
+"""What a request looks like to the server, and how each way to get no reply is classified."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from engine.api_manager import ApiManager
+from engine.llm.retry import RequestContext, RetryAction
+from engine.llm.wire import transport
+from engine.llm.wire.transport import StatusError, Transport, classify_exception
+from tests.support.fault_server import serve
+from tests.support.llm_client import SECRET, refusing_url
+
+
+def endpoint(url):
+    return ApiManager(Path("c.json"), {"g": {"api_key": SECRET, "base_url": url, "model": "m"}}).endpoint("g")
+
+
+def app_of(handler):
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    return app
+
+
+async def post(url, body=None, headers=None):
+    sender = Transport(endpoint(url), 2)
+    try:
+        return await sender.post(body or {}, headers or {})
+    finally:
+        await sender.close()
+
+
+def test_body_and_headers_of_a_request(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.delenv("OPENAI_PROJECT_ID", raising=False)
+    seen = []
+
+    async def handler(request):
+        seen.append((request.method, request.path_qs, await request.read(), request.headers))
+        return web.json_response({})
+
+    async def run():
+        async with serve(app_of(handler)) as url:
+            return await post(
+                f"{url}?api-version=2", {"model": "m", "text": "1 ≤ π", "n": 0.5}, {"X-Sample-Index": "3"}
+            )
+
+    assert asyncio.run(run()) == b"{}"
+    ((method, path, body, headers),) = seen
+    assert (method, path) == ("POST", "/v1/chat/completions?api-version=2")
+    assert body == '{"model":"m","text":"1 ≤ π","n":0.5}'.encode()
+    wanted = {
+        "Accept": "application/json",
+        "Authorization": f"Bearer {SECRET}",
+        "Content-Type": "application/json",
+        "OpenAI-Organization": "org-1",
+        "User-Agent": "scaffold-grpo",
+        "X-Sample-Index": "3",
+    }
+    assert {name: headers[name] for name in wanted} == wanted
+    assert "OpenAI-Project" not in headers
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "read"),
+    [
+        (400, b'{"error": {"message": "no"}}', {"error": {"message": "no"}}),
+        (502, b" <html>bad gateway</html>\n", "<html>bad gateway</html>"),
+        (500, b"\xff{", "\ufffd{"),
+        (500, b"[" * 50_000, "[" * 50_000),
+        (304, b"", ""),
+        (301, b"", ""),  # no Location
+    ],
+)
+async def test_a_status_that_is_not_2xx_is_an_error_with_headers_and_body(status, body, read):
+    async def handler(request):
+        return web.Response(status=status, body=body, headers={"Retry-After": "7"})
+
+    async with serve(app_of(handler)) as url:
+        with pytest.raises(StatusError) as caught:
+            await post(url)
+    assert (caught.value.status, caught.value.body) == (status, read)
+    assert caught.value.headers.get("retry-after") == "7"
+
+
+async def test_a_redirect_to_another_host_does_not_get_the_key():
+    arrived = []
+
+    async def other(request):
+        arrived.append((request.method, await request.read(), request.headers.get("Authorization")))
+        return web.json_response({})
+
+    async with serve(app_of(other)) as target:
+
+        async def handler(request):
+            return web.Response(status=307, headers={"Location": target.replace("127.0.0.1", "localhost")})
+
+        async with serve(app_of(handler)) as url:
+            assert await post(url, {"a": 1}) == b"{}"
+    assert arrived == [("POST", b'{"a":1}', None)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "uses_proxy"),
+    [
+        ({"http_proxy": "URL"}, True),
+        ({"ALL_PROXY": "URL"}, True),
+        ({"http_proxy": "HOST"}, True),
+        ({"http_proxy": "URL", "no_proxy": "models.test"}, False),
+        ({"https_proxy": "URL"}, False),
+        ({}, False),
+    ],
+)
+async def test_the_proxy_of_the_environment_is_used(monkeypatch, environment, uses_proxy):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    asked = []
+
+    async def proxy(request):
+        asked.append(request.raw_path)
+        return web.json_response({})
+
+    async with serve(app_of(proxy)) as url:
+        host = url.removesuffix("/v1")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, {"URL": host, "HOST": host.removeprefix("http://")}.get(value, value))
+        try:
+            await post("http://models.test/v1")
+        except aiohttp.ClientConnectorError:  # there is no such host
+            assert not uses_proxy
+    assert asked == ["http://models.test/v1/chat/completions"] * uses_proxy
+
+
+async def classified(url):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what the test is about
+        await post(url)
+    return classify_exception(caught.value, RequestContext())
+
+
+async def test_nothing_was_sent_to_a_server_that_is_not_there():
+    with refusing_url() as url:
+        refused = await classified(url)
+    assert (refused.code, refused.message, refused.may_be_billed) == ("connection", "connection refused", False)
+    unknown = await classified("http://no-such-host.invalid/v1")
+    assert (unknown.action, unknown.code, unknown.may_be_billed) == (RetryAction.RETRY, "connection", False)
+    assert unknown.message.startswith("the host name is not known (")
+
+
+async def test_nothing_was_sent_to_a_server_that_accepts_no_connection(monkeypatch):
+    monkeypatch.setattr(transport, "_CONNECT_S", 0.2)
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # room for one connection that is not accepted
+        for waiting in (first, second):
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        decision = await classified(f"http://127.0.0.1:{full.getsockname()[1]}/v1")
+    assert (decision.code, decision.message) == ("connection", "no connection within 0.2 s")
+    assert not decision.may_be_billed
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"", "the connection was closed before a reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "ContentLengthError: 400, message:"),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 10\r\n\r\n{", "ContentLengthError: 400, message:"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", "ContentEncodingError: 400"),
+        (b"no HTTP\r\n\r\n", "BadStatusLine: 400"),
+    ],
+)
+async def test_a_request_whose_reply_is_cut_off_or_unreadable_may_be_billed(sent, message):
+    async def answer(reader, writer):
+        await reader.read(1 << 16)
+        writer.write(sent)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        decision = await classified(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    assert (decision.action, decision.code, decision.may_be_billed) == (RetryAction.RETRY, "connection", True)
+    assert decision.message.startswith(message)

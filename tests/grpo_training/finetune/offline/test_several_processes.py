@@ -1,0 +1,157 @@
+"""Trainings of two processes on the CPU, as a launcher of accelerate starts them, beside the same training of one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+pytest.importorskip("accelerate")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from grpo_training.train import main as train_command  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
+from tests.support.tiny_model import lines, write_model  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+ONE_AFTER_THE_OTHER = """
+import json, sys
+from engine.errors import ScaffoldError
+from grpo_training.train import main
+
+def code(argv):
+    try:
+        return main(argv)
+    except ScaffoldError as error:
+        return error.exit_code
+
+print("ended with", ", ".join(str(code(argv)) for argv in json.loads(sys.argv[1])))
+"""
+
+
+INTERRUPTED_AND_SHARDED = """
+import json, sys
+from grpo_training.finetune.models.sharding import is_sharded
+from grpo_training.finetune.offline import loop
+from grpo_training.train import main
+
+real, parts = loop._rows_of, []
+
+def rows_of(training, index):
+    weight = training.optimizer.param_groups[0]["params"][0]
+    parts.append((is_sharded(training.policy), weight.to_local().numel() / weight.numel()))
+    if index == 5 and len(parts) == 6:
+        raise KeyboardInterrupt
+    return real(training, index)
+
+loop._rows_of = rows_of
+argv, flags = json.loads(sys.argv[1])
+try:
+    main(argv + flags)
+except KeyboardInterrupt:
+    print("ended with", main(argv + flags), set(parts))
+"""
+
+
+def write_rows(path):
+    rows = [
+        {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
+        for n in range(6)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def command(model, data, output, accumulation):
+    """The flags of a training with all stages, adaptive KL and held-out groups."""
+    flags = ["--model-path", model, "--dataset-path", data, "--output-dir", output, "--no-bf16"]
+    flags += ["--learning-rate", 5e-3, "--batch-size", 2, "--gradient-accumulation-steps", accumulation]
+    flags += ["--num-epochs", 2, "--rce-epochs", 1, "--beta", 0.1, "--adaptive-kl", "--self-sft-weight", 0.2]
+    flags += ["--lora-r", 4, "--validation-share", 0.2, "--max-completion-length", 8, "--max-seq-length", 64]
+    return [str(flag) for flag in flags]
+
+
+def start_two_processes(script, argument, **variables):
+    """What a launcher of accelerate starts: two processes of a script on the CPU."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} | variables
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", script, json.dumps(argument)],
+            env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in ("0", "1")
+    ]
+
+
+def check_end(processes, last_line):
+    for process in processes:
+        output, _ = process.communicate(timeout=400)
+        assert process.returncode == 0, output.decode()
+        assert output.decode().splitlines()[-1] == last_line, output.decode()
+
+
+def check_same_run(one, two, weights):
+    first, second = (load_file(folder / weights) for folder in (one, two))
+    assert first.keys() == second.keys()
+    assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)
+    for line, other in zip(lines(one), lines(two), strict=True):
+        assert line.keys() == other.keys()
+        for name in line.keys() - {"tokens_per_s", "step_time", "stage"}:
+            assert other[name] == pytest.approx(line[name], rel=1e-4, abs=1e-6), name
+
+
+def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path):
+    """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process.
+
+    The same command again, which is finished, and one of another configuration, which is refused, end in both.
+    """
+    data = write_rows(tmp_path / "rows.jsonl")
+    two = command(model, data, tmp_path / "two", 2)
+    again = [*two, "--learning-rate", "1e-3"]  # another configuration of that directory
+    processes = start_two_processes(ONE_AFTER_THE_OTHER, [two, two, again])
+    assert train_command(command(model, data, tmp_path / "one", 4)) == 0
+    check_end(processes, "ended with 0, 0, 1")
+    check_same_run(tmp_path / "one", tmp_path / "two", "lora/adapter_model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("flags", "loading", "weights"),
+    [
+        ([], "false", "lora/adapter_model.safetensors"),
+        (["--no-use-peft", "--learning-rate", "1e-3", "--gradient-checkpointing"], "true", "merged/model.safetensors"),
+    ],
+)
+def test_two_processes_that_divide_the_model_do_the_same_steps_as_one(model, tmp_path, flags, loading, weights):
+    """FSDP, interrupted and resumed: each process holds half of each weight."""
+    data = write_rows(tmp_path / "rows.jsonl")
+    processes = start_two_processes(
+        INTERRUPTED_AND_SHARDED,
+        [[*command(model, data, tmp_path / "two", 2), "--save-steps", "2"], flags],
+        ACCELERATE_USE_FSDP="true",
+        FSDP_VERSION="2",
+        FSDP_AUTO_WRAP_POLICY="TRANSFORMER_BASED_WRAP",
+        FSDP_RESHARD_AFTER_FORWARD="true",
+        FSDP_CPU_RAM_EFFICIENT_LOADING=loading,
+    )
+    assert train_command([*command(model, data, tmp_path / "one", 4), "--save-steps", "2", *flags]) == 0
+    check_end(processes, "ended with 0 {(True, 0.5)}")
+    check_same_run(tmp_path / "one", tmp_path / "two", weights)
+    checkpoints_of = [sorted(path.name for path in (tmp_path / name).glob("checkpoint-*/*")) for name in ("one", "two")]
+    assert checkpoints_of[0] == checkpoints_of[1]

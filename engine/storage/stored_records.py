@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
-from engine.storage.append_log import Line, LineReader
+from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
 
 if TYPE_CHECKING:

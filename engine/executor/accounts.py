@@ -144,7 +144,7 @@ class SharedAccounts:
             await asyncio.to_thread(self._ledger.exchange, scope, limits, LeaseRequest(holder=holder))
 
     async def tell(self, text: str) -> None:
-        """Take a line for the person who started the run. Many workers may say the same; it is told once."""
+        """Take a line for the person who started the run. Many workers may say the same; it is displayed once."""
         if text not in self._notes and len(self._notes) < _MOST_NOTES:
             async with self._noted:
                 self._notes.append(text)

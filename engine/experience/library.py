@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, LibraryRenderer, parse_library
+from engine.experience.proposals import review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
@@ -31,10 +32,10 @@ from engine.experience.state import (
     RollbackEvent,
     StepEvent,
     reduce,
-    review_proposals,
 )
 from engine.records import FORMAT, GroupStats, Operation, Problem, Refusal
-from engine.storage.append_log import AppendLog, Line, LineReader, encode_line, replace_file
+from engine.storage.append_log import AppendLog, replace_file
+from engine.storage.lines import Line, LineReader, encode_line
 
 _LOCK_WAIT_S = 30.0
 """A commit takes milliseconds; a longer wait means that the other process hangs."""

@@ -13,24 +13,10 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from engine.experience.growing import Growing
-from engine.experience.review import (
-    DuplicateIndex,
-    LeakCheck,
-    Reason,
-    category_slug,
-    check_text,
-    leaks_short_answer,
-    prompt_risk,
-)
-from engine.records import FORMAT, Evidence, Experience, Operation, Problem, Record, Refusal, Uses
-
-MAX_PROPOSALS = 32
-"""Maximum number of operations read from an analyst's reply."""
+from engine.experience.review import Reason, prompt_risk
+from engine.records import FORMAT, Evidence, Experience, Operation, Record, Refusal, Uses
 
 _KEPT_EVIDENCE = 16
-_SHOWN_CHARACTERS = 400
-_BY_ANALYST = ("add", "modify", "delete")
-_BY_PERSON = ("pin", "unpin", "forbid", "allow")
 
 
 @dataclass(frozen=True)
@@ -117,7 +103,6 @@ def _quarantine(reasons: dict[str, Reason], one: Experience) -> None:
 
 _VERSION = Growing(_Version, _Version.add)
 _QUARANTINED: Growing[dict[str, Reason]] = Growing(dict, _quarantine)
-_DUPLICATES = Growing(DuplicateIndex, DuplicateIndex.add)
 
 EMPTY = LibraryState((), {}, 1)
 
@@ -226,14 +211,22 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
         case StepEvent():
             state = _counted(state, event)
             evidence = Evidence(problem_id=event.problem_id, epoch=event.epoch, mean=event.mean, std=event.std)
-            return _with_operations(state, event.operations, event.at, evidence)
+            return with_operations(state, event.operations, event.at, evidence)
         case EditEvent():
-            return _with_operations(state, event.operations, event.at, None)
+            return with_operations(state, event.operations, event.at, None)
 
 
-def _with_operations(
+def with_operations(
     state: LibraryState, operations: Sequence[Operation], at: str, evidence: Evidence | None
 ) -> LibraryState:
+    """The state after operations that have been checked.
+
+    Args:
+        state: the state before them.
+        operations: in order; the id of an ``add`` is set.
+        at: the time of the event, for new experiences.
+        evidence: the group that the operations were learned from; None if they are manual.
+    """
     if not operations:
         return state
     numbers = [_number(operation.id or "") + 1 for operation in operations]
@@ -311,122 +304,3 @@ def _state(
     forbidden: Iterable[Experience],
 ) -> LibraryState:
     return LibraryState(tuple(texts), counts, next_number, tuple(forbidden))
-
-
-@dataclass(frozen=True)
-class Review:
-    """The result of a review: the operations to apply, with ids, and the refused ones with reasons."""
-
-    applied: tuple[Operation, ...]
-    refused: tuple[Refusal, ...]
-
-
-def review_proposals(
-    state: LibraryState,
-    proposals: Sequence[Operation],
-    *,
-    prefix: str,
-    capacity: int,
-    problem: Problem | None,
-    leaks_answer: LeakCheck = leaks_short_answer,
-    by_person: bool = False,
-) -> Review:
-    """Check proposals in order, each against the state after the ones before it.
-
-    Args:
-        state: the newest state of the library.
-        proposals: ``add`` (content, category), ``modify`` (id, content), ``delete`` (id); for manual operations also
-            ``pin``, ``unpin``, ``forbid`` and ``allow`` (id). The id of an ``add`` is always assigned here.
-        prefix: prefix of new ids: ``G1`` gives ``G1-001``.
-        capacity: maximum number of experiences. A full library refuses an ``add`` unless the analyst proposes a
-            ``delete`` before it.
-        problem: the group's problem, for the checks of the text.
-        leaks_answer: whether a text gives away the answer of the problem.
-        by_person: manual operations: pinned experiences may be changed, and the checks for duplicates, capacity and
-            number of operations are skipped.
-
-    Returns:
-        the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
-        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``forbidden``, ``duplicate``, ``library_full``.
-    """
-    applied: list[Operation] = []
-    refused: list[Refusal] = []
-    touched: set[str] = set()
-    limit = len(proposals) if by_person else MAX_PROPOSALS
-    for proposal in proposals[:limit]:
-        operation = _tidied(proposal, prefix, state.next_number)
-        reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
-        if reason is None and operation.id in touched and not by_person:
-            reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
-        if reason is not None:
-            refused.append(_refusal(proposal, reason))
-            continue
-        applied.append(operation)
-        touched.add(operation.id or "")
-        state = _with_operations(state, [operation], "", None)
-    if extra := proposals[limit:]:
-        message = f"Only the first {limit} operations are read; {len(extra)} more were left out."
-        refused.append(_refusal(extra[0], Reason("too_many_operations", message)))
-    return Review(tuple(applied), tuple(refused))
-
-
-def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
-    op = proposal.op.strip().lower()
-    adds = op == "add"
-    return Operation(
-        op=op,
-        id=f"{prefix}-{next_number:03d}" if adds else (proposal.id or "").strip(),
-        content=(proposal.content or "").strip() if op in ("add", "modify") else None,
-        category=category_slug(proposal.category) if op in ("add", "modify") else "",
-    )
-
-
-def _objection(
-    state: LibraryState,
-    operation: Operation,
-    capacity: int,
-    problem: Problem | None,
-    leaks_answer: LeakCheck,
-    by_person: bool,
-) -> Reason | None:
-    allowed = _BY_ANALYST + _BY_PERSON if by_person else _BY_ANALYST
-    if operation.op not in allowed:
-        return Reason("unsupported", f"The operation must be one of {', '.join(allowed)}.")
-    if operation.op == "allow":
-        is_forbidden = any(one.id == operation.id for one in state.forbidden)
-        return None if is_forbidden else Reason("unknown_id", "No forbidden experience has this id.")
-    known = state.get(operation.id or "") if operation.op != "add" else None
-    if operation.op != "add":
-        if known is None:
-            return Reason("unknown_id", "The library holds no experience of this id.")
-        if known.status == "pinned" and not by_person:
-            return Reason("pinned", f"{known.id} is pinned by a person.")
-        if operation.op != "modify":
-            return None
-    content = operation.content or ""
-    if known is not None and (known.content, known.category) == (content, operation.category or known.category):
-        return Reason("unchanged", f"{known.id} says this already.")
-    if reason := check_text(content, problem, leaks_answer):
-        return reason
-    if by_person:
-        return None
-    if twin := _DUPLICATES.apply(state.forbidden, lambda index: index.find(content)):
-        return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    if twin := _DUPLICATES.apply(state.texts, lambda index: index.find(content, besides=operation.id or "")):
-        return Reason("duplicate", f"{twin.id} says nearly the same: modify that one instead.")
-    if known is None and len(state.texts) >= capacity:
-        return Reason("library_full", f"The library holds {capacity} experiences; delete one first.")
-    return None
-
-
-def _refusal(proposal: Operation, reason: Reason) -> Refusal:
-    """The record of a refusal, with the proposal shortened for display."""
-    cut = proposal.model_copy(
-        update={
-            "op": proposal.op[:32],
-            "id": proposal.id and proposal.id[:64],
-            "content": proposal.content and proposal.content[:_SHOWN_CHARACTERS],
-            "category": proposal.category[:64],
-        }
-    )
-    return Refusal(operation=cut, reason=reason.code, message=reason.message)

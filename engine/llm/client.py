@@ -18,9 +18,9 @@ from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
-from engine.llm.pending_call import Sample
+from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender, reply_of
+from engine.llm.sender import RequestSender
 from engine.llm.servers import Server, ServerPool
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.api_manager import Endpoint
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.wire.protocol import CHAT, optional_names
-from engine.records import ChatRequest, Fault, Outcome, Reply
+from engine.records import ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
@@ -109,3 +109,11 @@ class PendingCall:
         outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
         fault = Fault(kind=decision.code, message=decision.message)
         return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
+
+
+def reply_of(index: int, completion: Completion) -> Reply:
+    """The reply for a completion. An empty completion of the provider's content filter is a model fault."""
+    if completion.finish_reason == "content_filter" and not completion.text:
+        fault = Fault(kind="content_filter", message="the provider's content filter withheld the reply")
+        return Reply(sample_index=index, outcome=Outcome.MODEL_FAULT, completion=completion, fault=fault)
+    return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)

@@ -13,7 +13,7 @@ from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
-from engine.llm.pending_call import PendingCall, Reserved, Sample
+from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
@@ -27,7 +27,7 @@ from engine.llm.wire.protocol import (
     read_reply,
     request_body,
 )
-from engine.records import ChatRequest, Completion, Fault, Outcome, Reply, Usage
+from engine.records import ChatRequest, Reply, Usage
 
 if TYPE_CHECKING:
     from engine.llm.servers import ServerPool
@@ -44,7 +44,7 @@ class RequestSender:
         hedge: a request is sent again if it takes longer than this share of those before; None: never.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
-        trouble: told of requests that are sent again.
+        trouble: is notified of requests that are sent again.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -377,14 +377,6 @@ class RequestSender:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
         stored = [(sample, self._journal.put(sample.key, completion)) for sample, completion in received]
         return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
-
-
-def reply_of(index: int, completion: Completion) -> Reply:
-    """The reply for a completion. An empty completion of the provider's content filter is a model fault."""
-    if completion.finish_reason == "content_filter" and not completion.text:
-        fault = Fault(kind="content_filter", message="the provider's content filter withheld the reply")
-        return Reply(sample_index=index, outcome=Outcome.MODEL_FAULT, completion=completion, fault=fault)
-    return Reply(sample_index=index, outcome=Outcome.OK, completion=completion)
 
 
 def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:

@@ -15,7 +15,7 @@ from engine.llm.retry import RetryDecision, names_no_model
 
 _REPEAT_S = 30.0
 _SILENT_S = 20.0
-"""Silence of an endpoint is told after 20 s, then after three times as long."""
+"""Silence of an endpoint is reported after 20 s, then after three times as long."""
 _CLOCK_STEP_S = 0.01
 
 
@@ -61,7 +61,7 @@ class TroubleReporter:
             self.tell(f"no reply from {url} for {seconds:.0f} s; {limit}")
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
-        """Report that a request failed for the ``failures``-th time and is sent again. The first time is not told.
+        """Report that a request failed for the ``failures``-th time and is sent again. The first time is not displayed.
 
         Args:
             endpoint: where it was sent.

@@ -17,111 +17,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic_core import PydanticSerializationError
-
 from engine.errors import LockHeldError, ScaffoldError
-from engine.records import Record
-
-MAX_LINE_BYTES = 64 << 20
-"""Longer lines are reported and skipped, which bounds the memory that a damaged file takes."""
+from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
 _CHUNK = 1 << 16
 _sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a file, numbered from 1. If it is invalid, ``fault`` is the reason and ``text`` is empty."""
-
-    number: int
-    text: bytes
-    fault: str = ""
-
-
-class LineReader:
-    """Reads the lines of a growing file, each once, without a lock.
-
-    A file that was replaced or truncated since the last call is read from its start again.
-
-    Args:
-        path: the file; it may be created later.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._inode = -1
-        self._offset = 0
-        self._number = 0
-
-    @property
-    def offset(self) -> int:
-        """Where the last line that was read ends in the file."""
-        return self._offset
-
-    def read(self, *, to_the_end: bool = False) -> Iterator[Line]:
-        """Yield the complete lines since the last call, without blank ones.
-
-        Args:
-            to_the_end: the file has no writer any more: a last line without a newline is yielded too, as a line with
-                a fault if it is torn.
-        """
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb", _CHUNK) as stream:
-            if self.replaced():
-                self._offset = self._number = 0
-            self._inode = os.fstat(stream.fileno()).st_ino
-            stream.seek(self._offset)
-            while line := self._next(stream.readline, to_the_end):
-                self._offset = stream.tell()
-                self._number = line.number
-                if line.fault or line.text:
-                    yield line
-
-    def replaced(self) -> bool:
-        """Whether the file was deleted, replaced or truncated since the last read."""
-        if self._offset == 0:
-            return False
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return True
-        return status.st_ino != self._inode or status.st_size < self._offset
-
-    def _next(self, readline: Callable[[int], bytes], to_the_end: bool) -> Line | None:
-        text = readline(MAX_LINE_BYTES)
-        number = self._number + 1
-        if text.endswith(b"\n"):
-            return Line(number, text.strip())
-        if len(text) == MAX_LINE_BYTES:
-            while (rest := readline(_CHUNK)) and not rest.endswith(b"\n"):
-                pass
-            ended = rest.endswith(b"\n") or to_the_end
-            return Line(number, b"", f"longer than {MAX_LINE_BYTES >> 20} MiB") if ended else None
-        if not text or not to_the_end:
-            return None
-        if is_json_object(text):
-            return Line(number, text.strip())
-        return Line(number, b"", "the last line is cut off")
-
-
-def is_json_object(text: bytes) -> bool:
-    """Whether the bytes are one complete JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def encode_line(record: Record) -> bytes:
-    """Encode a record as one line of JSON. Lone surrogates in a model's text become ``?``."""
-    try:
-        return record.model_dump_json().encode()
-    except PydanticSerializationError:
-        return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
 
 
 class FileChangedError(ScaffoldError, OSError):

@@ -115,6 +115,8 @@ def _use_the_cache_if_offline() -> Exception | None:
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 
+    if constants.HF_HUB_OFFLINE:
+        return None
     try:
         get_session().head(constants.ENDPOINT, timeout=_REACHABLE_S)
     except Exception as error:  # noqa: BLE001 - of its HTTP client, which differs between versions

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.storage.append_log import LineReader, writer_of
+from engine.storage.append_log import writer_of
+from engine.storage.lines import LineReader
 from grpo_training.demos.process_supervisor import Command
 from grpo_training.demos.settings import DATASET, STYLE, TEMPERATURE
 

@@ -13,7 +13,7 @@ from engine.contract.checks import CheckResult, failure_of, passed, passed_if, w
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
 from engine.experience.file import parse_library
-from engine.storage.append_log import LineReader
+from engine.storage.lines import LineReader
 from engine.storage.shipped_files import shipped_file
 from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import TeacherTrace
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from engine.storage.append_log import Line
+    from engine.storage.lines import Line
 
 _ROWS_READ = 200
 
 
 def prompts() -> Iterator[CheckResult]:
     """Every prompt template of every style and task loads and has the variables that its caller gives."""
-    tasks = known_tasks()
+    tasks = list(known_tasks())
     for style in prompt_styles():
         try:
             check_prompts(tasks, style)

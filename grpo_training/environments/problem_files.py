@@ -11,7 +11,8 @@ from agents.generator import generator_messages
 from engine.errors import InputError
 from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
-from engine.storage.append_log import LineReader, replace_file
+from engine.storage.append_log import replace_file
+from engine.storage.lines import LineReader
 from engine.tasks.registry import check_verifiers, load_task, task_named
 
 if TYPE_CHECKING:

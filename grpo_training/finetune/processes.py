@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PartT = TypeVar("PartT")
 
 _TIMEOUT = timedelta(hours=6)
-"""How long a process waits for the others. They wait while the first one writes a model; a failure is told at once."""
+"""How long a process waits for the others, which may be writing a model. A failure is reported at once."""
 _FAILED, _LEFT, _GONE = "failed", "left", "gone"
 _POLL_S, _SHORT_POLL_S, _HEAR = 0.2, 0.01, timedelta(seconds=60)
 _KILLED = "The first process ended without a message; it was probably killed."
@@ -70,8 +70,8 @@ def told_by_the_first(exit_code: int | None) -> int | None:
         return exit_code
     from accelerate.utils import broadcast_object_list
 
-    told: list[int | None] = broadcast_object_list([exit_code], from_process=0)
-    return told[0]
+    received: list[int | None] = broadcast_object_list([exit_code], from_process=0)
+    return received[0]
 
 
 def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:

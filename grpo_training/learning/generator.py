@@ -11,7 +11,8 @@ from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.records import Fault, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore, StoredGroups
+from engine.storage.rollout_store import RolloutStore
+from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async
@@ -68,7 +69,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self._steps = _steps(settings)
         self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
-        self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
+        self.tasks = list(tasks.values())
+        self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         if remote is not None:
             remote.prepare(settings, set(tasks))
         self.total = len(self._steps)

@@ -23,7 +23,7 @@ class GroupTracking:
     Args:
         tracker: None: nothing is sent.
         counters: returns the client's counters.
-        warn: told of the failure.
+        warn: called with the failure.
     """
 
     def __init__(self, tracker: Tracker | None, counters: Callable[[], Spent], warn: Callable[[str], None]) -> None:
@@ -77,7 +77,7 @@ def open_tracking(
         role: the learner.
         settings: name the tracker.
         counters: returns the client's counters.
-        warn: told if the tracker fails.
+        warn: called if the tracker fails.
         resumes: continue the tracker's run of an earlier start.
 
     Raises:

@@ -7,7 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import LineReader, replace_file
+from engine.storage.append_log import replace_file
+from engine.storage.lines import LineReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import Line, LineReader
+from engine.storage.lines import Line, LineReader
 from engine.task import REPLY_FIELDS
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from engine.records import Record, timestamp
-from engine.storage.append_log import AppendLog, encode_line
+from engine.storage.append_log import AppendLog
+from engine.storage.lines import encode_line
 from grpo_training.scoring.verdicts import Verdict
 
 if TYPE_CHECKING:

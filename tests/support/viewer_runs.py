@@ -5,7 +5,7 @@ import re
 
 from engine.records import Completion, Fault, Outcome, Rollout, RolloutGroup, Usage
 from engine.statistics.groups import group_stats
-from engine.storage.append_log import encode_line
+from engine.storage.lines import encode_line
 from grpo_training.runs.manifest import RunManifest
 from tests.conftest import ROOT
 

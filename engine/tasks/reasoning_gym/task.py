@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -13,17 +12,17 @@ from typing import Any
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.records import Candidate, Outcome, Problem
-from engine.sandbox.worker import WorkerPool, WorkResult
 from engine.storage.installation import install_command
 from engine.task import Measurement
+from engine.tasks.package_scorer import PackageScorer, json_or_text
 from engine.tasks.rows import split_dataset_name
 from engine.tasks.simple import PlainTask
 
 SIZE, SEED = 100, 0
 """Of a dataset whose name gives none."""
 
-_SCORE, _LOAD = "engine.tasks.reasoning_gym.scoring:score", "engine.tasks.reasoning_gym.scoring:load"
-_SCORE_LIMIT_S, _LOAD_LIMIT_S = 10.0, 120.0
+_SCORER = PackageScorer("engine.tasks.reasoning_gym.scoring")
+_SCORE_LIMIT_S = 10.0
 _MAX_ANSWER_CHARS = 20_000
 
 
@@ -48,7 +47,7 @@ class ReasoningGymTask(PlainTask):
             raise InputError(f"Unknown generator in {name!r}", fix=f"{guess}Generators: {', '.join(names)}.")
         options = list(gym.factory.DATASETS[generator][1].__dataclass_fields__)
         _, _, given = split_dataset_name(name, options)
-        config = {"size": SIZE, "seed": SEED} | {key: _value(text) for key, text in given.items()}
+        config = {"size": SIZE, "seed": SEED} | {key: json_or_text(text) for key, text in given.items()}
 
         def generate(count: int | None) -> list[Problem]:
             try:
@@ -78,11 +77,12 @@ class ReasoningGymTask(PlainTask):
         answer = candidate.content
         if answer is None or len(answer) > _MAX_ANSWER_CHARS:
             return Measurement({"r_ans": 0.0}, False, answer, "none" if answer is None else "stated")
-        result = _score({"answer": answer, "question": problem.text, **json.loads(problem.answer)})
+        payload = {"answer": answer, "question": problem.text, **json.loads(problem.answer)}
+        result = _SCORER.score(payload, _SCORE_LIMIT_S)
         why = {"why": result.error[:300]}
+        if result.outcome is Outcome.INFRA_FAULT:
+            return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
         if result.outcome is Outcome.VERIFIER_TIMEOUT:
-            if "did not start" in result.error:
-                return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
             return Measurement({"r_ans": 0.0}, False, answer, "stated", Outcome.VERIFIER_TIMEOUT, detail=why)
         if result.outcome is not Outcome.OK:  # the scorer raised on this text
             return Measurement({"r_ans": 0.0}, False, answer, "stated", detail=why)
@@ -117,13 +117,6 @@ def _package() -> Any:
     return reasoning_gym
 
 
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _problem(generator: str, config: Mapping[str, Any], index: int, entry: Mapping[str, Any]) -> Problem:
     place = {"generator": generator, "config": config, "index": index}
     place |= {"truth": entry["answer"], "metadata": entry["metadata"]}
@@ -134,21 +127,6 @@ def _problem(generator: str, config: Mapping[str, Any], index: int, entry: Mappi
         task=ReasoningGymTask.name,
         meta={"family": generator},
     )
-
-
-@cache
-def _pool() -> WorkerPool:
-    return WorkerPool(memory_mb=8192)
-
-
-def _score(payload: Mapping[str, Any]) -> WorkResult:
-    result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
-    while result.outcome is Outcome.OK and result.value.get("needs_import"):
-        loaded = _pool().run(_LOAD, None, _LOAD_LIMIT_S)
-        if loaded.outcome is not Outcome.OK:
-            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"the scorer did not start: {loaded.error[:200]}")
-        result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
-    return result
 
 
 TASK = ReasoningGymTask()

@@ -6,7 +6,6 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -15,13 +14,13 @@ from urllib.parse import parse_qsl
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.records import Candidate, Completion, Outcome, Problem
-from engine.sandbox.worker import WorkerPool, WorkResult
 from engine.storage.installation import install_command
 from engine.task import Measurement
+from engine.tasks.package_scorer import PackageScorer, json_or_text
 from engine.tasks.simple import PlainTask
 
-_SCORE, _LOAD = "engine.tasks.verifiers_env.scoring:score", "engine.tasks.verifiers_env.scoring:load"
-_SCORE_LIMIT_S, _LOAD_LIMIT_S = 60.0, 120.0
+_SCORER = PackageScorer("engine.tasks.verifiers_env.scoring")
+_SCORE_LIMIT_S = 60.0
 _MAX_CHARACTERS = 100_000
 _INSTRUCTIONS = "Solve the problem in the form that it asks for."
 
@@ -42,7 +41,7 @@ class VerifiersEnvTask(PlainTask):
         """``verifiers_env:NAME``, with settings of the environment's taskset, such as ``split=test``."""
         place, _, query = name.partition("?")
         environment = place.partition(":")[2]
-        config = {key: _value(text) for key, text in parse_qsl(query, keep_blank_values=True)}
+        config = {key: json_or_text(text) for key, text in parse_qsl(query, keep_blank_values=True)}
 
         def generate(count: int | None) -> list[Problem]:
             vf = _package()
@@ -95,9 +94,10 @@ class VerifiersEnvTask(PlainTask):
         if candidate.content is None:
             return Measurement({"r_ans": 0.0}, False)
         text, reasoning = json.loads(candidate.content)
-        result = _score({**json.loads(problem.answer), "reply": text, "reasoning": reasoning or None})
+        payload = {**json.loads(problem.answer), "reply": text, "reasoning": reasoning or None}
+        result = _SCORER.score(payload, _SCORE_LIMIT_S, load_argument=sys.path)
         answer = candidate.stated_answer
-        if result.outcome is Outcome.VERIFIER_TIMEOUT and "did not start" not in result.error:
+        if result.outcome is Outcome.VERIFIER_TIMEOUT:
             why = {"why": result.error[:300]}
             return Measurement({"r_ans": 0.0}, False, answer, "stated", Outcome.VERIFIER_TIMEOUT, detail=why)
         if result.outcome is not Outcome.OK:
@@ -131,13 +131,6 @@ def _package() -> Any:
             "The package verifiers is not installed", why=str(error), fix=install_command("verifiers")
         ) from error
     return vf
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _problem(environment: str, config: Mapping[str, Any], task: Any, agents: int) -> Problem:
@@ -174,21 +167,6 @@ def _problem(environment: str, config: Mapping[str, Any], task: Any, agents: int
         task=VerifiersEnvTask.name,
         meta={"family": environment},
     )
-
-
-@cache
-def _pool() -> WorkerPool:
-    return WorkerPool(memory_mb=8192)
-
-
-def _score(payload: Mapping[str, Any]) -> WorkResult:
-    result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
-    while result.outcome is Outcome.OK and result.value.get("needs_import"):
-        loaded = _pool().run(_LOAD, sys.path, _LOAD_LIMIT_S)
-        if loaded.outcome is not Outcome.OK:
-            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"the scorer did not start: {loaded.error[:200]}")
-        result = _pool().run(_SCORE, payload, _SCORE_LIMIT_S)
-    return result
 
 
 TASK = VerifiersEnvTask()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.records import Message
-from engine.storage.append_log import MAX_LINE_BYTES, LineReader
+from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
 

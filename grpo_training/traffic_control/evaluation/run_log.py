@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.storage.append_log import AppendLog, LineReader
+from engine.storage.append_log import AppendLog
+from engine.storage.lines import LineReader
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
 
 _FORMAT = 1

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from engine.errors import InputError
 from engine.records import Record
-from engine.storage.append_log import Line, LineReader, writer_of
+from engine.storage.append_log import writer_of
+from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class FileIndex(ABC, Generic[SummaryT, RecordT]):
             kept.clear()
 
 
-def neighbours(lines: Sequence[int], line: int) -> tuple[int | None, int | None]:
+def lines_beside(lines: Sequence[int], line: int) -> tuple[int | None, int | None]:
     """The lines before and after a line, of those that have a page; None at the ends, or for a line without a page."""
     if line not in lines:
         return None, None

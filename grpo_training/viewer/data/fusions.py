@@ -12,7 +12,7 @@ from grpo_training.viewer.data.file_index import FileIndex
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.storage.append_log import Line
+    from engine.storage.lines import Line
 
 
 @dataclass(frozen=True)

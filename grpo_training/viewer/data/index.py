@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.statistics.groups import ComponentSummary
-    from engine.storage.append_log import Line
+    from engine.storage.lines import Line
 
 ValueT = TypeVar("ValueT")
 

@@ -17,7 +17,7 @@ from engine.storage.rollout_store import UnreadableLineError, decode_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from engine.storage.append_log import Line
+    from engine.storage.lines import Line
 
 
 class _Usage(msgspec.Struct):

@@ -9,7 +9,8 @@ import pytest
 from engine.errors import InputError
 from engine.experience.file import render_library
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import EMPTY, MAX_PROPOSALS
+from engine.experience.proposals import MAX_PROPOSALS
+from engine.experience.state import EMPTY
 from engine.records import Operation, Uses
 from tests.support.library import CONTENTS, add, clock, contents, entries, log_of, outcome
 

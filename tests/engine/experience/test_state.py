@@ -4,10 +4,10 @@ import json
 import pytest
 
 from engine.experience.file import LibraryRenderer, render_library
+from engine.experience.proposals import MAX_PROPOSALS, review_proposals
 from engine.experience.state import (
     EMPTY,
     EVENT,
-    MAX_PROPOSALS,
     BeginEvent,
     EditEvent,
     ImportEvent,
@@ -15,7 +15,6 @@ from engine.experience.state import (
     StepEvent,
     diff,
     reduce,
-    review_proposals,
 )
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 

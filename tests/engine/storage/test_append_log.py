@@ -11,7 +11,8 @@ import pytest
 
 from engine.errors import LockHeldError
 from engine.storage import append_log
-from engine.storage.append_log import AppendLog, FileChangedError, LineReader, is_json_object, replace_file, writer_of
+from engine.storage.append_log import AppendLog, FileChangedError, replace_file, writer_of
+from engine.storage.lines import LineReader, is_json_object
 from tests.support.table import table
 
 FORK = multiprocessing.get_context("fork")
@@ -208,7 +209,7 @@ def test_a_file_that_was_replaced_is_read_again(tmp_path):
 
 
 def test_a_line_longer_than_the_limit_is_skipped_without_its_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(append_log, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr("engine.storage.lines.MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": 1}\n' + b"x" * (3 << 20) + b'\n{"b": 2}\n')
     found = [(line.number, line.text, line.fault) for line in LineReader(path).read()]

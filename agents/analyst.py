@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,8 @@ class ExperienceAnalyst:
         max_operations: operations to ask for; further ones are marked ``surplus``, so that the library refuses them.
         max_tokens: completion tokens of a reply.
         seed: seed of the sampling.
-        style: prompt style; the templates of all tasks are checked here.
+        style: prompt style.
+        tasks: the tasks whose templates are checked here, before the first request; None: all.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class ExperienceAnalyst:
         max_tokens: int | None = None,
         seed: int | None = None,
         style: str = "full",
+        tasks: Iterable[Task] | None = None,
     ) -> None:
         self._client = client
         self._role = role
@@ -96,7 +98,7 @@ class ExperienceAnalyst:
         self._max_operations = max_operations
         self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens, seed=seed)
         self._style = style
-        check_prompts(known_tasks(), style)
+        check_prompts(known_tasks() if tasks is None else tasks, style)
 
     async def propose(
         self, problem: Problem, attempts: Sequence[Attempt], experiences: Sequence[Experience]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agents.chat import Answer, ChatClient, ask
 from agents.templates import check_prompts, role_template
@@ -48,15 +48,24 @@ class GeneratorAgent:
         client: draws the samples.
         role: ``generator_1`` ... ``generator_3``.
         sampling: sampling parameters.
-        style: prompt style; the templates of all tasks are checked here, before the first request.
+        style: prompt style.
+        tasks: the tasks whose templates are checked here, before the first request; None: all.
     """
 
-    def __init__(self, client: ChatClient, role: str, sampling: Sampling, style: str = "full") -> None:
+    def __init__(
+        self,
+        client: ChatClient,
+        role: str,
+        sampling: Sampling,
+        style: str = "full",
+        *,
+        tasks: Iterable[Task] | None = None,
+    ) -> None:
         self.role = role
         self._client = client
         self.sampling = sampling
         self.style = style
-        check_prompts(known_tasks(), style)
+        check_prompts(known_tasks() if tasks is None else tasks, style)
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 
 from engine.errors import InputError
@@ -30,9 +30,10 @@ _TASKS = {
 _registered: dict[str, Task] = {}
 
 
-def known_tasks() -> list[Task]:
-    """The tasks of the project, and those that were loaded with :func:`load_task`."""
-    return [*(task_named(name) for name in _TASKS), *_registered.values()]
+def known_tasks() -> Iterator[Task]:
+    """The tasks of the project, each imported when it is reached, and those that :func:`load_task` has loaded."""
+    yield from map(task_named, _TASKS)
+    yield from list(_registered.values())
 
 
 def task_named(name: str) -> Task:

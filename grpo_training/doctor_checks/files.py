@@ -30,7 +30,7 @@ _ROWS_READ = 200
 
 def prompts() -> Iterator[CheckResult]:
     """Every prompt template of every style and task loads and has the variables that its caller gives."""
-    tasks = known_tasks()
+    tasks = list(known_tasks())
     for style in prompt_styles():
         try:
             check_prompts(tasks, style)

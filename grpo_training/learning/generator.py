@@ -68,7 +68,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self._steps = _steps(settings)
         self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
-        self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in tasks.values()}))
+        self.tasks = list(tasks.values())
+        self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         if remote is not None:
             remote.prepare(settings, set(tasks))
         self.total = len(self._steps)

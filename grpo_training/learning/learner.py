@@ -16,10 +16,11 @@ from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from engine.api_manager import ApiManager
     from engine.storage.rollout_store import BrokenLine, RolloutStore
+    from engine.task import Task
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.groups.remote import RemoteGroups
@@ -38,6 +39,7 @@ class Learner(ABC, Generic[RecordT]):
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
+        tasks: those of its problems; None if they are not known yet.
         remote: makes the groups on a cluster; None: this process does.
     """
 
@@ -45,6 +47,7 @@ class Learner(ABC, Generic[RecordT]):
     prompt_hash: str
     choice: ExperienceChoice
     total: int | None = None
+    tasks: Sequence[Task] | None = None
     remote: RemoteGroups | None = None
 
     @abstractmethod
@@ -98,7 +101,9 @@ async def run_learner(
         library = ExperienceLibrary(
             settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity
         )
-        async with open_session(settings, manager, role, learner.kind, learner.remote) as session:
+        async with open_session(
+            settings, manager, role, learner.kind, tasks=learner.tasks, remote=learner.remote
+        ) as session:
             progress = Progress(role, learner.total, lambda: session.counters)
             session.report_trouble_to(progress.note)
             extractor = ExperienceExtractor(manifest.run, session.analyst, library)

@@ -19,7 +19,7 @@ from grpo_training.learning.endpoints import open_client
 from grpo_training.learning.window import SMALLEST_DEFAULT, default_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from engine.api_manager import ApiManager
     from engine.llm.client import Counters, LLMClient
@@ -37,6 +37,8 @@ SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 class Session:
     """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
 
+    ``tasks`` are those of the run's problems; None: not known yet.
+
     Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
     replies and prepare requests.
     """
@@ -46,6 +48,7 @@ class Session:
     analyst: ExperienceAnalyst
     judge: Judge | None
     evaluator: RewardEvaluator
+    tasks: Sequence[Task] | None = None
     remote: RemoteGroups | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
@@ -84,7 +87,13 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    settings: LearnerSettings, manager: ApiManager, role: str, kind: str, remote: RemoteGroups | None = None
+    settings: LearnerSettings,
+    manager: ApiManager,
+    role: str,
+    kind: str,
+    *,
+    tasks: Sequence[Task] | None = None,
+    remote: RemoteGroups | None = None,
 ) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 
@@ -93,6 +102,7 @@ async def open_session(
         manager: the endpoints.
         role: the learner's API role; also the analyst's if no role ``analyst`` is configured.
         kind: ``generator`` or ``critic``: for which of them the analyst writes experiences.
+        tasks: those of the run's problems, whose prompts are checked; None: not known yet, all are checked.
         remote: makes the groups on a cluster; its workers live as long as the session.
 
     Raises:
@@ -105,27 +115,40 @@ async def open_session(
         client = await stack.enter_async_context(
             open_client(settings, manager, budget=None if remote is None else remote.budget)
         )
-        session = replace(make_session(settings, manager, client, role, kind), remote=remote)
+        session = replace(make_session(settings, manager, client, role, kind, tasks), remote=remote)
         try:
             yield session
         finally:
             session.close()
 
 
-def make_session(settings: LearnerSettings, manager: ApiManager, client: LLMClient, role: str, kind: str) -> Session:
+def make_session(
+    settings: LearnerSettings,
+    manager: ApiManager,
+    client: LLMClient,
+    role: str,
+    kind: str,
+    tasks: Sequence[Task] | None = None,
+) -> Session:
     """A session of a client that is open. It has to be closed before the client."""
     judge = Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
     return Session(
         manager,
         client,
-        make_analyst(settings, manager, client, role, kind),
+        make_analyst(settings, manager, client, role, kind, tasks),
         judge if manager.has("reward_evaluator") else None,
         RewardEvaluator(settings.reward_weights, settings.weight_judge),
+        tasks,
     )
 
 
 def make_analyst(
-    settings: ExtractionSettings, manager: ApiManager, client: LLMClient, role: str, kind: str
+    settings: ExtractionSettings,
+    manager: ApiManager,
+    client: LLMClient,
+    role: str,
+    kind: str,
+    tasks: Sequence[Task] | None = None,
 ) -> ExperienceAnalyst:
     """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
     return ExperienceAnalyst(
@@ -135,6 +158,7 @@ def make_analyst(
         max_tokens=settings.max_tokens,
         seed=settings.seed,
         style=settings.prompts,
+        tasks=tasks,
     )
 
 

@@ -102,7 +102,7 @@ class ScoreSettings(ResumableSettings):
 def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
     """The settings with the options of the tasks of the project, and of an own task that ``argv`` names."""
     place = _task_of(argv)
-    tasks = known_tasks()
+    tasks = list(known_tasks())
     if place is not None and (own := load_task(place)) not in tasks:
         tasks.append(own)
     fields: dict[str, Any] = {}

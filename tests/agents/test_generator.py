@@ -5,9 +5,11 @@ import pytest
 from agents.critic import critic_template
 from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from agents.templates import check_prompts
+from engine.errors import TemplateError
 from engine.records import Experience, Outcome, Problem, Sampling
 from engine.tasks.registry import known_tasks, task_named
 from engine.tasks.scaffold_task import ScaffoldTask
+from engine.tasks.simple import SimpleTask
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")
@@ -93,6 +95,18 @@ def test_every_task_has_prompts_in_every_style(style):
         hashes.setdefault(prompt_hash(task, style), set()).add(isinstance(task, ScaffoldTask))
     assert all(len(kinds) == 1 for kinds in hashes.values())
     check_prompts(known_tasks(), style)
+
+
+def test_the_templates_of_the_tasks_of_a_run_are_checked_when_its_agent_is_made():
+    class Odd(SimpleTask):
+        @property
+        def templates(self):
+            return {"generator_user.j2": "{{ unheard_of }}"}
+
+    odd = Odd("{x}", lambda text, row: 1.0, name="odd")
+    GeneratorAgent(ScriptedClient(), "generator_1", Sampling(), tasks=[task_named("math")])
+    with pytest.raises(TemplateError, match="unheard_of"):
+        GeneratorAgent(ScriptedClient(), "generator_1", Sampling(), tasks=[task_named("math"), odd])
 
 
 async def test_the_agent_says_what_the_pure_function_says():

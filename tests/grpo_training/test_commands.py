@@ -12,6 +12,7 @@ from engine.api_manager import LEARNERS
 from grpo_training.cli.program import GROUPS, commands
 from tests.conftest import ROOT
 from tests.support.command_help import help_of_all
+from tests.support.llm_client import refusing_url
 from tests.support.table import table
 
 HEAVY = {
@@ -125,6 +126,28 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
         assert error.startswith(given.pop(command)[1])
         assert not {"aiohttp", "httpx2"} & set(modules), command
     assert not given
+
+
+RUN = """
+import json, sys
+from engine.errors import ScaffoldError
+from grpo_training.generator1 import main
+try:
+    main(sys.argv[1:])
+except ScaffoldError as error:
+    print(json.dumps([error.what, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
+    with refusing_url() as url:
+        flags = ("--dataset", "quickstart", "--max-problems", "1", "--base-url", url, "--model", "m")
+        done = python("-c", RUN, *flags, "--connect-minutes", "0.001", cwd=tmp_path)
+    error, modules = json.loads(done.stderr.splitlines()[-1])
+    assert f"cannot reach {url}" in error
+    loaded = {name for name in modules if re.fullmatch(r"engine\.tasks\.\w+\.task", name)}
+    assert loaded == {"engine.tasks.math.task"}
+    assert not {"openai", "sympy", "pint", "math_verify"} & set(modules)
 
 
 _LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoints and budget")

@@ -62,7 +62,7 @@ class LocalGroups:
             seed=settings.seed,
             logprobs=settings.logprobs,
         )
-        self._agent = GeneratorAgent(session.client, role, sampling, settings.prompts)
+        self._agent = GeneratorAgent(session.client, role, sampling, settings.prompts, tasks=session.tasks)
 
     async def make(self, order: GroupOrder) -> RolloutGroup | Fault:
         """Ask for the rollouts of a problem and score them."""

@@ -92,7 +92,7 @@ def instances(split: str, count: int, seed: int = 0) -> list[Instance]:
 def draw_instance(family: Family, split: str, rng: random.Random) -> Instance:
     """One problem of a family, drawn from a split."""
     wording = rng.choice(family.wordings_of(split))
-    draw = rng.choice(family.draws_of(split))
+    draw = dict(zip(family.numbers, rng.choice(family.choices_of(split)), strict=True))
     who, other = rng.sample(NAMES, 2)
     text = wording.format(**draw, who=who, other=other, place=rng.choice(PLACES), thing=rng.choice(THINGS))
     problem = Problem(

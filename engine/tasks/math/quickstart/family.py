@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
 import itertools
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,10 @@ from engine.tasks.math.quickstart.wording import expand
 
 SPLITS = {"train": 0.7, "validation": 0.15, "test": 0.15}
 """Shares of the wordings, and likewise of the number tuples, that belong to each split."""
+
+_SPLITS = tuple(SPLITS)
+_BOUNDS = [round(share * 2**64).to_bytes(8) for share in list(itertools.accumulate(SPLITS.values()))[:-1]]
+"""The hashes from which on texts belong to the next split."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
 
@@ -87,20 +93,26 @@ class Family:
         return expand(self.lesson)
 
     @functools.cached_property
-    def draws(self) -> tuple[dict[str, int], ...]:
-        """All clean choices of numbers."""
-        choices = itertools.product(*self.numbers.values())
-        return tuple(dict(zip(self.numbers, choice, strict=True)) for choice in choices if self.fits(*choice))
+    def _choices(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
+        # What is hashed is the name and the sorted items of the choice, as Python shows them.
+        order = sorted(range(len(self.numbers)), key=list(self.numbers).__getitem__)
+        names = list(self.numbers)
+        shown = f"{self.name}:[{', '.join(f'({names[place]!r}, %d)' for place in order)}]"
+        sort = operator.itemgetter(*order)
+        choices: dict[str, list[tuple[int, ...]]] = {split: [] for split in SPLITS}
+        for choice in itertools.product(*self.numbers.values()):
+            if self.fits(*choice):
+                choices[split_of(shown % sort(choice))].append(choice)
+        return choices
 
     @functools.lru_cache(maxsize=128)  # noqa: B019 - families live as long as the module
     def wordings_of(self, split: str) -> tuple[str, ...]:
         """The wordings that belong to a split."""
         return tuple(text for text in self.wordings if split_of(f"{self.name}:{text}") == split)
 
-    @functools.lru_cache(maxsize=128)  # noqa: B019
-    def draws_of(self, split: str) -> tuple[dict[str, int], ...]:
-        """The choices of numbers that belong to a split."""
-        return tuple(draw for draw in self.draws if split_of(f"{self.name}:{sorted(draw.items())}") == split)
+    def choices_of(self, split: str) -> Sequence[tuple[int, ...]]:
+        """The clean choices of numbers that belong to a split, each in the order of ``numbers``."""
+        return self._choices[split]
 
     @functools.lru_cache(maxsize=128)  # noqa: B019
     def lessons_of(self, split: str) -> tuple[str, ...]:
@@ -125,13 +137,8 @@ class Family:
 
 def split_of(text: str) -> str:
     """The split that a text belongs to, by its hash; the same on every machine."""
-    point = _hash(text) / 2**64
-    for split, share in SPLITS.items():
-        if point < share:
-            return split
-        point -= share
-    return "test"
+    return _SPLITS[bisect.bisect(_BOUNDS, _hash(text))]
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -118,44 +118,6 @@ def read_each(path: Path | str, model: type[RecordT], broken: list[BrokenLine]) 
     if not path.exists():
         raise MissingInputError(f"File not found: {path}")
     yield from _decode_all(LineReader(path), model, broken, to_the_end=True)
-
-
-class StoredGroups(Mapping[tuple[str, int], RolloutGroup]):
-    """The complete groups of a file by (problem_id, epoch), the last one of each; a group is read when it is asked for.
-
-    They are in the order in which their keys first appear in the file, as in :func:`latest_by_problem`. Only keys and
-    offsets stay in memory. The file may grow meanwhile; lines that were added later are not seen.
-
-    Args:
-        path: the file; it need not exist.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.broken: list[BrokenLine] = []
-        self._path = path
-        found: dict[tuple[str, int], tuple[int, int] | None] = {}
-        reader, start = LineReader(path), 0
-        for group in _decode_all(reader, RolloutGroup, self.broken, to_the_end=True):
-            key = (group.problem_id, group.epoch)
-            found[key] = (start, reader.offset) if group.complete else found.get(key)
-            start = reader.offset
-        self._spans = {key: span for key, span in found.items() if span is not None}
-
-    def __getitem__(self, key: tuple[str, int]) -> RolloutGroup:
-        start, end = self._spans[key]
-        with self._path.open("rb") as stream:
-            stream.seek(start)
-            lines = [line for line in stream.read(end - start).split(b"\n") if line.strip()]
-        return decode_line(Line(0, lines[-1].strip()), RolloutGroup)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._spans
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._spans)
-
-    def __len__(self) -> int:
-        return len(self._spans)
 
 
 async def follow(

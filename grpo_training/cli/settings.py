@@ -1,6 +1,6 @@
 """A command's settings: one pydantic model defines the flags and the YAML keys, and checks the values.
 
-Precedence: command line > ``--config`` file > defaults.
+Precedence: command line > ``--config`` file > defaults. Of a mapping, the command line sets single keys.
 """
 
 from __future__ import annotations
@@ -73,7 +73,12 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,  # a module has the settings of several commands; one of them is used
     )
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -122,12 +127,25 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
     given = vars(_parser(model, prog, description).parse_args(argv))
     config, print_config = given.pop("config"), given.pop("print_config")
     values = {} if config is None else _read_yaml(config, model)
-    values |= {name: _Given(value, _flag(name)) for name, value in given.items()}
+    values |= {name: _merged(values.get(name), _Given(value, _flag(name))) for name, value in given.items()}
     settings = _validated(model, values, fix=f"See {prog} --help.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
     return settings
+
+
+def _merged(in_file: _Given | None, flag: _Given) -> _Given:
+    """The value of a flag; a JSON object sets single keys of the mapping that the file has."""
+    if in_file is None or not isinstance(in_file.value, dict) or not isinstance(flag.value, str):
+        return flag
+    try:
+        keys = json.loads(flag.value)
+    except ValueError:  # reported when the value is validated
+        return flag
+    if not isinstance(keys, dict):
+        return flag
+    return _Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
 
 
 def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:

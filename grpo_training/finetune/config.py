@@ -146,7 +146,8 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     reward_settings: dict[str, Any] | None = Field(
         None,
-        description="settings of the task's training reward, which then replaces r_total; JSON on the command line",
+        description="settings of the task's training reward, which then replaces r_total; on the command line JSON, "
+        "whose keys replace those of the file one by one",
     )
 
     # the policy loss

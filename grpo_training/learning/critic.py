@@ -13,7 +13,8 @@ from engine.errors import InputError
 from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Sampling, timestamp
 from engine.reward_evaluator import fusion_baseline, task_total
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore, latest_fusions, read
+from engine.storage.rollout_store import RolloutStore
+from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.learning.endpoints import open_endpoints
@@ -24,7 +25,7 @@ from grpo_training.learning.groups.records import attempt_from_fusion, total_of
 from grpo_training.learning.learner import Learner, run_learner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from agents.critic import FusedCandidate
     from engine.experience.state import LibraryState
@@ -69,15 +70,14 @@ class CriticLearner(Learner[list[Fusion]]):
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
         self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
-        self._done: dict[tuple[str, int, str], Fusion] = {}
+        self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""
-        contents = read(self._store.path, Fusion, missing_ok=True)
-        fusions = latest_fusions(contents.records)
-        self._done = {key: fusion for key, fusion in fusions.items() if fusion.outcome.carries_reward}
-        return contents.broken
+        stored = StoredFusions(self._store.path)
+        self._done = stored
+        return stored.broken
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
@@ -116,7 +116,7 @@ class FusionProducer:
         settings: CriticSettings,
         session: Session,
         caches: GeneratorCaches,
-        done: dict[tuple[str, int, str], Fusion],
+        done: Mapping[tuple[str, int, str], Fusion],
         counts: FusionCounts,
         choice: ExperienceChoice,
     ) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Fusion, Problem, RolloutGroup
+from engine.records import Problem
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
-from engine.storage.rollout_store import StoredGroups, latest_fusions, read
+from engine.storage.stored_records import StoredFusions, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK, load_task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from engine.api_manager import ApiManager
     from engine.experience.state import LibraryState
+    from engine.records import Fusion, RolloutGroup
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.learning.settings import ExtractorSettings
 
@@ -138,22 +139,20 @@ class RecordedRollouts(RecordedGroups):
 
 
 class RecordedFusions(RecordedGroups):
-    """The critic's fusions of each problem."""
+    """The critic's fusions of each problem; they are read when they are needed."""
 
     def __init__(self, path: Path, tau: float) -> None:
-        contents = read(path, Fusion)
-        self._groups: dict[Key, list[Fusion]] = {}
-        self._tau = tau
-        for fusion in latest_fusions(contents.records).values():
-            if fusion.outcome.carries_reward:
-                self._groups.setdefault((fusion.problem_id, fusion.epoch), []).append(fusion)
-        super().__init__(self._groups, contents.broken)
+        self._fusions, self._tau = StoredFusions(path), tau
+        self._members: dict[Key, list[tuple[str, int, str]]] = {}
+        for member in self._fusions:
+            self._members.setdefault(member[:2], []).append(member)
+        super().__init__(self._members, self._fusions.broken)
 
     def _record(self, key: Key) -> Fusion:
-        return self._groups[key][0]
+        return self._fusions[self._members[key][0]]
 
     def _scored(self, key: Key) -> ScoredGroup[Any]:
-        return scored_fusions(self._groups[key], [], self._tau)
+        return scored_fusions([self._fusions[member] for member in self._members[key]], [], self._tau)
 
 
 def stored_groups(settings: ExtractorSettings) -> RecordedGroups:

@@ -11,7 +11,8 @@ from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.records import Fault, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore, StoredGroups
+from engine.storage.rollout_store import RolloutStore
+from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.experience.effect import Effect, Use, effect_of
 from engine.records import Fusion
-from engine.storage.rollout_store import StoredGroups, latest_fusions, read
+from engine.storage.rollout_store import latest_fusions, read
+from engine.storage.stored_records import StoredGroups
 
 if TYPE_CHECKING:
     from pathlib import Path

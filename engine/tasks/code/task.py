@@ -207,7 +207,7 @@ class CodeTask(Task[Program]):
             for test, status in zip_longest(tests, statuses[: len(tests)], fillvalue="")
             if isinstance(test, dict) and isinstance(status, str)
         ]
-        passed = f"{detail['passed']} of {detail.get('total')} pass" if "passed" in detail else ""
+        passed = f"{detail['passed']} / {detail.get('total')}" if "passed" in detail else ""
         return [*blocks, DisplayBlock("tests", "table", passed, rows)]
 
     def merge(self, candidates: Sequence[Candidate[Program]], problem: Problem) -> TaskMerge[Program]:

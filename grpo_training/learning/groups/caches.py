@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem, RolloutGroup
+from engine.records import Problem
 from engine.storage.append_log import writer_of
-from engine.storage.rollout_store import BrokenLine, StoredGroups, follow
+from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from engine.records import RolloutGroup
+    from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
 
 Key = tuple[str, int]
+_POLL_S = 0.2
+"""Between two looks at a file that grows."""
 
 
 class GeneratorCaches:
@@ -41,11 +46,11 @@ class GeneratorCaches:
     def __init__(self, directory: Path, generators: str, *, must_exist: bool) -> None:
         self.names = [f"generator_{number}" for number in _numbers(generators)]
         self._directory = directory
-        self._followed: dict[str, dict[Key, RolloutGroup]] = {name: {} for name in self.names}
-        self._groups: dict[str, Mapping[Key, RolloutGroup]] = {**self._followed}
+        self._groups: dict[str, StoredGroups] = {}  # a group is read when it is fused
+        self._opened: dict[Key, dict[str, RolloutGroup]] = {}  # of steps that are not fused yet
+        self._order: dict[Key, None] = {}  # of the first generator, with --follow
         self._used: set[Key] = set()
         self._runs: dict[str, str] = {}
-        self.broken: list[BrokenLine] = []
         missing = [name for name in self.names if not self.path(name).exists()]
         if missing and must_exist:
             commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
@@ -60,12 +65,20 @@ class GeneratorCaches:
                 ),
             )
 
+    @property
+    def broken(self) -> list[BrokenLine]:
+        """The lines that could not be read."""
+        return [line for groups in self._groups.values() for line in groups.broken]
+
     def path(self, name: str) -> Path:
         """The file of a generator's rollouts."""
         return self._directory / f"{name}_rollouts.jsonl"
 
     def groups(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         """Each generator's group for a problem, in the generators' order."""
+        return self._opened.pop((problem_id, epoch), None) or self._read(problem_id, epoch)
+
+    def _read(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         return {name: self._groups[name][problem_id, epoch] for name in self.names}
 
     async def steps(self, progress: Progress, *, follow: bool) -> AsyncIterator[Step]:
@@ -74,9 +87,7 @@ class GeneratorCaches:
             async for step in self._follow(progress):
                 yield step
             return
-        for name in self.names:
-            stored = self._groups[name] = StoredGroups(self.path(name))  # a group is read when it is fused
-            self.broken += stored.broken
+        self._groups = {name: StoredGroups(self.path(name)) for name in self.names}
         ready = [
             (number, key)
             for number, key in enumerate(self._groups[self.names[0]])
@@ -102,6 +113,8 @@ class GeneratorCaches:
         ]
 
     async def _follow(self, progress: Progress) -> AsyncIterator[Step]:
+        for name in self.names:
+            self._start_over(name)
         changed = asyncio.Event()
         readers = [asyncio.ensure_future(self._follow_one(name, changed)) for name in self.names]
         number = 0
@@ -109,9 +122,7 @@ class GeneratorCaches:
             while True:
                 ended = all(reader.done() for reader in readers)
                 changed.clear()
-                order = list(self._groups[self.names[0]])
-                while number < len(order):
-                    key = order[number]
+                for key in list(islice(self._order, number, None)):
                     lacking = [name for name in self.names if key not in self._groups[name]]
                     if lacking and not ended:
                         break
@@ -144,19 +155,24 @@ class GeneratorCaches:
         return f"waiting for {' and '.join(idle)}, which {verb} not running"
 
     async def _follow_one(self, name: str, changed: asyncio.Event) -> None:
-        records = follow(self.path(name), RolloutGroup, stop=lambda: self._ended(name), broken=self.broken, poll_s=0.2)
-        async for group in records:
-            if group.complete:
-                self._take(name, group)
-            changed.set()
-        changed.set()
+        is_last = False
+        while not is_last:
+            is_last = self._ended(name)  # before the read, so that everything written before it is read
+            keys = self._groups[name].read(to_the_end=is_last)
+            if not self._used.isdisjoint(keys):
+                raise self._restarted(name)
+            if name == self.names[0]:
+                self._order |= dict.fromkeys(keys)
+            if keys or is_last:
+                changed.set()
+            if not is_last:
+                await asyncio.sleep(_POLL_S)
 
-    def _take(self, name: str, group: RolloutGroup) -> None:
-        """Keep the last of repeated groups, as when the file is read at once; only an unused one may be replaced."""
-        key = (group.problem_id, group.epoch)
-        if key in self._used and self._groups[name].get(key) != group:
-            raise self._restarted(name)
-        self._followed[name][key] = group
+    def _start_over(self, name: str) -> None:
+        """Read a generator's file from its start."""
+        self._groups[name] = StoredGroups(self.path(name), is_growing=True)
+        if name == self.names[0]:
+            self._order.clear()
 
     def _restarted(self, name: str) -> InputError:
         return InputError(
@@ -172,14 +188,15 @@ class GeneratorCaches:
             if self._runs[name] and self._used:
                 raise self._restarted(name)
             self._runs[name] = run
-            self._followed[name].clear()
+            if not self._used:
+                self._start_over(name)
         return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
 
     def _step(self, number: int, key: Key) -> Step:
         self._used.add(key)
-        first = self._groups[self.names[0]][key]
-        for name in self.names[1:]:
-            other = self._groups[name][key]
+        groups = self._opened[key] = self._read(*key)
+        first = groups[self.names[0]]
+        for name, other in groups.items():
             if (other.problem_text, other.ground_truth) != (first.problem_text, first.ground_truth):
                 raise InputError(
                     f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id {key[0]}",

@@ -80,7 +80,7 @@
       if (low === null) return [0, 1];
       const margin = (high - low) * 0.08 || Math.abs(high) * 0.1 || 0.5;
       return [
-        Math.max(spec.y.min ?? -Infinity, low - margin),
+        Math.max(spec.y.min ?? -Infinity, low < 0 ? -Infinity : 0, low - margin),
         Math.min(spec.y.max ?? Infinity, high + margin),
       ].map((value, index) => (index === 1 && value <= low ? low + margin : value));
     };
@@ -106,7 +106,7 @@
       scales: { x: { time: Boolean(spec.xTime) }, y: { range: range(spec) } },
       axes: [
         { ...axis, size: 26, gap: 3, space: spec.xTime ? 90 : 50, values: spec.xTime ? timeTicks : countTicks },
-        { ...axis, size: 52, gap: 4, values: (plot, ticks) => ticks.map((tick) => shortTick(shown(tick))) },
+        { ...axis, size: 52, gap: 4, values: (plot, ticks) => valueTicks(ticks, shown) },
       ],
       hooks: { setCursor: [(plot) => writeLegend(spec, legend, plot.cursor.idx)] },
     };
@@ -114,6 +114,14 @@
 
   function countTicks(plot, ticks) {
     return ticks.map((tick) => (Number.isInteger(tick) ? formats.count(tick) : ""));
+  }
+
+  /** Ticks as the values are shown; with more digits where two of them would be the same text. */
+  function valueTicks(ticks, shown) {
+    const texts = ticks.map((tick) => shortTick(shown(tick)));
+    if (new Set(texts).size === texts.length) return texts;
+    const digits = Math.min(8, Math.ceil(-Math.log10(ticks[1] - ticks[0])));
+    return ticks.map((tick) => (digits > 0 ? shortTick(tick.toFixed(digits)) : shown(tick)));
   }
 
   /** A tick without zeros that all ticks have: "0.200" is "0.2". */

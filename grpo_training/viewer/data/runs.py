@@ -79,6 +79,11 @@ class Run:
         facts = manifest.configuration.get("facts", {})
         return {**facts, **manifest.settings}
 
+    def model(self) -> str:
+        """The model's folder or name as the stored settings have it; empty without them."""
+        settings = self.configuration()
+        return str(settings.get("model") or settings.get("model_name_or_path") or "")
+
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
         return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None

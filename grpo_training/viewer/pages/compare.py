@@ -55,9 +55,11 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     runs = [store.run(name) for name in names]
     groups = [_groups(store, run, request) for run in runs]
     problems = [{group.problem_id for group in found} for found in groups]
+    configurations = [run.configuration() for run in runs]
     return {
         "runs": runs,
-        "settings": differing([run.configuration() for run in runs]),
+        "settings": differing(configurations),
+        "has_settings": any(configurations),
         "rows": figures(groups),
         "common": [len(problems[0] & other) for other in problems],
         "problems": [len(one) for one in problems],
@@ -80,25 +82,28 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
     for name, shown, measure in measures:
         sides = [_by_problem(found, measure) for found in groups]
         if any(sides):
-            rows.append(
-                Row(
-                    name,
-                    shown,
-                    name in components,
-                    _cells(sides, clustered_share if shown == "percent" else clustered_mean),
-                )
-            )
+            means = [
+                _mean(found, side, measure, is_share=shown == "percent")
+                for found, side in zip(groups, sides, strict=True)
+            ]
+            rows.append(Row(name, shown, name in components, _cells(means, sides)))
     return rows
 
 
-def _cells(sides: Sequence[Clusters], mean: Callable[[Clusters], Estimate]) -> list[Cell]:
+def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, *, is_share: bool) -> Estimate | None:
+    """The mean of a figure, with the interval that the overview of the run has."""
+    if not side:
+        return None
+    if not is_share:
+        return clustered_mean(side)
+    return clustered_share(side, sum(one.checked or 1 for one in groups if measure(one) is not None))
+
+
+def _cells(means: Sequence[Estimate | None], sides: Sequence[Clusters]) -> list[Cell]:
     first = sides[0]
     return [
-        Cell(
-            mean(side) if side else None,
-            paired_difference(side, first) if place and side.keys() & first.keys() else None,
-        )
-        for place, side in enumerate(sides)
+        Cell(mean, paired_difference(side, first) if place and side.keys() & first.keys() else None)
+        for place, (mean, side) in enumerate(zip(means, sides, strict=True))
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
@@ -12,6 +13,7 @@ from grpo_training.viewer.web.page import Operation, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from engine.experience.state import LibraryState
     from grpo_training.viewer.data.runs import Library, Run, Store
@@ -32,7 +34,14 @@ def open_library(library: Library, *, read_only: bool = True) -> ExperienceLibra
         if not read_only:
             raise
         prefix = "X"
-    return ExperienceLibrary(library.path, prefix, read_only=read_only)
+    if not read_only:
+        return ExperienceLibrary(library.path, prefix)
+    return ExperienceLibrary(library.path, prefix, read_only=True, clock=lambda: _written_at(library.path))
+
+
+def _written_at(path: Path) -> datetime:
+    """The time of changes to the file that its log does not have yet, as those of another program."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def build_list(store: Store, request: Request) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from grpo_training.viewer.pages.rollout_view import (
     verdict_of,
 )
 from grpo_training.viewer.pages.scaffold_runs import GroupSolver, run_scaffold
+from grpo_training.viewer.web.formats import moment
 from grpo_training.viewer.web.page import Page, runs_of
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class FusionPage:
 
 
 def fusion_page(
-    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker
+    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker, *, model: str = ""
 ) -> FusionPage:
     """The page of a fusion.
 
@@ -88,6 +89,7 @@ def fusion_page(
         group: the rollouts that were fused; None if they are not known.
         folder: of the file.
         solver: solves equations of the fused scaffold.
+        model: its folder, or its name in the hub, for the texts of tokens.
     """
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
     task, truth = task_and_truth(problem)
@@ -99,7 +101,7 @@ def fusion_page(
         problem=cut(fusion.problem_text),
         truth=cut(truth, 4000),
         facts=_facts(fusion),
-        result=_result(fusion, task, problem, folder, GroupSolver(solver)),
+        result=_result(fusion, task, problem, folder, GroupSolver(solver), model),
         inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts, totals, strict=True)],
         baseline=_baseline(task, rollouts, measured),
         own=_own_total(task, fusion),
@@ -157,7 +159,9 @@ def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None,
     )
 
 
-def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver) -> RolloutView:
+def _result(
+    fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver, model: str
+) -> RolloutView:
     candidate, run, blocks, thinking = None, None, [], None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
@@ -185,13 +189,13 @@ def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, s
         blocks=[block_view(block) for block in blocks],
         reply=reply,
         reasoning=reasoning,
-        tokens=token_views(fusion.completion),
+        tokens=token_views(fusion.completion, model),
     )
 
 
 def _facts(fusion: Fusion) -> list[tuple[str, str]]:
     policy = fusion.policy
-    found = [("generator", fusion.generator_id), ("task", fusion.task), ("time", fusion.timestamp)]
+    found = [("generator", fusion.generator_id), ("task", fusion.task), ("time", moment(fusion.timestamp))]
     if policy is not None:
         found += [("model", policy.model), ("library version", policy.library_version)]
     found.append(("experiences", ", ".join(fusion.experience_ids)))
@@ -231,7 +235,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     before, after = lines_beside(_with_page(index.current(), request), summary.line)
     return {
         "run": run,
-        "fusion": fusion_page(fusion, group, run.folder),
+        "fusion": fusion_page(fusion, group, run.folder, model=run.model()),
         "group_place": place,
         "before": before,
         "after": after,

@@ -35,6 +35,7 @@ from grpo_training.viewer.pages.scaffold_runs import (
     standings,
     value_text,
 )
+from grpo_training.viewer.web.formats import moment
 from grpo_training.viewer.web.page import Page
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ class GroupPage:
     not_executed: int = 0
 
 
-def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker) -> GroupPage:
+def group_page(
+    group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker, *, model: str = ""
+) -> GroupPage:
     """The page of a group. Its scaffolds are executed, in bounded time.
 
     Args:
@@ -111,6 +114,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
         folder: the folder of its file, where a task may have put pictures.
         prompt: see :func:`prompt_of`.
         solver: solves equations.
+        model: its folder, or its name in the hub, for the texts of tokens.
     """
     group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
@@ -131,7 +135,7 @@ def group_page(group: RolloutGroup, folder: Path, prompt: PromptView, solver: So
     marks = {number: standings(run, compared) for number, run in runs.items()}
     advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
     base = None if reference is None else runs[reference.rollout_id]
-    maker = _Views(task, problem, folder, runs, marks, base, others)
+    maker = _Views(task, problem, folder, runs, marks, base, others, model)
     views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
     first = None if reference is None else str(reference.rollout_id)
     if first is None:
@@ -198,6 +202,7 @@ class _Views:
     marks: Mapping[int, Mapping[str, Standing]]
     reference: ScaffoldRun | None
     others: Mapping[int, str]
+    model: str
 
     def view(self, one: Rollout, candidate: Candidate | None, advantage: float | None) -> RolloutView:
         """The view of a rollout."""
@@ -229,7 +234,7 @@ class _Views:
             blocks=[block_view(block) for block in blocks],
             reply=reply,
             reasoning=reasoning,
-            tokens=token_views(one.completion),
+            tokens=token_views(one.completion, self.model),
         )
 
 
@@ -257,7 +262,7 @@ def _advantages(group: RolloutGroup) -> list[float]:
 
 def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
     policy = group.policy
-    found = [("task", group.task), ("generator", group.generator_id), ("time", group.timestamp)]
+    found = [("task", group.task), ("generator", group.generator_id), ("time", moment(group.timestamp))]
     if group.epoch:
         found.append(("epoch", str(group.epoch)))
     if policy is not None:
@@ -306,7 +311,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     summary, group = index.record_of_line(request.params["line"])
     libraries = [one for one in store.libraries if one.name == group.generator_id]
     page = replace(
-        group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries])),
+        group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries]), model=run.model()),
         mean=summary.mean,
         sigma=summary.sigma,
         triggered=summary.triggered,

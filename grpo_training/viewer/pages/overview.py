@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _POINTS = 300
 _SLOTS = 120
+_SHORTEST_SLOT_S = 5.0
+_SHORTEST_RUN_S = 60.0
+"""A shorter run has no time line: numbers per minute would say nothing."""
 _JOURNAL = "requests.sqlite"
 
 
@@ -136,17 +139,18 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
 
 def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
-    """Replies and finished groups per slot of time, as a chart; empty without time stamps."""
+    """Replies and finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
     finished = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
     replies = _stored_at(journal, min(finished) - 3600, max(finished) + 3600) if finished else []
     moments = replies or finished
-    if len(moments) < 2 or max(moments) - min(moments) < 1:
+    if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
         return {}
-    start = min(moments)
-    width = (max(moments) - start) / _SLOTS
-    counts = Counter(min(_SLOTS - 1, int((moment - start) / width)) for moment in moments)
-    values = [counts[slot] / width * 60 for slot in range(_SLOTS)]
-    xs = [round(start + slot * width, 2) for slot in range(_SLOTS)]
+    start, duration = min(moments), max(moments) - min(moments)
+    slots = min(_SLOTS, int(duration / _SHORTEST_SLOT_S))
+    width = duration / slots
+    counts = Counter(min(slots - 1, int((moment - start) / width)) for moment in moments)
+    values = [counts[slot] / width * 60 for slot in range(slots)]
+    xs = [round(start + slot * width, 2) for slot in range(slots)]
     series = [{"label": "", "values": _rounded(values), "step": True}]
     name = "replies" if replies else "finished"
     return {name: {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}

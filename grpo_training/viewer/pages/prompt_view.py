@@ -33,11 +33,13 @@ class PromptView:
     Args:
         messages: role and pieces of each message.
         experiences: id and text of the experiences in it, in order.
-        remark: why it may differ from what was sent, or why it is not shown; empty if it is exactly that.
+        why: why it is not shown, ``prompt.why.WHY`` in the catalogues; empty if it is exactly what was sent.
+        remark: more about that, or empty.
     """
 
     messages: list[tuple[str, list[Segment]]] = field(default_factory=list)
     experiences: list[tuple[str, str]] = field(default_factory=list)
+    why: str = ""
     remark: str = ""
 
 
@@ -48,17 +50,16 @@ def prompt_of(group: RolloutGroup, library_folders: Iterable[Path]) -> PromptVie
         asked = group.policy.prompt_hash if group.policy else ""
         style = next((name for name in prompt_styles() if prompt_hash(task, name) == asked), None)
     except (InputError, TemplateError) as error:
-        return PromptView(remark=error.what)
+        return PromptView(why="unreadable", remark=error.what)
     if style is None:
-        why = "the templates have changed since" if asked else "the file does not say which templates were used"
-        return PromptView(remark=f"The prompt cannot be rendered again: {why}.")
-    remark = "no library of this generator was found"
+        return PromptView(why="templates_changed" if asked else "no_templates")
+    found = PromptView(why="no_library")
     for folder in library_folders if group.rollouts[0].experience_ids else [Path()]:
         try:
             return _rendered(group, StoredPrompts(style, folder))
         except (ExperiencesNotFoundError, InputError, TemplateError) as error:
-            remark = str(error)
-    return PromptView(remark=f"The prompt cannot be rendered again: {remark}.")
+            found = PromptView(why="unreadable", remark=str(error))
+    return found
 
 
 def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[Segment]:

@@ -17,6 +17,7 @@ from grpo_training.viewer.pages.scaffold_runs import (
     intervention_rows,
     rule_rows,
 )
+from grpo_training.viewer.pages.token_texts import token_texts
 
 MAX_TEXT = 60_000
 """Characters of a text on a page; longer ones are cut, with a remark."""
@@ -69,11 +70,12 @@ class ScaffoldView:
 
 @dataclass(frozen=True)
 class TokenView:
-    """The log-prob of a token and its colour, 0 (certain) to 4 (a surprise)."""
+    """The log-prob of a token and its colour, 0 (certain) to 4 (a surprise); ``text``: None where it is not known."""
 
     number: int
     logprob: float
     level: int
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -194,12 +196,20 @@ def reply_texts(
     return (cut(candidate.text) if candidate is not None and candidate.text else None), None
 
 
-def token_views(completion: Completion | None) -> list[TokenView]:
-    """The log-probs of a completion's tokens."""
-    logprobs = (completion.logprobs if completion is not None else None) or []
+def token_views(completion: Completion | None, model: str) -> list[TokenView]:
+    """The log-probs of a completion's tokens.
+
+    Args:
+        completion: of the model.
+        model: its folder, or its name in the hub, for the texts of the tokens.
+    """
+    if completion is None or not completion.logprobs:
+        return []
+    ids = completion.token_ids
+    texts = token_texts(model, ids, completion.text) if ids and len(ids) == len(completion.logprobs) else None
     return [
-        TokenView(number, value, sum(value < level for level in _LEVELS))
-        for number, value in enumerate(logprobs[:_MAX_LOGPROBS], 1)
+        TokenView(number, value, sum(value < level for level in _LEVELS), None if texts is None else texts[number - 1])
+        for number, value in enumerate(completion.logprobs[:_MAX_LOGPROBS], 1)
     ]
 
 

@@ -47,7 +47,7 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
     row: dict[str, Any] = {
         "run": run,
         "state": run.state(),
-        "model": str(settings.get("model") or settings.get("model_name_or_path") or ""),
+        "model": run.model(),
         "dataset": str(settings.get("dataset") or ""),
         "figures": None,
         "fusions": None,

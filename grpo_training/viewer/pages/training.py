@@ -302,7 +302,7 @@ def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
         if values:
             tenth = max(1, len(values) // 10)
             first, last = fmean(values[:tenth]), fmean(values[-tenth:])
-            sign = "" if last < first else "+"
+            sign = "+" if last > first else ""
             lines.append(SummaryLine(name, shown(first), shown(last), sign + shown(last - first)))
     return lines
 

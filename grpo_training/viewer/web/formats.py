@@ -78,10 +78,10 @@ def moment(value: str) -> str:
 
 
 def interval(estimate: Estimate | None, digits: int = 3) -> str:
-    """The ends of a 95 % interval: ``0.412 to 0.598``."""
+    """The ends of a 95 % interval: ``0.412 … 0.598``."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return MISSING
-    return f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+    return f"{estimate.low:.{digits}f} … {estimate.high:.{digits}f}"
 
 
 def place(path: Path) -> str:

@@ -129,6 +129,7 @@ def render(
         site_pages=[one for one in PAGES if one.nav == "site" and not alone],
         run_pages=[one for one in PAGES if one.nav == "run" and run is not None and run.kind in one.kinds],
         t=lambda key, **values: languages.text(language, key, **values),
+        has_text=languages.catalogue(language).__contains__,
         url=addresses.url,
         has_page=_BY_NAME.__contains__,
         asset=addresses.asset,

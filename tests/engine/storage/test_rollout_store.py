@@ -1,11 +1,10 @@
 import json
-import tracemalloc
 
 import pytest
 
 from engine.errors import LockHeldError, MissingInputError
 from engine.records import Completion, Fusion, Outcome, Rewards, Rollout, RolloutGroup
-from engine.storage.rollout_store import RolloutStore, StoredGroups, follow, latest_by_problem, latest_fusions, read
+from engine.storage.rollout_store import RolloutStore, follow, latest_by_problem, latest_fusions, read
 
 
 def group(problem_id="p1", epoch=0, outcome=Outcome.OK, answer="1", **more):
@@ -247,41 +246,3 @@ async def test_what_is_written_before_the_stop_is_still_yielded(tmp_path):
         return True
 
     assert [one.problem_id async for one in follow(store.path, RolloutGroup, stop=stop)] == ["late"]
-
-
-def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tmp_path, recorded):
-    path = tmp_path / "g.jsonl"
-    lines = recorded["generator_1_rollouts"].read_bytes().splitlines()
-    path.write_bytes(b"\n\n".join([*lines[:3], b"{broken", *lines[3:]]) + b"\n\n" + lines[0][:50])
-    groups = StoredGroups(path)
-    whole = read(path, RolloutGroup)
-    assert groups.broken == whole.broken
-    assert len(groups.broken) == 2
-    assert dict(groups) == {key: one for key, one in latest_by_problem(whole.records).items() if one.complete}
-    assert len(StoredGroups(tmp_path / "none.jsonl")) == 0
-
-
-def test_a_group_that_was_completed_later_keeps_its_place(tmp_path):
-    path = tmp_path / "g.jsonl"
-    store = RolloutStore(path)
-    failed = group("first").model_copy(update={"rollouts": [Rollout(rollout_id=1, outcome=Outcome.INFRA_FAULT)]})
-    for one in (failed, group("second"), group("first"), failed.model_copy(update={"problem_id": "third"})):
-        store.append(one)
-    groups = StoredGroups(path)
-    assert [name for name, _ in groups] == ["first", "second"]
-    assert groups["first", 0] == group("first").model_copy(update={"format": 1})
-    assert ("third", 0) not in groups
-
-
-def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):
-    """Only their keys and offsets, which are less than half of the file."""
-    path = tmp_path / "g.jsonl"
-    line = json.loads(recorded["generator_1_rollouts"].read_text().splitlines()[0])
-    path.write_text("".join(json.dumps({**line, "problem_id": f"p{number}"}) + "\n" for number in range(2000)))
-    tracemalloc.start()
-    groups = StoredGroups(path)
-    taken, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(groups) == 2000
-    assert groups["p1999", 0].problem_text == line["problem_text"]
-    assert taken < path.stat().st_size / 2

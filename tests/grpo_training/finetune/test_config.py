@@ -234,6 +234,20 @@ def test_reward_settings_on_the_command_line_are_json():
         parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_wait": 10}')
 
 
+def test_reward_settings_on_the_command_line_replace_single_keys_of_the_file(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text(SEED_YAML + FLAT_REWARD_KEYS)
+    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
+    in_file = {"format_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    assert given.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
+    config.write_text(SEED_YAML + "reward_settings: {format_weight: 1.0, tsc_weight: 1.0}\n")
+    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')
+    assert given.reward_settings == {"format_weight": 1.0, "tsc_weight": 10}
+    for text, message in (('{"partial": 2}', "strict >= partial"), ('{"tsc', "--reward-settings"), ("[1]", "expected")):
+        with pytest.raises(InputError, match=message):
+            parse("--config", str(config), "--reward-settings", text)
+
+
 def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
     read = from_text(
         tmp_path,

@@ -73,7 +73,7 @@ def test_the_page_of_an_offline_training_leads_with_the_held_out_figures(tmp_pat
     assert next(iter(page.charts)) == "held_out"
     assert list(page.charts)[-1] == "reward_stored"
     assert "reward" not in page.charts
-    assert page.source.index("initial model") < page.source.index('id="curve-held_out"')
+    assert page.source.index("Initial model") < page.source.index('id="curve-held_out"')
     assert {"0.500", "0.600", "+0.100"} <= set(page.text)
     assert next(iter(page_of(tmp_path, rows_of(4)).charts)) == "reward"
 

@@ -179,7 +179,7 @@ def test_a_program_is_displayed_with_the_result_of_each_test(tmp_path):
     detail = RewardEvaluator().score(TASK, DOUBLE, candidate).detail
     program, tests = TASK.display(candidate, DOUBLE, detail, tmp_path)
     assert program.text == "def double(x):\n    return x * x"
-    assert tests.text == "2 of 3 pass"
+    assert tests.text == "2 / 3"
     assert [row[1] for row in tests.rows] == ["result", "pass", "pass", "wrong_answer"]
     assert tests.rows[3][0] == "assert double(-3) == -6"
 

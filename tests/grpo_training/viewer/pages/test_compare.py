@@ -1,4 +1,5 @@
 import pytest
+from starlette.testclient import TestClient
 
 from engine.records import Fusion
 from engine.statistics.paired import paired_difference
@@ -6,7 +7,9 @@ from engine.storage.rollout_store import read
 from grpo_training.viewer.data.file_index import NotFoundError
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.pages import compare, runs
+from grpo_training.viewer.pages.overview import figures_of
 from grpo_training.viewer.web.page import Request
+from grpo_training.viewer.web.server import application
 from tests.support.viewer_runs import group, write
 
 
@@ -32,6 +35,19 @@ def test_differences_are_paired_over_the_common_problems(store):
     assert accuracy[0].difference is None
     assert accuracy[1].difference == paired_difference({"p1": [1.0], "p2": [0.5]}, {"p1": [0.5], "p2": [0.0]})
     assert rows["r_graph"].cells[1].difference.value == 0
+
+
+def test_the_interval_of_a_share_is_that_of_the_overview(store):
+    [accuracy] = [row for row in build(store, "a-generator_1~b-generator_1")["rows"] if row.name == "figures.accuracy"]
+    for cell, run in zip(accuracy.cells, store.runs, strict=True):
+        assert cell.mean == figures_of(store.index(run)).accuracy
+
+
+def test_runs_without_stored_settings_are_not_said_to_have_the_same(tmp_path):
+    for name in "ab":
+        write(tmp_path / f"{name}/generator_1_rollouts.jsonl", [group("p1", [0.2, 0.8])])
+    site = TestClient(application(Store([tmp_path])), base_url="http://localhost")
+    assert "No settings are stored" in site.get("/compare/a-generator_1~b-generator_1.html").text
 
 
 def test_settings_that_differ_are_listed_and_absent_ones_marked(store):

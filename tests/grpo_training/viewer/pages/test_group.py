@@ -205,16 +205,16 @@ def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
     assert view.experiences == [("G1-001", "Weigh by the amounts.")]
     pieces = [piece for _, message in view.messages for piece in message]
     assert Segment("Weigh by the amounts.", "G1-001") in pieces
-    assert view.remark == ""
+    assert (view.why, view.remark) == ("", "")
 
 
 def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
     folder, _ = library
     unknown = Policy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
-    assert (
-        "ffffffffffff"
-        in prompt_of(group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown), [folder]).remark
-    )
+    with_experience = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown)
+    assert "ffffffffffff" in prompt_of(with_experience, [folder]).remark
+    assert prompt_of(with_experience, []).why == "no_library"
     changed = group(rollout(1, RIGHT, "44", 0.9), policy=Policy(prompt_hash="0" * 12))
-    assert "templates have changed" in prompt_of(changed, [folder]).remark
+    assert prompt_of(changed, [folder]).why == "templates_changed"
+    assert prompt_of(group(rollout(1, RIGHT, "44", 0.9)), [folder]).why == "no_templates"
     assert prompt_of(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), [folder]).remark

@@ -68,7 +68,15 @@ def test_the_time_line_counts_replies_of_the_journal_or_else_groups(groups, tmp_
         database.executemany("INSERT INTO replies VALUES ('', '', ?)", [(start + 5 * number,) for number in range(100)])
     [(name, chart)] = timeline(journal, groups).items()
     assert name == "replies"
-    assert sum(chart["series"][0]["values"]) * 495 / 120 / 60 == pytest.approx(100, abs=0.1)
+    assert sum(chart["series"][0]["values"]) * 495 / 99 / 60 == pytest.approx(100, abs=0.1)  # slots of 5 s
+
+
+def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
+    for seconds, is_shown in ((59, False), (60, True)):
+        made = [group("p1", [0.2, 0.8], at=0), group("p2", [0.2, 0.8], at=seconds)]
+        index = RolloutIndex(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
+        index.update()
+        assert bool(timeline(tmp_path / "requests.sqlite", index.current())) == is_shown
 
 
 def test_a_damaged_journal_is_ignored(groups, tmp_path):

@@ -1,0 +1,115 @@
+"""Records of a file by key: which count, what stays in memory, and files that grow or are replaced."""
+
+import json
+import tracemalloc
+
+import pytest
+
+from engine.errors import InputError
+from engine.records import Fusion, Outcome, Rollout, RolloutGroup
+from engine.storage.rollout_store import RolloutStore, latest_by_problem, latest_fusions, read
+from engine.storage.stored_records import StoredFusions, StoredGroups
+
+
+def group(problem_id="p1", answer="1", outcome=Outcome.OK):
+    rollout = Rollout(rollout_id=1, answer=answer, r_total=0.5, outcome=outcome)
+    return RolloutGroup(problem_id=problem_id, problem_text="?", ground_truth="1", rollouts=[rollout], timestamp="t")
+
+
+def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tmp_path, recorded):
+    path = tmp_path / "g.jsonl"
+    lines = recorded["generator_1_rollouts"].read_bytes().splitlines()
+    path.write_bytes(b"\n\n".join([*lines[:3], b"{broken", *lines[3:]]) + b"\n\n" + lines[0][:50])
+    groups = StoredGroups(path)
+    whole = read(path, RolloutGroup)
+    assert groups.broken == whole.broken
+    assert len(groups.broken) == 2
+    assert dict(groups) == {key: one for key, one in latest_by_problem(whole.records).items() if one.complete}
+    assert len(StoredGroups(tmp_path / "none.jsonl")) == 0
+
+
+def test_a_group_that_was_completed_later_keeps_its_place(tmp_path):
+    path = tmp_path / "g.jsonl"
+    store = RolloutStore(path)
+    failed = group("first", outcome=Outcome.INFRA_FAULT)
+    for one in (failed, group("second"), group("first"), failed.model_copy(update={"problem_id": "third"})):
+        store.append(one)
+    groups = StoredGroups(path)
+    assert [name for name, _ in groups] == ["first", "second"]
+    assert groups["first", 0] == group("first").model_copy(update={"format": 1})
+    assert ("third", 0) not in groups
+
+
+def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):
+    """Only their keys and offsets, which are less than half of the file."""
+    path = tmp_path / "g.jsonl"
+    line = json.loads(recorded["generator_1_rollouts"].read_text().splitlines()[0])
+    path.write_text("".join(json.dumps({**line, "problem_id": f"p{number}"}) + "\n" for number in range(2000)))
+    tracemalloc.start()
+    groups = StoredGroups(path)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(groups) == 2000
+    assert groups["p1999", 0].problem_text == line["problem_text"]
+    assert taken < path.stat().st_size / 2
+
+
+def test_stored_fusions_are_the_last_ones_with_a_reward(tmp_path, recorded):
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(recorded["critic_results"].read_bytes())
+    store = RolloutStore(path)
+    first = read(path, Fusion).records[0]
+    store.append(first.model_copy(update={"final_answer": "another"}))
+    store.append(first.model_copy(update={"outcome": Outcome.INFRA_FAULT}))
+    store.append(first.model_copy(update={"problem_id": "new", "outcome": Outcome.INFRA_FAULT}))
+    fusions = StoredFusions(path)
+    latest = latest_fusions(read(path, Fusion).records)
+    assert dict(fusions) == {key: one for key, one in latest.items() if one.outcome.carries_reward}
+    assert fusions[first.problem_id, first.epoch, first.generator_id].final_answer == "another"
+
+
+def test_a_file_that_grows_is_read_from_where_the_last_read_ended(tmp_path):
+    path = tmp_path / "g.jsonl"
+    groups = StoredGroups(path, is_growing=True)
+    assert groups.read() == []  # there is no file yet
+    store = RolloutStore(path)
+    store.append(group("a"))
+    store.append(group("b", outcome=Outcome.INFRA_FAULT))
+    assert groups.read() == [("a", 0)]
+    assert groups.read() == []
+    assert list(groups) == [("a", 0)]
+    with path.open("ab") as stream:
+        stream.write(group("b").model_dump_json().encode())
+        stream.flush()
+        assert groups.read() == []  # its line may be cut off
+        assert groups.read(to_the_end=True) == [("b", 0)]
+    assert [one.problem_id for one in groups.values()] == ["a", "b"]
+
+
+def test_a_record_that_is_there_again_counts_as_changed_only_if_it_differs(tmp_path):
+    path = tmp_path / "g.jsonl"
+    store = RolloutStore(path)
+    store.append(group("a"))
+    groups = StoredGroups(path)
+    store.append(group("a"))
+    assert groups.read() == []
+    store.append(group("a", answer="2"))
+    assert groups.read() == [("a", 0)]
+    assert groups["a", 0].rollouts[0].answer == "2"
+
+
+def test_a_file_that_is_replaced_is_read_from_its_start_and_is_not_taken_for_the_old_one(tmp_path):
+    path, other = tmp_path / "g.jsonl", tmp_path / "other.jsonl"
+    RolloutStore(path).append(group("a"))
+    groups = StoredGroups(path)
+    store = RolloutStore(other)
+    for one in (group("b"), group("a"), group("a", answer="2")):
+        store.append(one)
+    other.replace(path)
+    with pytest.raises(InputError, match="was replaced while it was being read"):
+        groups["a", 0]
+    assert groups.read() == [("b", 0), ("a", 0)]
+    assert [groups[name, 0].rollouts[0].answer for name in "ab"] == ["2", "1"]
+    path.unlink()
+    with pytest.raises(InputError, match="was replaced"):
+        groups["a", 0]

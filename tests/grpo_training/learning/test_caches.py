@@ -1,0 +1,76 @@
+"""The generators' rollouts as the critic's steps, followed while they are written."""
+
+import asyncio
+import json
+import tracemalloc
+from types import SimpleNamespace
+
+import pytest
+
+from engine.errors import InputError
+from engine.records import Outcome, Rollout, RolloutGroup
+from engine.storage.rollout_store import RolloutStore
+from grpo_training.learning.groups.caches import GeneratorCaches
+
+PROGRESS = SimpleNamespace(set_total=lambda total: None, set_waiting=lambda text: None)
+
+
+def group(problem_id, answer="1"):
+    rollout = Rollout(rollout_id=1, answer=answer, r_total=0.5, outcome=Outcome.OK)
+    return RolloutGroup(problem_id=problem_id, problem_text="?", ground_truth="1", rollouts=[rollout], timestamp="t")
+
+
+def write_manifest(folder, run="r", *, finished=True):
+    content = {"run": run, "configuration": {"settings": {}, "facts": {}}, "finished": finished}
+    (folder / "generator_1_run.json").write_text(json.dumps(content))
+
+
+def following(folder):
+    caches = GeneratorCaches(folder, "1", must_exist=False)
+    return caches, caches.steps(PROGRESS, follow=True)
+
+
+async def test_following_keeps_keys_in_memory_and_reads_a_group_when_it_is_fused(tmp_path, recorded):
+    path = tmp_path / "generator_1_rollouts.jsonl"
+    line = json.loads(recorded["generator_1_rollouts"].read_text().splitlines()[0])
+    path.write_text("".join(json.dumps({**line, "problem_id": f"p{number}"}) + "\n" for number in range(1000)))
+    write_manifest(tmp_path)
+    caches, steps = following(tmp_path)
+    tracemalloc.start()
+    count = 0
+    async for step in steps:
+        groups = caches.groups(step.problem.id, step.epoch)
+        assert groups["generator_1"].problem_id == step.problem.id == f"p{count}"
+        count += 1
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 1000
+    assert taken < path.stat().st_size / 2
+
+
+async def test_groups_that_were_there_before_the_manifest_count_on(tmp_path):
+    """Such as rollouts of another machine, to which a generator then adds."""
+    store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
+    store.append(group("a"))
+    _, steps = following(tmp_path)
+    assert (await anext(steps)).problem.id == "a"
+    store.append(group("b"))
+    write_manifest(tmp_path)
+    assert [(step.number, step.problem.id) async for step in steps] == [(1, "b")]
+
+
+async def test_a_group_that_is_not_fused_yet_may_be_replaced_and_a_fused_one_may_not(tmp_path):
+    store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
+    for one in (group("a"), group("b"), group("a")):  # the same line again changes nothing
+        store.append(one)
+    caches, steps = following(tmp_path)
+    assert (await anext(steps)).problem.id == "a"
+    store.append(group("b", "2"))
+    write_manifest(tmp_path, finished=False)
+    while caches._groups["generator_1"]["b", 0].rollouts[0].answer == "1":  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.01)  # until the file is read again
+    assert (await anext(steps)).problem.id == "b"
+    assert caches.groups("b", 0)["generator_1"].rollouts[0].answer == "2"
+    store.append(group("a", "2"))
+    with pytest.raises(InputError, match="generator_1 was restarted with --fresh"):
+        await anext(steps)

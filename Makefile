@@ -12,8 +12,10 @@ RAY := $(VENV)/.installed-ray
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
+VERIFIERS := .venv-verifiers/.installed
+INSPECT := .venv-inspect/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test test-environments lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -84,6 +86,18 @@ traffic-demo: $(FINETUNE) $(TRAFFIC)  ## train a small model on traffic decision
 test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q
 
+$(VERIFIERS) $(INSPECT): pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(VERIFIERS): EXTRAS := dev,verifiers
+$(INSPECT): EXTRAS := dev,inspect,datasets
+
+test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers and inspect_ai, each in an environment of its own
+	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
+	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/grpo_training/caches
+
 lint: $(STAMP)  ## style, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -106,4 +120,4 @@ first-hour:  ## type the first commands of README.md into a terminal of 80x24, i
 	scripts/first_hour.sh
 
 clean:  ## remove the environments and the built documentation
-	rm -rf $(VENV) .venv-vllm site
+	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect site

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,7 +44,7 @@ def source_digest(objects: Iterable[Any]) -> str:
 
     Args:
         objects: classes and functions. For one of a package it is the source of all modules of the package's folder,
-            for one of a single file that file.
+            for one of a single file that file. Packages of Node.js that are installed in the folder do not count.
     """
     files = sorted({file for each in objects for file in _source_files(each)})
     digest = hashlib.sha256()
@@ -61,7 +62,15 @@ def _source_files(defined: Any) -> list[Path]:
         return []
     module = sys.modules.get(defined.__module__)
     is_in_package = module is not None and bool(module.__package__)
-    return sorted(Path(file).parent.rglob("*.py")) if is_in_package else [Path(file)]
+    return _modules_below(Path(file).parent) if is_in_package else [Path(file)]
+
+
+def _modules_below(folder: Path) -> list[Path]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
+        found += [Path(place, name) for name in files if name.endswith(".py")]
+    return found
 
 
 def _file_module(path: Path) -> ModuleType:

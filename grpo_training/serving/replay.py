@@ -28,7 +28,6 @@ import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
@@ -222,7 +221,7 @@ def _completion(body: ChatBody, samples: Sequence[str], key: str) -> dict[str, A
 
 
 def build_app(
-    files: Sequence[Path],
+    replies: RecordedReplies,
     latency_s: float = 0.0,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -230,12 +229,9 @@ def build_app(
     """The server's application; ``app["seen"]`` counts the chat requests (a Counter of :class:`Seen`).
 
     Args:
-        files: recorded rollouts and fusions, see :class:`RecordedReplies`.
+        replies: what is served.
         latency_s: seconds before a reply; error responses are not delayed.
         sleep: waits for a number of seconds.
-
-    Raises:
-        MissingInputError, InputError: a file is missing, empty or damaged.
     """
 
     @web.middleware
@@ -257,7 +253,6 @@ def build_app(
     with warnings.catch_warnings():  # a string key, so that callers need no import to read it
         warnings.simplefilter("ignore", web.NotAppKeyWarning)
         app["seen"] = seen
-        replies = RecordedReplies(files)
         app["problems"] = replies.problems
     handlers = _Handlers(replies, seen, latency_s, sleep)
     app.router.add_post("/v1/chat/completions", handlers.chat)
@@ -277,7 +272,7 @@ def run_replay_server(settings: ReplaySettings) -> int:
     Raises:
         InputError, MissingInputError: a file is missing or damaged, or the address is not available.
     """
-    return asyncio.run(_serve(build_app(settings.recorded, settings.latency_s), settings))
+    return asyncio.run(_serve(build_app(RecordedReplies(settings.recorded), settings.latency_s), settings))
 
 
 async def _serve(app: web.Application, settings: ReplaySettings) -> int:

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, forked from one process that has loaded their modules.
+"""Commands in processes of their own, forked from one process that has loaded their modules and prompt templates.
 
 A start takes milliseconds; ``python -m`` takes a second of processor time. What a process does from its first statement
 on is the same, except that all of them have the same hash seed.
@@ -17,7 +17,7 @@ _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
         *("grpo_training.learning.generator", "grpo_training.learning.critic", "grpo_training.teacher.generate"),
-        *("engine.llm.connection", "engine.tasks.math.task", "tests.support.forked_command"),
+        *("engine.llm.connection", "tests.support.loaded_early", "tests.support.forked_command"),
     ]
 )
 

@@ -1,5 +1,6 @@
 """Shared by the tests of the main loop: a replay server with an analyst, runs of the commands, comparisons."""
 
+import functools
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -16,6 +18,7 @@ from aiohttp import web
 
 from engine.api_manager import LEARNERS
 from grpo_training import critic, generator1, generator2, generator3
+from grpo_training.serving.recorded_replies import RecordedReplies
 from grpo_training.serving.replay import build_app
 from tests.conftest import ROOT
 from tests.support.fault_server import fault_middleware, serve_in_thread
@@ -106,7 +109,7 @@ class World:
         self.cache, self.experiences = self.directory / "cache", self.directory / "experiences"
         self.config = self.directory / "keys" / "api_config.json"
         self.traffic = Traffic()
-        app = build_app(with_third_generator(files, self.directory) if copies else files, latency_s)
+        app = build_app(_recorded(tuple(files), copies), latency_s)
         # The first one is the outermost.
         layers = [self.traffic.middleware()]
         if plan is not None:
@@ -166,22 +169,19 @@ class World:
         return ForkedCommand(program, self.arguments(*more))
 
 
-def with_third_generator(files, directory):
-    """The recorded files; if generator 3 is missing, with generator 2's replies in its place."""
-    files = [Path(file) for file in files]
-    if any(file.name == "generator_3_rollouts.jsonl" for file in files):
-        return files
-    extra = Path(directory) / "recorded"
-    extra.mkdir(parents=True, exist_ok=True)
-    second = next(file for file in files if file.name == "generator_2_rollouts.jsonl")
-    third = extra / "generator_3_rollouts.jsonl"
-    third.write_bytes(second.read_bytes())
-    results = next(file for file in files if file.name == "critic_results.jsonl")
-    fused = extra / "critic_results.jsonl"
-    lines = results.read_text().splitlines()
-    copies = [line.replace('"generator_id": "generator_2"', '"generator_id": "generator_3"') for line in lines]
-    fused.write_text("\n".join([*lines, *(line for line in copies if "generator_3" in line)]) + "\n")
-    return [file for file in files if file is not results] + [third, fused]
+@functools.cache
+def _recorded(files, copies):
+    """The replies in some files, read once per process; if generator 3 is missing, with generator 2's in its place."""
+    files = {path.name: path for path in map(Path, files)}
+    if not copies or "generator_3_rollouts.jsonl" in files:
+        return RecordedReplies(list(files.values()))
+    with tempfile.TemporaryDirectory() as extra:
+        third, fused = (Path(extra) / name for name in ("generator_3_rollouts.jsonl", "critic_results.jsonl"))
+        third.write_bytes(files["generator_2_rollouts.jsonl"].read_bytes())
+        lines = files[fused.name].read_text().splitlines()
+        copied = [line.replace('"generator_id": "generator_2"', '"generator_id": "generator_3"') for line in lines]
+        fused.write_text("\n".join([*lines, *(line for line in copied if "generator_3" in line)]) + "\n")
+        return RecordedReplies([*(files | {third.name: third, fused.name: fused}).values()])
 
 
 _VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": ?[-0-9.e]+|"usage": ?\{[^{}]*\}')

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from grpo_training import critic
+from grpo_training.serving.engines import TRANSFORMERS
 from grpo_training.serving.local_server import local_server
 from tests.conftest import ROOT
 from tests.support.main_loop import GENERATOR_COMMANDS
@@ -28,7 +29,8 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
         *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--prompts", "compact"),
         *("--experiences-dir", str(tmp_path / "experiences"), "--temperature", "1.0", "--max-tokens", "256"),
     ]
-    with local_server(MODEL, temperature=1.0, log=tmp_path / "server.log") as server:
+    log = tmp_path / "server.log"
+    with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, processes=1, log=log) as server:
         roles = ("generator_1", "generator_2", "generator_3", "critic")
         config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
         for number in (1, 2, 3):

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import ConfigurationError
 from grpo_training import critic, generator1
+from grpo_training.serving.recorded_replies import RecordedReplies
 from grpo_training.serving.replay import build_app
 from grpo_training.serving.settings import EXAMPLE_FILES
 from tests.conftest import ROOT
@@ -23,7 +24,7 @@ def run(tmp_path):
         places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
         data = ["--dataset", "quickstart", "--max-problems", str(problems), "--rollouts", "4"]
         more = data if command is generator1 else ["--generators", "1"]
-        with serve_in_thread(build_app(EXAMPLE_FILES)) as url:
+        with serve_in_thread(build_app(RecordedReplies(EXAMPLE_FILES))) as url:
             flags = ["--base-url", url, "--model", role, "--report-to", tracker]
             return command.main([*more, *places, *flags])
 

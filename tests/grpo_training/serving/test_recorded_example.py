@@ -11,6 +11,7 @@ import pytest
 from engine.records import RolloutGroup
 from engine.storage.rollout_store import latest_by_problem, read
 from grpo_training import critic, generator1
+from grpo_training.serving.recorded_replies import RecordedReplies
 from grpo_training.serving.replay import build_app
 from grpo_training.serving.settings import EXAMPLE, EXAMPLE_FILES, ReplaySettings
 from tests.conftest import ROOT
@@ -22,7 +23,7 @@ def run(tmp_path_factory):
     """A generator and the critic on the example."""
     folder = tmp_path_factory.mktemp("run")
     places = ["--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences")]
-    with serve_in_thread(build_app(EXAMPLE_FILES)) as url:
+    with serve_in_thread(build_app(RecordedReplies(EXAMPLE_FILES))) as url:
         problems = ["--dataset", "quickstart", "--max-problems", "8", "--rollouts", "4"]
         assert generator1.main([*problems, *places, "--base-url", url, "--model", "generator_1"]) == 0
         assert critic.main([*places, "--generators", "1", "--base-url", url, "--model", "critic"]) == 0

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from engine.errors import InputError
 from grpo_training.replay_server import main
-from grpo_training.serving.recorded_replies import count_tokens
+from grpo_training.serving.recorded_replies import RecordedReplies, count_tokens
 from grpo_training.serving.replay import build_app
 from tests.conftest import ROOT
 from tests.support.recorded_rows import TEXT, recorded_fusion, recorded_group, write_rows
@@ -34,7 +34,7 @@ async def serve():
     clients = []
 
     async def start(*files, **arguments):
-        client = TestClient(TestServer(build_app(files, **arguments)))
+        client = TestClient(TestServer(build_app(RecordedReplies(files), **arguments)))
         await client.start_server()
         clients.append(client)
         return client

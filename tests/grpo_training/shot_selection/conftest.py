@@ -13,10 +13,20 @@ SHOTS, QUERIES, POOL = 40, 24, 10
 @pytest.fixture
 def world(tmp_path):
     """Paths of embeddings, beams and rewards. The reward of a pair is how far its shots point along a hidden axis."""
+    return _write(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def shared_world(tmp_path_factory):
+    """The same files, written once. Not to be written to."""
+    return _write(tmp_path_factory.mktemp("world"))
+
+
+def _write(folder):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(SHOTS + QUERIES, 8)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    np.save(tmp_path / "embeddings.npy", rows)
+    np.save(folder / "embeddings.npy", rows)
     beams, rewards = {}, {"_meta": {"vqa_model": "none"}}
     for query in range(SHOTS, SHOTS + QUERIES):
         pool = sorted(rng.choice(SHOTS, size=POOL, replace=False).tolist())
@@ -45,6 +55,6 @@ def world(tmp_path):
                 for pair, score in zip(pairs, scores, strict=True)
             ],
         }
-    (tmp_path / "beams.json").write_text(json.dumps(beams))
-    (tmp_path / "rewards.json").write_text(json.dumps(rewards))
-    return tmp_path
+    (folder / "beams.json").write_text(json.dumps(beams))
+    (folder / "rewards.json").write_text(json.dumps(rewards))
+    return folder

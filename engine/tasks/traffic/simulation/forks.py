@@ -11,6 +11,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+BRANCH_FAILED = "a branch failed"
+"""Why a decision gives no row: one of its forks failed."""
+
 
 class SimulationError(Exception):
     """SUMO refused a network, failed, or did not answer in time."""

@@ -17,11 +17,11 @@ from typing import Any
 from engine.errors import InputError, LockHeldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, network_digest
+from engine.tasks.traffic.simulation.forks import BRANCH_FAILED
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 DATASET = "grpo_dataset.json"
 RECORD = "generation.json"
-BRANCH_FAILED = "a branch failed"
 _FAILURES_ALLOWED = 10
 _CLEARING_ATTEMPTS = 50
 _CLEARING_PAUSE_S = 0.1

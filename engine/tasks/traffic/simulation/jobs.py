@@ -20,8 +20,7 @@ from engine.tasks.traffic.policies import BASELINES, Policy, exploring, max_pres
 from engine.tasks.traffic.rows import row_of, state_text
 from engine.tasks.traffic.scenarios import network_digest
 from engine.tasks.traffic.signals import Observation
-from engine.tasks.traffic.simulation.forks import SimulationError, forked, run_in_fork
-from engine.tasks.traffic.simulation.generation import BRANCH_FAILED
+from engine.tasks.traffic.simulation.forks import BRANCH_FAILED, SimulationError, forked, run_in_fork
 from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, outcome_json
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life

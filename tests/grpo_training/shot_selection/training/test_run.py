@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,11 +25,19 @@ from tests.conftest import ROOT  # noqa: E402
 SMALL = ["--hidden-dim", "8", "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.003"]
 
 
+@pytest.fixture(scope="module")
+def trained(shared_world, tmp_path_factory):
+    """The folder of a trained selector. Not to be written to."""
+    folder = tmp_path_factory.mktemp("trained") / "sft"
+    words = ["--beam-data", str(shared_world / "beams.json"), "--embeddings", str(shared_world / "embeddings.npy")]
+    assert main(["sft", *words, *SMALL, "--output-dir", str(folder)]) == 0
+    return folder
+
+
 @pytest.fixture
-def sft(world):
+def sft(world, trained):
     """The world with a trained selector in it."""
-    words = ["--beam-data", str(world / "beams.json"), "--embeddings", str(world / "embeddings.npy")]
-    assert main(["sft", *words, *SMALL, "--output-dir", str(world / "sft")]) == 0
+    shutil.copytree(trained, world / "sft")
     return world
 
 

@@ -2,10 +2,11 @@
 
 ``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32] [--stalls 0.02]``. The simulated server
 works on a limited number of sequences at a time; their lengths have a heavy tail, as sampled replies have. It runs in a
-process of its own, and so do the clients; their times include their start. Printed are seconds, the time of the bare
-client divided by that of generator 1, in brackets the time of the critical path (a client that costs nothing, with the
-same window), and the largest number of problems in flight that the server saw. With learning, the server gets a request
-more for each problem: from slots of the analyst (``extra_concurrency``), or from those of the problems.
+process of its own, and so do the clients. Their times include their start, with compiled modules, as in every start but
+the first. Printed are seconds, the time of the bare client divided by that of generator 1, in brackets the time of the
+critical path (a client that costs nothing, with the same window), and the largest number of problems in flight that the
+server saw. With learning, the server gets a request more for each problem: from slots of the analyst
+(``extra_concurrency``), or from those of the problems.
 
 With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
 measured without and with ``--hedge``.
@@ -13,6 +14,7 @@ measured without and with ``--hedge``.
 
 import argparse
 import asyncio
+import compileall
 import contextlib
 import hashlib
 import heapq
@@ -30,6 +32,10 @@ from pathlib import Path
 
 from aiohttp import web
 
+import agents
+import engine
+import grpo_training
+import prompts
 from engine.tasks.math.quickstart import instances
 
 SEQUENCES = 128
@@ -253,6 +259,8 @@ def main() -> int:
     if arguments.serve is not None:
         asyncio.run(serve(arguments.problems, arguments.serve))
         return 0
+    for package in (agents, engine, grpo_training, prompts):
+        compileall.compile_dir(package.__path__[0], quiet=1)
     problems = [one.problem.text for one in instances("train", arguments.problems)]
     if arguments.in_flight:
         with running_server(arguments.problems, 0.0) as url:

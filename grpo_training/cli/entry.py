@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
+import gc
 import io
 import os
 import re
@@ -63,6 +64,7 @@ def run_command(main: Callable[[], int]) -> NoReturn:
             stream.flush()
         except BrokenPipeError:  # keeps the interpreter from failing once more at its own last flush
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    gc.freeze()  # at its end the interpreter would search all objects for cycles, which takes 0.1 to 0.2 s
     sys.exit(code)
 
 

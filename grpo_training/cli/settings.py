@@ -73,7 +73,12 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,  # a module has the settings of several commands; one of them is used
     )
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {}

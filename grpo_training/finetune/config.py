@@ -28,7 +28,7 @@ _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
-        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization"),
+        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit"),
     }
 )
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
@@ -222,6 +222,7 @@ class GRPOTrainingConfig(ResumableSettings):
         min_length=1,
         description="modules with an adapter, comma-separated; all-linear: every linear layer",
     )
+    load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
     bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
     padding_free: bool = Field(
@@ -342,6 +343,12 @@ class GRPOTrainingConfig(ResumableSettings):
             (
                 self.padding_free and self.mode == "online",
                 "padding_free is used by offline and supervised training only",
+            ),
+            (self.load_in_4bit and not self.use_peft, "load_in_4bit needs use_peft: 4-bit weights cannot be trained"),
+            (self.load_in_4bit and self.backend == "unsloth", "load_in_4bit is used by the backend hf only"),
+            (
+                self.load_in_4bit and self.mode == "online",
+                "load_in_4bit is used by offline and supervised training only",
             ),
         ]
         return [message for wrong, message in checks if wrong]

@@ -84,6 +84,12 @@ def check_packages(config: GRPOTrainingConfig) -> None:
             why="The fine-tune needs packages that the other commands do not need.",
             fix=install_command("finetune"),
         )
+    if config.load_in_4bit and importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigurationError(
+            "load_in_4bit needs bitsandbytes",
+            why="It is not installed.",
+            fix="Install it (pip install bitsandbytes), or leave load_in_4bit out.",
+        )
 
 
 def _train_on_stored(config: GRPOTrainingConfig) -> int:

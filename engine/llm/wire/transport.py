@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import truststore
 
 from engine.api_manager import Endpoint
+from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 
 _CONNECT_S = 10.0
@@ -43,12 +46,15 @@ class StatusError(Exception):
 class Transport:
     """Connections to one endpoint. For one event loop, in which it is made.
 
-    Proxies are taken from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``), and so are
-    certificates (``SSL_CERT_FILE``, ``SSL_CERT_DIR``).
+    Proxies are taken from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``). Trusted
+    certificates are those of the system, or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
 
     Args:
         endpoint: gives the address and the key.
         concurrency: the largest number of requests in flight.
+
+    Raises:
+        ConfigurationError: the proxy in the environment is not an HTTP proxy.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
@@ -58,7 +64,9 @@ class Transport:
         }
         self._session = aiohttp.ClientSession(
             # The limit exceeds the concurrency: a request never waits for a connection.
-            connector=aiohttp.TCPConnector(limit=concurrency + 16, keepalive_timeout=_KEEPALIVE_S),
+            connector=aiohttp.TCPConnector(
+                limit=concurrency + 16, keepalive_timeout=_KEEPALIVE_S, ssl=_certificates(endpoint.base_url)
+            ),
             # The caller limits the whole time of a request.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             headers={
@@ -117,6 +125,8 @@ def _connection_message(cause: BaseException) -> str:
         return "connection refused"
     if isinstance(cause, ConnectionResetError | BrokenPipeError | aiohttp.ServerDisconnectedError):
         return "the connection was closed before a reply"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE can name trusted certificates"
     if isinstance(cause, socket.gaierror):
         return f"the host name is not known ({cause.strerror or cause})"
     return f"{type(cause).__name__}: {cause}"[:300]
@@ -137,4 +147,21 @@ def _proxy_of(url: str) -> str | None:
         return None
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+    if proxy and "://" not in proxy:
+        return f"http://{proxy}"
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise ConfigurationError(
+            f"A proxy of the kind {urlsplit(proxy).scheme!r} cannot be used",
+            why=f"The environment names it for {parts.scheme} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY).",
+            fix=f"Name an HTTP proxy, or add {parts.hostname} to NO_PROXY.",
+        )
+    return proxy
+
+
+def _certificates(url: str) -> ssl.SSLContext | bool:
+    """The trusted certificates for an address: Python alone does not find those of every system."""
+    if urlsplit(url).scheme != "https":
+        return True
+    if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+        return ssl.create_default_context()
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from peft import PeftModel
+
 from grpo_training.finetune.folders import write_folder
 from grpo_training.finetune.models.export_record import ADAPTER, MERGED
-from grpo_training.finetune.models.loading import has_adapter
+from grpo_training.finetune.models.loading import has_adapter, load_base_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from grpo_training.finetune.config import GRPOTrainingConfig
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,14 @@ class TrainingResult:
     seconds: float = 0.0
 
 
-def export_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run_dir: Path) -> tuple[Path | None, Path]:
+def export_model(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run_dir: Path, config: GRPOTrainingConfig
+) -> tuple[Path | None, Path]:
     """Write ``RUN/lora`` (if there is a LoRA) and ``RUN/merged``, each atomically.
 
     The merged model keeps the precision of the training; tokenizer, chat template and generation settings are saved
-    with it. The LoRA is merged in place: ``model`` has none afterwards.
+    with it. The LoRA is merged in place: ``model`` has none afterwards. The LoRA of a 4-bit base is merged
+    into the base as it is stored, in the precision of a training without load_in_4bit.
 
     Returns:
         the folder of the adapter or None, and that of the merged model.
@@ -53,6 +60,9 @@ def export_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run
     adapter = run_dir / ADAPTER if has_adapter(model) else None
     if adapter is not None:
         write_folder(adapter, lambda folder: _write(model, tokenizer, folder))
+    if adapter is not None and config.load_in_4bit:
+        base = load_base_model(config.model_copy(update={"load_in_4bit": False}))
+        model = PeftModel.from_pretrained(base, adapter)
     merged, whole = run_dir / MERGED, _merged(model)
     write_folder(merged, lambda folder: _write(whole, tokenizer, folder))
     return adapter, merged

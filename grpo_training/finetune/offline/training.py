@@ -161,9 +161,9 @@ def prepare(
     """
     if not groups:
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
-    model, tokenizer = load_model(config)
     accelerator = new_accelerator(config)
-    if accelerator.distributed_type != DistributedType.FSDP:  # which moves each layer once it is divided
+    model, tokenizer = load_model(config)
+    if accelerator.distributed_type != DistributedType.FSDP and not config.load_in_4bit:  # FSDP moves it layer by layer
         model = model.to(accelerator.device)
     if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
         check_logits(model.eval())
@@ -195,6 +195,12 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
         ConfigurationError: the configuration of accelerate asks for what is not supported.
     """
     plugin = fsdp_plugin(bf16=uses_bf16(config))
+    if plugin is not None and config.load_in_4bit:
+        raise ConfigurationError(
+            "load_in_4bit is not supported with FSDP",
+            why="accelerate does not divide 4-bit weights among processes.",
+            fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
+        )
     accelerator = Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
@@ -339,7 +345,7 @@ def export(training: Training, start: Validation | None) -> Selection:
         training.model = load_model(config)[0]
     if selected.checkpoint is not None and not is_last:
         load_weights(training.model, selected.checkpoint.folder)
-    export_model(training.model, training.tokenizer, training.run_dir)
+    export_model(training.model, training.tokenizer, training.run_dir, config)
     write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
     return selected
 

@@ -125,7 +125,7 @@ def train_online(
         stop.obey()
         adapter, merged = None, run_dir / "merged"
         if trainer.is_world_process_zero():
-            adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir)
+            adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
         steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
         if trainer.is_world_process_zero():

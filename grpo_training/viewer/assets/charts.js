@@ -4,6 +4,7 @@
 {
   const HEIGHT = 190;
   const COLORS = 6;
+  const WHOLE = Array.from({ length: 45 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
   const drawn = new Map();
 
   const formats = {
@@ -105,7 +106,7 @@
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { time: Boolean(spec.xTime) }, y: { range: range(spec) } },
       axes: [
-        { ...axis, size: 26, gap: 3, space: spec.xTime ? 90 : 50, values: spec.xTime ? timeTicks : countTicks },
+        { ...axis, size: 26, gap: 3, ...(spec.xTime ? { space: 90, values: timeTicks } : { space: 50, incrs: WHOLE, values: countTicks }) },
         { ...axis, size: 52, gap: 4, values: (plot, ticks) => valueTicks(ticks, shown) },
       ],
       hooks: { setCursor: [(plot) => writeLegend(spec, legend, plot.cursor.idx)] },
@@ -113,7 +114,7 @@
   }
 
   function countTicks(plot, ticks) {
-    return ticks.map((tick) => (Number.isInteger(tick) ? formats.count(tick) : ""));
+    return ticks.map((tick) => formats.count(tick));
   }
 
   /** Ticks as the values are shown; with more digits where two of them would be the same text. */

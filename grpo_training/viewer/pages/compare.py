@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
 from grpo_training.viewer.data.file_index import NotFoundError
+from grpo_training.viewer.pages.overview import bounded_mean
 from grpo_training.viewer.web.page import Page, Params
 
 if TYPE_CHECKING:
@@ -82,20 +83,17 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
     for name, shown, measure in measures:
         sides = [_by_problem(found, measure) for found in groups]
         if any(sides):
-            means = [
-                _mean(found, side, measure, is_share=shown == "percent")
-                for found, side in zip(groups, sides, strict=True)
-            ]
+            means = [_mean(found, side, measure, shown) for found, side in zip(groups, sides, strict=True)]
             rows.append(Row(name, shown, name in components, _cells(means, sides)))
     return rows
 
 
-def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, *, is_share: bool) -> Estimate | None:
+def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, shown: Shown) -> Estimate | None:
     """The mean of a figure, with the interval that the overview of the run has."""
     if not side:
         return None
-    if not is_share:
-        return clustered_mean(side)
+    if shown != "percent":
+        return bounded_mean(side) if shown == "decimal" else clustered_mean(side)
     return clustered_share(side, sum(one.checked or 1 for one in groups if measure(one) is not None))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.statistics.paired import Estimate, clustered_mean, clustered_share
+from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
 from grpo_training.viewer.data.moving import moving_mean, positions, window_for
 from grpo_training.viewer.web.page import Page, runs_of
 
@@ -185,7 +185,21 @@ def _by_problem(groups: Sequence[GroupSummary], value: Callable[[GroupSummary], 
 
 
 def _mean(groups: Sequence[GroupSummary], value: Callable[[GroupSummary], float]) -> Estimate | None:
-    return clustered_mean(_by_problem(groups, value)) if groups else None
+    return bounded_mean(_by_problem(groups, value)) if groups else None
+
+
+def bounded_mean(clusters: Clusters) -> Estimate:
+    """The mean with its interval, which ends at 0 or 1 if no value is beyond: few values give a wide one."""
+    estimate = clustered_mean(clusters)
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    lowest = min(min(values) for values in clusters.values())
+    highest = max(max(values) for values in clusters.values())
+    return replace(
+        estimate,
+        low=max(estimate.low, 0.0) if lowest >= 0 else estimate.low,
+        high=min(estimate.high, 1.0) if highest <= 1 else estimate.high,
+    )
 
 
 def _component_mean(groups: Sequence[GroupSummary], name: str) -> Estimate | None:

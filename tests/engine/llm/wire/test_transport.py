@@ -1,7 +1,10 @@
 """What a request looks like to the server, and how each way to get no reply is classified."""
 
 import asyncio
+import shutil
 import socket
+import ssl
+import subprocess
 from pathlib import Path
 
 import aiohttp
@@ -9,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from engine.api_manager import ApiManager
+from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction
 from engine.llm.wire import transport
 from engine.llm.wire.transport import StatusError, Transport, classify_exception
@@ -134,6 +138,46 @@ async def test_the_proxy_of_the_environment_is_used(monkeypatch, environment, us
         except aiohttp.ClientConnectorError:  # there is no such host
             assert not uses_proxy
     assert asked == ["http://models.test/v1/chat/completions"] * uses_proxy
+
+
+async def test_a_proxy_that_is_not_an_http_proxy_is_refused(monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "socks5://user:password@127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="'socks5' cannot be used") as caught:
+        await post("http://models.test/v1")
+    assert "password" not in str(caught.value)
+    monkeypatch.setenv("NO_PROXY", "models.test")
+    assert (await classified("http://models.test/v1")).code == "connection"
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A folder with a certificate of its own for localhost, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject]
+    subprocess.run([*command, "-keyout", "key.pem", "-out", "cert.pem"], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+async def test_a_certificate_is_checked_against_those_of_the_system_or_of_ssl_cert_file(certificate, monkeypatch):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+        decision = await classified(url)
+        assert decision.message.startswith("its certificate is not trusted (self-signed certificate)")
+        assert not decision.may_be_billed
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
+        assert await post(url) == b"{}"
 
 
 async def classified(url):

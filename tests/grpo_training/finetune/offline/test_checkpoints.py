@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):
                 save_checkpoint(tmp_path, model, state(1), {"optimizer": torch.zeros(9000)})
             assert list(tmp_path.iterdir()) == []
         with pytest.raises(ScaffoldError, match=r"Cannot write .*(lora|merged)"):
-            export_model(model, tokenizer, tmp_path)
+            export_model(model, tokenizer, tmp_path, settings(folder))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)

@@ -1,4 +1,5 @@
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -26,7 +27,9 @@ def test_the_figures_of_a_run(groups):
     assert (found.groups, found.problems, found.incomplete, found.rollouts) == (4, 3, 1, 8)
     assert found.accuracy.value == pytest.approx((0.5 + 1 + 0.5) / 3)  # of the complete groups
     assert found.accuracy.clusters == 2
-    assert found.reward == clustered_mean({"p1": [0.5], "p2": [0.9, 0.5]})
+    mean = clustered_mean({"p1": [0.5], "p2": [0.9, 0.5]})
+    assert (mean.low < 0, mean.high > 1) == (True, True)
+    assert found.reward == replace(mean, low=0.0, high=1.0)
     assert found.sigma == pytest.approx((0.3 + 0 + 0.4) / 3)
     assert found.teaching.value == pytest.approx(2 / 3)
     assert (found.prompt_tokens, found.completion_tokens) == (700, 140)

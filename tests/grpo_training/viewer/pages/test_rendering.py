@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from engine.experience.library import ExperienceLibrary, StepOutcome
-from engine.records import Completion, GroupStats, Operation, Problem
+from engine.records import Completion, Fault, GroupStats, Operation, Outcome, Problem
 from grpo_training.viewer.data.runs import Store
 from grpo_training.viewer.web.server import application
 from tests.grpo_training.viewer.pages.test_fusions import fusion
@@ -95,6 +95,18 @@ def test_hostile_texts_of_a_group_stay_text(site):
 @pytest.mark.parametrize("line", ["3", "0", "x", "²", "1" * 30])
 def test_a_group_that_does_not_exist_is_not_found(site, line):
     assert site.get(f"/cache-generator_1/groups/{line}.html").status_code == 404
+
+
+def test_what_went_wrong_with_a_reply_is_not_folded_away(tmp_path):
+    fault = Fault(kind="cut_off", message="the reply was cut off")
+    path = tmp_path / "cache/generator_1_rollouts.jsonl"
+    path.parent.mkdir()
+    broken = rollout(1, RIGHT, None, 0.0, fault=fault, outcome=Outcome.MODEL_FAULT)
+    path.write_text(group(broken, rollout(2, RIGHT, "44", 0.9)).model_dump_json() + "\n")
+    site = TestClient(application(Store([tmp_path])), base_url="http://localhost")
+    page = site.get("/cache-generator_1/groups/1.html").text
+    assert page.count("<summary>Details</summary>") == 2
+    assert page.count("<details open><summary>Details</summary>") == 1
 
 
 def test_the_data_of_a_graph_cannot_leave_its_element(site):

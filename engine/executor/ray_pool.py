@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
@@ -223,7 +224,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         actor = ray.remote(concurrency_groups={_CONTROL: 2})(_Actor).options(
             num_cpus=1, max_concurrency=self._in_flight, scheduling_strategy="SPREAD"
         )
-        member = _Member(actor.remote(self._packed, number), number)
+        member = _Member(actor.remote(os.getcwd(), self._packed, number), number)
         self._members[number] = member
         self._when_done(_control(member.handle.open), partial(self._opened, member))
 
@@ -344,9 +345,17 @@ def _fail(job: _Job, error: BaseException) -> None:
 
 
 class _Actor:
-    """A worker in its own process on a node of the cluster."""
+    """A worker in its own process on a node of the cluster.
 
-    def __init__(self, description: WorkerDescription[Any, Any], number: int) -> None:
+    Args:
+        folder: of the command; relative paths mean the same files here, where the node has it.
+        description: opens the worker.
+        number: its number in the pool.
+    """
+
+    def __init__(self, folder: str, description: WorkerDescription[Any, Any], number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
         self._description, self._number = description, number
         self._worker: Worker[Any, Any] | None = None
 

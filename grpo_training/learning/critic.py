@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agents.critic import CriticAgent, critic_template
+from agents.critic import critic_template
 from engine.errors import InputError
-from engine.records import Fault, Fusion, Outcome, Policy, RolloutGroup, Sampling, timestamp
-from engine.reward_evaluator import fusion_baseline, task_total
+from engine.records import Fault, Fusion, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore
 from engine.storage.stored_records import StoredFusions
@@ -21,20 +18,21 @@ from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.groups.caches import GeneratorCaches
+from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
 from grpo_training.learning.groups.records import attempt_from_fusion, total_of
+from grpo_training.learning.groups.remote import open_remote_groups
 from grpo_training.learning.learner import Learner, run_learner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from agents.critic import FusedCandidate
     from engine.experience.state import LibraryState
-    from engine.records import Experience, Problem
-    from engine.reward_evaluator import Baseline, Scored
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
+    from grpo_training.learning.groups.remote import RemoteGroups
+    from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import CriticSettings
@@ -50,8 +48,10 @@ def run_critic(settings: CriticSettings) -> int:
         ScaffoldError: as :func:`run_learner`.
     """
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
-    with open_endpoints(settings) as manager:
-        return run_async(run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed)))
+    with open_endpoints(settings) as manager, open_remote_groups(ROLE, settings, manager) as remote:
+        return run_async(
+            run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed, remote))
+        )
 
 
 class CriticLearner(Learner[list[Fusion]]):
@@ -63,8 +63,8 @@ class CriticLearner(Learner[list[Fusion]]):
 
     kind = "critic"
 
-    def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, store: RolloutStore, settings: CriticSettings, remote: RemoteGroups | None = None) -> None:
+        self._store, self._settings, self.remote = store, settings, remote
         self.choice = experience_choice(settings, ROLE)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
@@ -72,6 +72,8 @@ class CriticLearner(Learner[list[Fusion]]):
         self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
+        if remote is not None:
+            remote.prepare(settings, per_step=len(self._caches.names))
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""
@@ -84,8 +86,9 @@ class CriticLearner(Learner[list[Fusion]]):
         return self._caches.steps(progress, follow=self._settings.follow)
 
     def producer(self, session: Session, progress: Progress) -> FusionProducer:
-        """Fuses and scores."""
-        return FusionProducer(self._store, self._settings, session, self._caches, self._done, self._counts, self.choice)
+        """Fuses and scores, here or on the cluster of the run."""
+        maker = self.remote or LocalFusions(self._settings, session)
+        return FusionProducer(maker, self._store, self._settings, self._caches, self._done, self._counts, self.choice)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
@@ -112,18 +115,16 @@ class FusionProducer:
 
     def __init__(
         self,
+        maker: Maker[FusionOrder, Fusion],
         store: RolloutStore,
         settings: CriticSettings,
-        session: Session,
         caches: GeneratorCaches,
         done: Mapping[tuple[str, int, str], Fusion],
         counts: FusionCounts,
         choice: ExperienceChoice,
     ) -> None:
-        self._store, self._settings, self._session, self._choice = store, settings, session, choice
+        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
         self._caches, self._done, self._counts = caches, done, counts
-        sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
-        self._agent = CriticAgent(session.client, sampling, settings.prompts)
 
     def keep(self, record: list[Fusion]) -> None:
         """Append the fusions of a problem to the cache."""
@@ -135,7 +136,7 @@ class FusionProducer:
         groups = self._caches.groups(step.problem.id, step.epoch)
         stored = {name: self._stored(step, name, group) for name, group in groups.items()}
         made = await asyncio.gather(
-            *(self._fuse(step, name, group, state) for name, group in groups.items() if stored[name] is None)
+            *(self._fuse(step, group, name, state) for name, group in groups.items() if stored[name] is None)
         )
         new: dict[str, Fusion] = {}
         for fusion in made:
@@ -147,6 +148,11 @@ class FusionProducer:
         fusions = [stored[name] or new[name] for name in groups]
         return scored_fusions(fusions, list(new.values()), self._settings.tau)
 
+    async def _fuse(self, step: Step, group: RolloutGroup, generator: str, state: LibraryState) -> Fusion | Fault:
+        experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
+        order = FusionOrder(step.problem, step.epoch, generator, group, tuple(experiences), state.version)
+        return await self._maker.make(order)
+
     def _stored(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
         """The stored fusion of a group.
 
@@ -156,7 +162,7 @@ class FusionProducer:
         fusion = self._done.get((step.problem.id, step.epoch, generator))
         if fusion is None:
             return None
-        if fusion.inputs_hash not in ("", _inputs_hash(group)):
+        if fusion.inputs_hash not in ("", inputs_hash(group)):
             raise InputError(
                 f"{self._store.path} holds a fusion of other rollouts of {generator} than its cache now has",
                 why=f"{step.problem.id} was answered again since.",
@@ -171,63 +177,6 @@ class FusionProducer:
             )
         return fusion
 
-    async def _fuse(self, step: Step, generator: str, group: RolloutGroup, state: LibraryState) -> Fusion | Fault:
-        problem = step.problem
-        task = task_named(problem.task)
-        inputs = await asyncio.to_thread(_read_inputs, self._session, problem, group)
-        if isinstance(inputs, Fault):
-            return inputs
-        experiences = await asyncio.to_thread(self._choice.choose, problem, step.epoch, state.for_prompts)
-        fused = await self._agent.fuse(task, problem, generator, inputs.scored, experiences)
-        if fused.candidate is None:
-            return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
-        score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
-        if isinstance(score, Fault):
-            return score
-        return self._fusion(step, group, generator, fused, score, state, experiences)
-
-    def _fusion(
-        self,
-        step: Step,
-        group: RolloutGroup,
-        generator: str,
-        fused: FusedCandidate,
-        score: Scored,
-        state: LibraryState,
-        experiences: Sequence[Experience],
-    ) -> Fusion:
-        problem, candidate = step.problem, score.candidate
-        task = task_named(problem.task)
-        return Fusion(
-            problem_id=problem.id,
-            problem_text=problem.text,
-            ground_truth=problem.answer,
-            generator_id=generator,
-            fused_scaffold=task.to_record(candidate),
-            final_answer=score.answer,
-            is_correct=score.is_correct,
-            rewards=score.rewards,
-            timestamp=timestamp(),
-            task=problem.task,
-            epoch=step.epoch,
-            outcome=score.outcome,
-            fault=score.fault,
-            completion=fused.reply.completion if fused.reply else None,
-            answer_source=score.answer_source,
-            stated_answer=candidate.stated_answer,
-            merged=fused.merged,
-            inputs_hash=_inputs_hash(group),
-            repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
-            reward_detail=score.detail,
-            experience_ids=[experience.id for experience in experiences],
-            policy=Policy(
-                model=self._session.manager.endpoint(self._agent.role).model,
-                library_version=state.version,
-                prompt_hash=critic_template(task, self._settings.prompts).hash,
-                sampling=self._agent.sampling,
-            ),
-        )
-
 
 def scored_fusions(fusions: Sequence[Fusion], new: list[Fusion], tau: float) -> ScoredGroup[list[Fusion]]:
     """The fusions of a problem as the loop takes them; ``new`` are those that are not stored yet."""
@@ -241,34 +190,3 @@ def scored_fusions(fusions: Sequence[Fusion], new: list[Fusion], tau: float) -> 
         re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
         repaired=sum(bool(fusion.repairs) for fusion in fusions),
     )
-
-
-def _inputs_hash(group: RolloutGroup) -> str:
-    """Hash of what is fused of a group."""
-    parts = [(rollout.scaffold, rollout.answer, rollout.stated_answer) for rollout in group.rollouts]
-    text = json.dumps([group.problem_text, group.ground_truth, parts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    scored: list[Scored]
-    baseline: Baseline | None
-
-
-def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _Inputs | Fault:
-    """One generator's candidates as inputs of a fusion, and the baseline that the fusion is compared with.
-
-    They are scored again, so that inputs from any program and their fusion are measured in the same way.
-    """
-    task = task_named(problem.task)
-    inputs, totals = [], []
-    for rollout in group.rollouts:
-        stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
-        candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
-        scored = session.evaluator.score(task, problem, candidate)
-        if scored.outcome is Outcome.INFRA_FAULT:
-            return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
-        inputs.append(scored)
-        totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
-    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals, task.same_answer))

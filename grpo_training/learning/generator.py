@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.groups.remote import RemoteGroups
-    from grpo_training.learning.groups.work import GroupMaker
+    from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
@@ -72,7 +72,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         if remote is not None:
-            remote.prepare(settings, set(tasks))
+            remote.prepare(settings)
         self.total = len(self._steps)
         self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
@@ -128,7 +128,7 @@ class RolloutProducer:
 
     def __init__(
         self,
-        maker: GroupMaker,
+        maker: Maker[GroupOrder, RolloutGroup],
         store: RolloutStore,
         settings: GeneratorSettings,
         done: Mapping[tuple[str, int], RolloutGroup],

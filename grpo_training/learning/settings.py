@@ -109,6 +109,12 @@ class LearnerSettings(ExtractionSettings):
     )
     project: str = Field("scaffold-grpo", description="project name in the tracker")
     run_name: str | None = Field(None, description="run name in the tracker (default: the role)")
+    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
+    workers: Positive | None = Field(
+        None,
+        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, if --window keeps "
+        "as many busy)",
+    )
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
@@ -152,11 +158,6 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": _ENDPOINTS,
     }
 
-    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
-    workers: Positive | None = Field(
-        None,
-        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, at most --window)",
-    )
     dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
@@ -196,6 +197,7 @@ class CriticSettings(LearnerSettings):
         ),
         "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": _ENDPOINTS,
     }
@@ -275,6 +277,7 @@ def parse_extractor_settings(argv: Sequence[str] | None) -> ExtractorSettings:
         description=(
             "Experience extractor: shows the stored groups of a generator or the critic to the analyst again and adds "
             "the experiences to a library, for example with another tau, another analyst, or a new --experiences-dir. "
-            "No problem is answered again. Run the same command again to continue an interrupted run."
+            "No problem is answered again, so one process is enough: its requests overlap. Run the same command "
+            "again to continue an interrupted run."
         ),
     )

@@ -150,7 +150,7 @@ def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
     assert not {"openai", "sympy", "pint", "math_verify"} & set(modules)
 
 
-_LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoints and budget")
+_LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracker", "endpoints and budget")
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,7 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "tracker", "endpoin
     [
         (
             "generator1",
-            [
-                "problems and sampling",
-                "learning",
-                "experiences in a prompt",
-                "files",
-                "machines",
-                "tracker",
-                "endpoints and budget",
-            ],
+            ["problems and sampling", *_LEARNERS],
             "--dataset",
         ),
         (

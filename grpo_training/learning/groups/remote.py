@@ -1,7 +1,7 @@
-"""Groups that the workers of a Ray cluster make. Each worker has its own client; what they share is beside the command.
+"""Groups and fusions that the workers of a Ray cluster make. Each worker has its own client.
 
-The command stays the only writer of the cache and the library, and gives the groups to its loop in the order of the
-problems. Replies go to its journal before a worker uses them.
+The command stays the only writer of the cache and the library, and gives the results to its loop in the order of the
+problems. Journal, rate limits and budget are beside the command; replies go to its journal before a worker uses them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import asyncio
 import threading
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from agents.critic import critic_template
 from agents.generator import prompt_hash
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import RemoteBudget, RemoteJournal, RemoteLedger, SharedAccounts
@@ -20,8 +22,10 @@ from engine.executor.choice import is_cluster, open_cluster
 from engine.llm.client import LLMClient
 from engine.tasks.registry import load_task, task_named
 from grpo_training.learning.endpoints import journal_path, ledger_path, retry_policy
+from grpo_training.learning.groups.fusions import LocalFusions
 from grpo_training.learning.groups.work import LocalGroups
 from grpo_training.learning.session import make_session
+from grpo_training.learning.settings import CriticSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -30,66 +34,69 @@ if TYPE_CHECKING:
     from engine.executor.accounts import Handle
     from engine.executor.ray_pool import RayExecutor
     from engine.llm.client import Counters
-    from engine.records import Fault, RolloutGroup
-    from grpo_training.learning.groups.work import GroupOrder
+    from engine.records import Fault, Fusion, RolloutGroup
+    from grpo_training.learning.groups.work import Maker, Order
     from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import GeneratorSettings
+    from grpo_training.learning.settings import GeneratorSettings, LearnerSettings
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class MadeGroup(NamedTuple):
-    """A group, or the fault that leaves it open; and the totals of the worker that made it."""
+class Facts(NamedTuple):
+    """What decides on the results of a task besides the settings."""
 
-    group: RolloutGroup | Fault
+    verifier: Mapping[str, Any]
+    prompt_hash: str
+
+    @classmethod
+    def of(cls, task_name: str, settings: GeneratorSettings | CriticSettings) -> Facts:
+        """Those of a task on this machine."""
+        task = task_named(task_name)
+        if isinstance(settings, CriticSettings):
+            return cls(dict(task.verifier()), critic_template(task, settings.prompts).hash)
+        return cls(dict(task.verifier()), prompt_hash(task, settings.prompts))
+
+
+class Item(NamedTuple):
+    """An order, and the facts of its task where the command runs."""
+
+    order: Any
+    facts: Facts
+
+
+class Made(NamedTuple):
+    """A group or a fusion, or the fault that leaves it open; and the totals of the worker that made it."""
+
+    result: RolloutGroup | Fusion | Fault
     worker: int
     counters: Counters
 
 
 @dataclass(frozen=True)
 class GroupWorkerDescription:
-    """Describes a worker that makes groups. It holds no key: the worker fetches the endpoints when it opens.
+    """Describes a worker that makes groups or fusions. It holds no key: the worker fetches the endpoints.
 
     Args:
-        role: ``generator_1`` ... ``generator_3``.
-        settings: of the generator.
-        facts: task -> what decides on its groups besides the settings: its verifier and the hash of its prompt.
+        role: of the learner.
+        settings: of the learner.
         accounts: what the workers share.
     """
 
     role: str
-    settings: GeneratorSettings
-    facts: Mapping[str, tuple[Mapping[str, Any], str]]
+    settings: GeneratorSettings | CriticSettings
     accounts: Handle
 
     def open(self, number: int) -> GroupWorker:
-        """Open the client.
-
-        Raises:
-            ConfigurationError: groups made here would not be those of the machine on which the command runs.
-        """
+        """Open the client."""
         if self.settings.task is not None:
             load_task(self.settings.task)
-        here = task_facts(self.facts, self.settings)
-        if here != self.facts:
-            raise ConfigurationError(
-                "A group would be made differently",
-                why=f"Verifiers and prompts here: {here}; where the command runs: {dict(self.facts)}.",
-                fix="Install the same versions of this project and of its tools on all nodes.",
-            )
         return GroupWorker(self, number)
 
 
-def task_facts(names: Any, settings: GeneratorSettings) -> dict[str, tuple[dict[str, Any], str]]:
-    """Task -> its verifier and the hash of its prompt, on this machine."""
-    tasks = {name: task_named(name) for name in names}
-    return {name: (dict(task.verifier()), prompt_hash(task, settings.prompts)) for name, task in tasks.items()}
-
-
 class GroupWorker:
-    """Makes groups in an event loop of its own, several at once.
+    """Makes groups or fusions in an event loop of its own, several at once.
 
     Args:
         description: what it is opened from.
@@ -101,12 +108,30 @@ class GroupWorker:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="groups", daemon=True).start()
         self._running: set[asyncio.Task[Any]] = set()
+        self._settings = description.settings
+        self._facts: dict[str, Facts] = {}
         self._session: Session = self._call(self._open(description))
-        self._groups = LocalGroups(description.role, description.settings, self._session)
+        self._maker: Maker[Any, Any]
+        if isinstance(description.settings, CriticSettings):
+            self._maker = LocalFusions(description.settings, self._session)
+        else:
+            self._maker = LocalGroups(description.role, description.settings, self._session)
 
-    def run(self, item: GroupOrder) -> MadeGroup:
-        """Make a group."""
-        made: MadeGroup = self._call(self._make(item))
+    def run(self, item: Item) -> Made:
+        """Make a group or a fusion.
+
+        Raises:
+            ConfigurationError: what is made here would not be what the machine makes on which the command runs.
+        """
+        name = item.order.problem.task
+        here = self._facts.get(name) or self._facts.setdefault(name, Facts.of(name, self._settings))
+        if here != item.facts:
+            raise ConfigurationError(
+                f"Problems of the task {name} would be treated differently on the node {gethostname()}",
+                why=f"There: {here}; where the command runs: {item.facts}.",
+                fix="Install the same versions of this project and of its tools on all nodes.",
+            )
+        made: Made = self._call(self._make(item.order))
         return made
 
     def close(self) -> None:
@@ -133,13 +158,14 @@ class GroupWorker:
             accounts.call("tell", text)
 
         client.report_trouble_to(tell)
-        return make_session(settings, manager, client, description.role, "generator")
+        kind = "critic" if isinstance(settings, CriticSettings) else "generator"
+        return make_session(settings, manager, client, description.role, kind)
 
-    async def _make(self, order: GroupOrder) -> MadeGroup:
-        task = asyncio.ensure_future(self._groups.make(order))
+    async def _make(self, order: Any) -> Made:
+        task = asyncio.ensure_future(self._maker.make(order))
         self._running.add(task)
         try:
-            return MadeGroup(await task, self._number, self._session.counters)
+            return Made(await task, self._number, self._session.counters)
         finally:
             self._running.discard(task)
 
@@ -151,10 +177,10 @@ class GroupWorker:
 
 
 class RemoteGroups:
-    """Has groups made by the workers of a cluster.
+    """Has groups or fusions made by the workers of a cluster.
 
     Args:
-        role: ``generator_1`` ... ``generator_3``.
+        role: of the learner.
         executor: the cluster.
         manager: the endpoints with their keys.
     """
@@ -162,17 +188,18 @@ class RemoteGroups:
     def __init__(self, role: str, executor: RayExecutor, manager: ApiManager) -> None:
         self._role, self._executor, self._manager = role, executor, manager
         self._counters: dict[int, Counters] = {}
+        self._facts: dict[str, Facts] = {}
         self._tell: Callable[[str], object] = print
         self.budget: RemoteBudget | None = None
 
-    def prepare(self, settings: GeneratorSettings, tasks: set[str]) -> None:
-        """Set what the groups are made with.
+    def prepare(self, settings: GeneratorSettings | CriticSettings, *, per_step: int = 1) -> None:
+        """Set what is made.
 
         Args:
             settings: those that hold, after ``--resume``.
-            tasks: names of the tasks of the problems.
+            per_step: orders of a problem.
         """
-        self._settings, self._tasks = settings, sorted(tasks)
+        self._settings, self._per_step = settings, per_step
 
     @asynccontextmanager
     async def opened(self, window: int) -> AsyncIterator[None]:
@@ -187,15 +214,16 @@ class RemoteGroups:
         accounts = self._executor.beside_driver(SharedAccounts, *places, settings.open_budget)
         await asyncio.wrap_future(accounts.call("set_endpoints", self._manager.resolved()))
         self.budget = RemoteBudget(accounts, _DRIVER, settings.budget_usd, settings.budget_tokens)
-        description = GroupWorkerDescription(self._role, settings, task_facts(self._tasks, settings), accounts)
-        workers = settings.workers or min(self._executor.cpus, window)
+        description = GroupWorkerDescription(self._role, settings, accounts)
+        orders = window * self._per_step
+        workers = settings.workers or min(self._executor.cpus, orders)
 
         def lost(number: int) -> None:
             accounts.call("lost", str(number))
             self._tell(f"worker {number} ended; its problems are given to another one")
 
-        # Twice the even share of the window, so that problems of a worker that ended find a place at once.
-        in_flight = min(window, 2 * -(-window // workers))
+        # Twice the even share, so that orders of a worker that ended find a place at once.
+        in_flight = min(orders, 2 * -(-orders // workers))
         self._pool = self._executor.pool(description, workers, in_flight=in_flight, lost=lost)
         notes = asyncio.ensure_future(self._show_notes(accounts))
         await asyncio.to_thread(self._pool.__enter__)
@@ -207,14 +235,18 @@ class RemoteGroups:
             await notes
             accounts.end()
 
-    async def make(self, order: GroupOrder) -> RolloutGroup | Fault:
-        """The group of an order."""
-        made: MadeGroup = await asyncio.shield(asyncio.wrap_future(self._pool.submit(order)))
+    async def make(self, order: Order) -> Any:
+        """The group or the fusion of an order, or the fault that leaves it open."""
+        name = order.problem.task
+        if name not in self._facts:
+            self._facts[name] = await asyncio.to_thread(Facts.of, name, self._settings)
+        item = Item(order, self._facts[name])
+        made: Made = await asyncio.shield(asyncio.wrap_future(self._pool.submit(item)))
         self._counters[made.worker] = made.counters
-        return made.group
+        return made.result
 
     def counters(self) -> list[Counters]:
-        """The totals of each worker when it last completed a group."""
+        """The totals of each worker when it last completed an order."""
         return list(self._counters.values())
 
     def report_trouble_to(self, tell: Callable[[str], object]) -> None:
@@ -230,8 +262,8 @@ class RemoteGroups:
 
 
 @contextmanager
-def open_remote_groups(role: str, settings: GeneratorSettings, manager: ApiManager) -> Iterator[RemoteGroups | None]:
-    """What makes the groups where ``--executor`` is a cluster; None for this process.
+def open_remote_groups(role: str, settings: LearnerSettings, manager: ApiManager) -> Iterator[RemoteGroups | None]:
+    """What makes groups or fusions where ``--executor`` is a cluster; None for this process.
 
     Raises:
         InputError: an endpoint is on this machine, and the cluster has others.

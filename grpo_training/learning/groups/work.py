@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from engine.records import Rollout
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
+
+OrderT_contra = TypeVar("OrderT_contra", contravariant=True)
+MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,19 @@ class GroupOrder:
     library_version: str
 
 
-class GroupMaker(Protocol):
-    """Makes groups. The same order and the same replies give the same group."""
+class Order(Protocol):
+    """An order for something that is made from a problem."""
 
-    async def make(self, order: GroupOrder) -> RolloutGroup | Fault:
-        """The complete group, or the fault that leaves it open."""
+    @property
+    def problem(self) -> Problem:
+        """The problem."""
+
+
+class Maker(Protocol[OrderT_contra, MadeT_co]):
+    """Makes groups or fusions. The same order and the same replies give the same result."""
+
+    async def make(self, order: OrderT_contra) -> MadeT_co | Fault:
+        """The complete result, or the fault that leaves it open."""
 
 
 class LocalGroups:

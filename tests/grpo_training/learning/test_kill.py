@@ -20,6 +20,7 @@ KILLS_OF_A_RUN = 7  # a run may end before its last kill
 RUNS_SIDE_BY_SIDE = 8
 LATENCY_S = 0.2  # long enough for all kills of a run: each further run takes processor time of its own
 WINDOW = 2
+TIMEOUT_S = 60  # a busy machine must not make a request time out: it would be sent again
 
 
 class Kill:
@@ -91,6 +92,7 @@ def undisturbed_run(directory, files, aime2024, command, *flags):
     """A run without kills; for the critic only its own traffic."""
     world = World(directory, files, latency_s=LATENCY_S)
     with world:
+        world.write_config(world.base_url, timeout_s=TIMEOUT_S)
         for number in (1, 2, 3) if command == "critic" else ():
             world.generate(number, aime2024)
         world.traffic.requests.clear()
@@ -116,6 +118,7 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
     def run_with_kills(number):
         """One run from its start to its end; how often it was killed."""
         with World(tmp_path / f"killed{number}", files, latency_s=LATENCY_S) as world:
+            world.write_config(world.base_url, timeout_s=TIMEOUT_S)
             if command == "critic":
                 copy_of_generators(undisturbed, world)
             rng = random.Random(f"{command} {number}")

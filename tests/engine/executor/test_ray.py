@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import threading
@@ -19,36 +20,16 @@ from engine.executor.choice import open_executor
 from grpo_training.score_rollouts import main as score_rollouts
 from grpo_training.scoring.workers import VerifierDescription
 from grpo_training.serving.settings import EXAMPLE_FILES
-from tests.conftest import ROOT
-from tests.support.main_loop import World, groups_of, normalised
+from tests.engine.executor.conftest import ONE_CPU
+from tests.support.main_loop import World, fusions_of, groups_of, normalised
 from tests.support.ray_work import Squares, Unopenable
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (make ray)")
+pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 PROBLEMS, SAMPLES = 8, 4
 ONE_BY_ONE = {"never_send": ["n"], "timeout_s": 900}
 """One request per sample, which waits as long as its reply is held back."""
-ONE_CPU = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two nodes with one CPU each; this process is connected to the first."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", str(ROOT))
-        try:
-            nodes = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
-            nodes.add_node(**ONE_CPU)
-            ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
-        except (OSError, RuntimeError) as error:  # ports, shared memory or processes that this machine does not give
-            pytest.skip(f"Ray does not start on this machine: {error}")
-        yield nodes
-        ray.shutdown()
-        nodes.shutdown()
 
 
 @pytest.fixture
@@ -199,6 +180,31 @@ def test_a_generator_writes_the_files_of_one_process(cluster, in_one_process, tm
     assert normalised(world) == normalised(in_one_process)
     assert not repeated(world, in_one_process)
     assert all(b"EMPTY" not in path.read_bytes() for path in world.cache.iterdir())
+
+
+def test_the_critic_writes_the_files_of_one_process(cluster, tmp_path):
+    here, there = (World(tmp_path / name, EXAMPLE_FILES, copies=False) for name in ("here", "there"))
+    with here:
+        for number in (1, 2):
+            assert here.generate(number, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES) == 0
+        shutil.copytree(here.cache, there.cache)
+        here.traffic.requests.clear()
+        assert here.criticise("--generators", "1,2") == 0
+    with there:
+        assert there.criticise("--generators", "1,2", "--executor", "ray") == 0
+    assert len(fusions_of(there)) == 2 * PROBLEMS
+    for name in ("critic_results.jsonl", "critic_experiences.json"):
+        assert normalised(there)[name] == normalised(here)[name]
+    assert there.traffic.counts() == here.traffic.counts()
+    assert there.traffic.requests
+
+
+def test_a_node_with_another_prompt_makes_nothing(cluster, tmp_path, monkeypatch):
+    world = World(tmp_path, EXAMPLE_FILES, copies=False)
+    monkeypatch.setattr("grpo_training.learning.groups.remote.prompt_hash", lambda task, style: "of another version")
+    with world, pytest.raises(ConfigurationError, match="would be treated differently on the node"):
+        world.generate(1, "quickstart", "--max-problems", 1, "--executor", "ray")
+    assert groups_of(world, 1) == []
 
 
 def test_replies_of_a_worker_that_is_killed_are_not_asked_for_again(cluster, in_one_process, tmp_path):

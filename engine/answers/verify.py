@@ -178,9 +178,10 @@ def _ask_worker(
         loaded = pool.run(_LOAD, needs, _LOAD_LIMIT_S)
         if loaded.outcome is not Outcome.OK:
             return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", f"{needs} not loaded: {loaded.error[:200]}")
+    if result.outcome is Outcome.INFRA_FAULT:
+        return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
     if result.outcome is Outcome.VERIFIER_TIMEOUT:
-        never_started = "did not start" in result.error
-        return Verdict(None if never_started else False, result.outcome, "symbolic", result.error)
+        return Verdict(False, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
     if result.outcome is not Outcome.OK or "correct" not in result.value:
         return Verdict(False, Outcome.OK, "symbolic", f"not comparable: {result.error[:200]}")
     method = _COLLECTIONS.get(shape.kind, result.value["method"])

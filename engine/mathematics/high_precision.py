@@ -64,7 +64,7 @@ class _MpmathEvaluator(Evaluator):
             "neg": lambda value: -value,
             "mul": self._product,
             "div": lambda top, bottom: top / bottom,
-            "mod": lambda left, right: left % right,
+            "mod": lambda left, right: self._real(left) % self._real(right),
             "pow": self._power,
             "root": self._root,
             "sqrt": lambda value: self._root(value, 2),

@@ -253,7 +253,7 @@ def solve_in_worker(equation: Equation) -> list[Value]:
     payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
     result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _WALL_LIMIT_S)
     if result.outcome is not Outcome.OK or result.value is None:
-        late = result.outcome is Outcome.VERIFIER_TIMEOUT or "SolverTimeoutError" in result.error
+        late = result.outcome in (Outcome.VERIFIER_TIMEOUT, Outcome.INFRA_FAULT) or "SolverTimeoutError" in result.error
         kind = "solver_timeout" if late else "unsolved"
         raise EquationError(kind, f"the equation for {equation.unknown} could not be solved")
     exact = not _has_float(left) and not _has_float(right)

@@ -25,7 +25,11 @@ _MAX_REPLY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class WorkResult:
-    """The result of a job: ``OK`` with a value, ``MODEL_FAULT`` if it raised, or ``VERIFIER_TIMEOUT``."""
+    """The result of a job.
+
+    ``OK`` with a value, ``MODEL_FAULT`` if it raised, ``VERIFIER_TIMEOUT`` if it was killed, or ``INFRA_FAULT`` if no
+    worker could be started, which says nothing about the job.
+    """
 
     outcome: Outcome
     value: Any = None
@@ -132,7 +136,7 @@ class _Worker:
         if not self._warm:
             if self._exchange(b"\n", _COLD_START_S) is None:
                 self.kill()
-                return WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
+                return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
             self._warm = True
         request = json.dumps({"function": function, "payload": payload}).encode() + b"\n"
         line = self._exchange(request, timeout_s)

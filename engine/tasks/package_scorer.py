@@ -35,8 +35,7 @@ class PackageScorer:
             load_argument: a JSON value for ``load``.
 
         Returns:
-            the result of ``score``. ``INFRA_FAULT`` if the process or the package could not be loaded, which says
-            nothing about the answer.
+            the result of ``score``. ``INFRA_FAULT`` also if the package could not be loaded.
         """
         result = _pool().run(self._score, payload, limit_s)
         while result.outcome is Outcome.OK and result.value.get("needs_import"):
@@ -44,8 +43,6 @@ class PackageScorer:
             if loaded.outcome is not Outcome.OK:
                 return WorkResult(Outcome.INFRA_FAULT, error=f"the scorer did not start: {loaded.error[:200]}")
             result = _pool().run(self._score, payload, limit_s)
-        if result.outcome is Outcome.VERIFIER_TIMEOUT and "did not start" in result.error:
-            return WorkResult(Outcome.INFRA_FAULT, error=result.error)
         return result
 
 

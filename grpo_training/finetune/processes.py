@@ -60,7 +60,7 @@ def join_processes() -> None:
         )
 
 
-def told_by_the_first(exit_code: int | None) -> int | None:
+def exit_code_of_the_first(exit_code: int | None) -> int | None:
     """What the first process passes here, in every process; it waits until all have called it.
 
     Args:

@@ -25,7 +25,7 @@ from grpo_training.finetune.models.upload import check_token, upload_model
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import check_rewards
-from grpo_training.finetune.processes import is_first_process, join_processes, shared_failure, told_by_the_first
+from grpo_training.finetune.processes import exit_code_of_the_first, is_first_process, join_processes, shared_failure
 from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -180,11 +180,11 @@ def _train_in_run_directory(
 ) -> int:
     """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
     if not is_first_process():
-        code = told_by_the_first(None)
+        code = exit_code_of_the_first(None)
         if code is None:
             with shared_failure():
                 train(config.output_dir)
-                code = told_by_the_first(None)
+                code = exit_code_of_the_first(None)
         return code or 0
     others_know = False
     try:
@@ -193,16 +193,16 @@ def _train_in_run_directory(
                 others_know = True
                 return _exit_code_of_finished(config)
             others_know = True
-            told_by_the_first(None)
+            exit_code_of_the_first(None)
             with shared_failure():
                 result = train(config.output_dir)
                 page = write_page(config.output_dir)
                 manifest.finish()
                 code = _exit_code(result.helped)
-                told_by_the_first(code)
+                exit_code_of_the_first(code)
     except Exception as error:
         if not others_know:
-            told_by_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
+            exit_code_of_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
         raise
     _print_result(result, page)
     if result.helped:
@@ -214,7 +214,7 @@ def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
     folder = config.output_dir
     print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
     helped = read_helped(folder)
-    told_by_the_first(_exit_code(helped))
+    exit_code_of_the_first(_exit_code(helped))
     if helped:
         _upload(config)
     return _exit_code(helped)

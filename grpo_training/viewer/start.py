@@ -78,7 +78,7 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
 
 
 def read_ahead(store: Store) -> None:
-    """Index all rollouts, small files first, in short steps, while nobody waits for a page."""
+    """Index all rollouts, small files first, in short steps, while no page is being made."""
     for run in sorted(store.runs, key=lambda run: run.size()):
         if run.kind == "generator":
             index = store.index(run)

@@ -35,7 +35,7 @@ const viewer = (() => {
 
   const FASTEST_MS = 2000;
   const IDLE_MS = 5000;
-  const READING_MS = 250; // the server reads faster while nobody waits for a page
+  const READING_MS = 250; // the server reads faster while no page is being made
   let tag = null;
   // What the server sent: scripts change the elements.
   for (const live of document.querySelectorAll("[data-live][id]")) live.source = live.outerHTML;

@@ -129,7 +129,7 @@ class Store:
 
     @contextlib.contextmanager
     def visit(self) -> Iterator[None]:
-        """Somebody waits for a page during the block."""
+        """Mark that a page is being made during the block."""
         with self._no_visit:
             self._visits += 1
         try:
@@ -140,7 +140,7 @@ class Store:
                 self._no_visit.notify_all()
 
     def wait_for_visits(self, longest_s: float) -> bool:
-        """Return as soon as nobody waits for a page, at the latest after some seconds; whether nobody does."""
+        """Wait until no page is being made, at most ``longest_s`` seconds. Returns whether none is."""
         with self._no_visit:
             return self._no_visit.wait_for(lambda: not self._visits, longest_s)
 

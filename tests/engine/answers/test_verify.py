@@ -308,7 +308,7 @@ def test_an_answer_is_wrong_if_the_job_crashes(monkeypatch):
 
 class NoWorker:
     def run(self, function, payload, timeout_s):
-        return WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
+        return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
 
 
 def test_there_is_no_verdict_if_no_worker_could_be_started():

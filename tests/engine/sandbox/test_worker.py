@@ -4,6 +4,7 @@ import time
 import pytest
 
 from engine.records import Outcome
+from engine.sandbox import worker
 from engine.sandbox.worker import WorkerPool
 
 
@@ -22,6 +23,16 @@ def test_error_is_data(pool):
     result = pool.run("tests.support.worker_jobs:fail", "boom")
     assert result.outcome is Outcome.MODEL_FAULT
     assert "boom" in result.error
+
+
+def test_a_worker_that_does_not_start_says_nothing_about_the_job(monkeypatch):
+    monkeypatch.setattr(worker, "_COLD_START_S", 0.0)
+    fresh = WorkerPool(size=1, packages=("tests.support.",))
+    result = fresh.run("tests.support.worker_jobs:echo", 0)
+    assert (result.outcome, result.error) == (Outcome.INFRA_FAULT, "the worker did not start")
+    monkeypatch.undo()
+    assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.OK
+    fresh.close()
 
 
 def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):

@@ -23,7 +23,7 @@ def test_the_package_is_imported_once(scorer):
         assert result == WorkResult(Outcome.OK, {"score": float(answer), "loaded": ["path"]})
 
 
-def test_an_answer_that_hangs_or_raises_is_told_from_one_that_was_not_scored(scorer):
+def test_an_answer_that_hangs_or_raises_was_scored(scorer):
     assert scorer.score({"answer": "no number"}, 60.0).outcome is Outcome.MODEL_FAULT
     assert scorer.score({"answer": "hang"}, 0.5).outcome is Outcome.VERIFIER_TIMEOUT
     assert scorer.score({"answer": "0.5"}, 60.0, load_argument="again").value["loaded"] == ["again"]
@@ -36,7 +36,7 @@ def test_a_package_that_cannot_be_imported_says_nothing_about_the_answer(scorer)
 
 
 def test_a_process_that_does_not_start_says_nothing_about_the_answer(scorer, monkeypatch):
-    not_started = WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
+    not_started = WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
     monkeypatch.setattr(WorkerPool, "run", lambda *_: not_started)
     assert scorer.score({"answer": "1"}, 60.0).outcome is Outcome.INFRA_FAULT
 

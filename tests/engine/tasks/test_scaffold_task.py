@@ -186,7 +186,7 @@ def test_a_statement_without_a_value_agrees_with_nothing(task, stated):
 
 def test_an_agreement_that_no_checker_could_decide_is_absent(monkeypatch):
     def unavailable(*_args, **_kwargs):
-        return WorkResult(Outcome.VERIFIER_TIMEOUT, error="the worker did not start")
+        return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
 
     monkeypatch.setattr(WorkerPool, "run", unavailable)
     scored = score(scaffold(final_answer="sqrt(144)"))

@@ -16,14 +16,14 @@ from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.cli.entry import run_command  # noqa: E402
 from grpo_training.finetune import processes, train  # noqa: E402
 from grpo_training.finetune.config import GRPOTrainingConfig  # noqa: E402
-from grpo_training.finetune.processes import join_processes, local_share, told_by_the_first  # noqa: E402
+from grpo_training.finetune.processes import exit_code_of_the_first, join_processes, local_share  # noqa: E402
 
 
 def test_one_process_joins_nobody_and_tells_itself(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.setattr(accelerate, "PartialState", None)
     join_processes()
-    assert told_by_the_first(3) == 3
+    assert exit_code_of_the_first(3) == 3
 
 
 def test_processes_that_do_not_form_one_group_are_refused(monkeypatch):
@@ -74,7 +74,7 @@ def rank_of_a_training(rank, port, folder, where):
             raise OSError(28, "No space left on device", "/big/disk")
         if (where, rank) == ("killed", "0"):
             os.kill(os.getpid(), signal.SIGKILL)
-        told_by_the_first(None)  # the other one waits here for the first
+        exit_code_of_the_first(None)  # the other one waits here for the first
 
     sys.modules["grpo_training.finetune.data.training_data"] = types.SimpleNamespace(load_training_data=read)
     sys.modules["grpo_training.finetune.offline.loop"] = types.SimpleNamespace(train_offline=steps)

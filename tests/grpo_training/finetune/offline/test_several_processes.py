@@ -20,6 +20,8 @@ from grpo_training.train import main as train_command  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import lines, write_model  # noqa: E402
 
+pytestmark = pytest.mark.timeout(600)  # several processes load torch, and each waits for the others
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):

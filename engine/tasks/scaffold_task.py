@@ -134,7 +134,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def verifier(self) -> Mapping[str, Any]:
         """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
-        libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
+        libraries = {name: version(name) for name in ("math-verify", "mpmath", "sympy")}
         return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from tests.support.table import table
 
 HEAVY = {
     *("torch", "transformers", "trl", "peft", "datasets", "ray", "vllm", "unsloth", "starlette"),
-    *("aiohttp", "sympy", "pint", "math_verify", "rich"),
+    *("aiohttp", "sympy", "math_verify", "rich"),
 }
 CPU_S = 1.5
 """Processor seconds that a command may take for --help, many times what it needs."""
@@ -147,7 +147,7 @@ def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
     assert f"cannot reach {url}" in error
     loaded = {name for name in modules if re.fullmatch(r"engine\.tasks\.\w+\.task", name)}
     assert loaded == {"engine.tasks.math.task"}
-    assert not {"openai", "sympy", "pint", "math_verify"} & set(modules)
+    assert not {"openai", "sympy", "math_verify"} & set(modules)
 
 
 _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracker", "endpoints and budget")

@@ -185,6 +185,6 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracke
 def test_help_shows_every_option_in_a_group_and_the_commonest_first(helped, command, titles, first):
     text = helped[command].text
     assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["options", *titles, "configuration"]
-    flags = re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)
+    flags = re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE)
     assert flags[0] == first
     assert len(flags) == len(set(flags))

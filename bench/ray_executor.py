@@ -6,17 +6,24 @@ times that were measured. It leaves out the network and other programs.
 """
 
 import argparse
+import asyncio
 import heapq
 import random
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from pydantic import SecretStr
+
+from engine.api_manager import Endpoint
 from engine.executor.accounts import SharedAccounts
 from engine.executor.local import LocalExecutor
 from engine.executor.ray_pool import RayExecutor
+from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
@@ -30,6 +37,8 @@ LATENCY_S, SPREAD = 20.0, 0.6
 """Median and log-normal spread of the time that a worker needs for a group: asking, mostly."""
 IN_FLIGHT = 8
 """Groups that a worker has in work."""
+ASKING = 8
+"""Workers that ask the shared accounts at once."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ def example_group() -> RolloutGroup:
 class MeasuredAccounts(SharedAccounts):
     """Tells how much processor time it has used."""
 
-    async def cpu(self) -> float:
+    def cpu(self) -> float:
         return time.process_time()
 
 
@@ -102,24 +111,33 @@ def writer_cost(groups: int, folder: Path) -> float:
 
 
 def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
-    """Processor seconds of the shared accounts for the calls of one group: one request for ``IN_GROUP`` samples."""
-    accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / "l.sqlite", Budget)
+    """Processor seconds of the shared accounts for one group: one request for ``IN_GROUP`` samples, with a budget."""
+    limit = 10**12
+    places = folder / "r.sqlite", folder / "l.sqlite"
+    accounts = executor.beside_driver(MeasuredAccounts, *places, partial(Budget, tokens=limit))
     completion = next(one.completion for one in example_group().rollouts if one.completion is not None)
-    before, started = accounts.call("cpu").result(), time.perf_counter()
-    for number in range(groups):
-        keys = [f"{number}-{sample}" for sample in range(IN_GROUP)]
-        accounts.call("stored", keys).result()
-        hold = accounts.call("hold", "w", 1000, None).result()
-        accounts.call("settle", "w", hold, 900, None)
-        stored = accounts.call("store", [(key, completion) for key in keys]).result()
-        assert len(stored) == IN_GROUP
-    cpu, took = accounts.call("cpu").result() - before, time.perf_counter() - started
+    endpoint = Endpoint(role="generator_1", api_key=SecretStr("EMPTY"), base_url="http://a/v1", model="m")
+    accounts.call("scope", endpoint).result()
+
+    async def ask(worker: int) -> None:
+        line = Line(accounts, str(worker))
+        journal, ledger, budget = RemoteJournal(line), RemoteLedger(line), RemoteBudget(line, None, limit)
+        scope = ledger.scope(endpoint)
+        for number in range(worker, groups, ASKING):
+            keys = [f"{number}-{sample}" for sample in range(IN_GROUP)]
+            journal.get_many(keys)
+            hold = await budget.hold(1000, None)
+            await asyncio.to_thread(ledger.pause_left_s, scope)
+            budget.settle(hold, 900, None)
+            await asyncio.gather(*(journal.put(key, completion) for key in keys))
+
+    before = accounts.call("cpu").result()
+    with ThreadPoolExecutor(ASKING) as threads:
+        list(threads.map(lambda worker: asyncio.run(ask(worker)), range(ASKING)))
+    cpu = accounts.call("cpu").result() - before
     accounts.call("close").result()
     accounts.end()
-    print(
-        f"shared accounts, 4 calls per group: {cpu / groups * 1e3:.2f} ms processor time, "
-        f"{took / groups * 1e3:.1f} ms until they are answered"
-    )
+    print(f"shared accounts, for a group with a budget: {cpu / groups * 1e3:.2f} ms processor time")
     return cpu / groups
 
 

@@ -3,5 +3,6 @@
 ``work.py`` has the interface: a picklable :class:`~engine.executor.work.WorkerDescription` opens a worker where the
 work runs, and a :class:`~engine.executor.work.WorkerPool` gives items to its workers. ``local.py`` and ``ray_pool.py``
 are the two implementations; :func:`~engine.executor.choice.open_executor` chooses by the value of ``--executor``.
-``accounts.py`` holds what all workers of a run share: journal, rate limits and budget.
+``accounts.py`` holds what all workers of a run share: journal, rate limits and budget. ``remote_accounts.py`` is what
+stands for them in a worker.
 """

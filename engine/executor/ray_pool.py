@@ -34,7 +34,6 @@ DRAIN_S = 75.0
 """Seconds for which the end of a pool waits for its workers; a client drains its requests for up to 60 s."""
 _AHEAD = 1
 """Items that wait at a worker, so that it is not idle while a result travels."""
-_WAITING_CALLS = 10_000
 _CONTROL = "control"
 """Calls of this group do not wait for the items in work."""
 
@@ -102,14 +101,15 @@ class RayExecutor(Executor):
     def beside_driver(self, kind: type[Any], *arguments: Any) -> ActorHandle:
         """An object in a process of its own on the node of this process, whose files it can open.
 
-        It ends with this process. Any worker may call it.
+        It ends with this process. Any worker may call it. Its methods run one at a time, as one that does not wait
+        takes half the processor time of an asynchronous one.
 
         Args:
-            kind: its class, with asynchronous methods.
+            kind: its class.
             arguments: of the class.
         """
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = ray.remote(kind).options(num_cpus=0, max_concurrency=_WAITING_CALLS, scheduling_strategy=here)
+        actor = ray.remote(kind).options(num_cpus=0, scheduling_strategy=here)
         return ActorHandle(actor.remote(*arguments))
 
 

@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from engine.api_manager import Endpoint
 from engine.executor.accounts import SharedAccounts
 from engine.executor.local import LocalExecutor
-from engine.executor.ray_pool import RayExecutor
+from engine.executor.ray_cluster import RayExecutor
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
 from engine.records import Completion, Problem, RolloutGroup

@@ -8,7 +8,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.executor.local import LocalExecutor
 
 if TYPE_CHECKING:
-    from engine.executor.ray_pool import RayExecutor
+    from engine.executor.ray_cluster import RayExecutor
     from engine.executor.work import Executor
 
 PROCESS = "process"
@@ -59,7 +59,7 @@ def open_executor(name: str) -> Executor:
 def open_cluster(name: str) -> RayExecutor:
     """As :func:`open_executor`, for ``ray`` and ``ray:ADDRESS``."""
     try:
-        from engine.executor.ray_pool import RayExecutor  # loads Ray, which only this choice needs
+        from engine.executor.ray_cluster import RayExecutor  # loads Ray, which only this choice needs
     except ImportError as error:
         raise ConfigurationError(
             f"--executor {name} needs Ray",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
     from engine.api_manager import ApiManager
-    from engine.executor.ray_pool import RayExecutor
+    from engine.executor.ray_cluster import RayExecutor
     from engine.executor.remote_accounts import Handle
     from engine.llm.client import Counters
     from engine.records import Fault, Fusion, RolloutGroup

@@ -27,6 +27,8 @@ from tests.support.ray_work import Squares, Unopenable
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
+from engine.executor.ray_pool import RayPool  # noqa: E402 - needs Ray
+
 PROBLEMS, SAMPLES = 8, 4
 ONE_BY_ONE = {"never_send": ["n"], "timeout_s": 900}
 """One request per sample, which waits as long as its reply is held back."""
@@ -70,13 +72,48 @@ def test_a_node_that_leaves_gives_its_items_to_the_others_and_one_that_joins_get
         assert len(lost) == 1
 
 
-def test_an_item_that_ends_every_worker_is_given_up_and_the_others_are_not(executor, monkeypatch):
+@pytest.fixture
+def calls(monkeypatch):
+    """The number of items of each call whose results arrived."""
+    sizes, adapt = [], RayPool._adapt
+
+    def watched(pool, items, seconds):
+        sizes.append(items)
+        adapt(pool, items, seconds)
+
+    monkeypatch.setattr(RayPool, "_adapt", watched)
+    return sizes
+
+
+@pytest.mark.parametrize(("call_s", "in_flight", "most"), [(1000, 1, 32), (0, 1, 1), (1000, 2, 1)])
+def test_short_items_travel_together(executor, calls, monkeypatch, call_s, in_flight, most):
+    monkeypatch.setattr("engine.executor.ray_pool._CALL_S", call_s)  # for this process: what counts as short
+    with executor.pool(Squares(), 1, in_flight=in_flight) as pool:
+        futures = [pool.submit(number) for number in range(300)]
+        assert [future.result(300)[0] for future in futures] == [number * number for number in range(300)]
+    assert calls[:1] == [1]
+    assert max(calls) == most
+
+
+def test_items_that_take_longer_than_the_others_go_back_to_the_queue(executor, calls, monkeypatch):
+    monkeypatch.setattr("engine.executor.ray_pool._CALL_S", 1000)  # for this process; a worker returns after 0.1 s
+    with executor.pool(Squares(seconds=0.11), 1) as pool:
+        futures = [pool.submit(number) for number in range(8)]
+        assert [future.result(300)[0] for future in futures] == [number * number for number in range(8)]
+    assert len(calls) == 8
+    assert max(calls) > 1
+
+
+def test_an_item_that_ends_every_worker_is_given_up_and_the_others_are_not(executor, calls, monkeypatch):
     monkeypatch.setattr("engine.executor.ray_pool.MOST_LOSSES", 2)
-    with executor.pool(Squares(deadly=3), 1) as pool:
-        deadly = pool.submit(3)
+    monkeypatch.setattr("engine.executor.ray_pool._CALL_S", 1000)
+    with executor.pool(Squares(deadly=80), 1) as pool:
+        futures = [pool.submit(number) for number in range(100)]
         with pytest.raises(IncompleteRunError, match="ended 2 times"):
-            deadly.result(300)
-        assert pool.submit(4).result(300)[0] == 16
+            futures[80].result(300)
+        del futures[80]
+        assert sum(future.result(300)[0] for future in futures) == sum(number**2 for number in range(100)) - 80**2
+    assert max(calls) > 4
 
 
 def test_workers_that_never_start_end_the_run(executor, monkeypatch):

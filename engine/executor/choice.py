@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError, InputError
-from engine.executor.local import LocalExecutor
 
 if TYPE_CHECKING:
     from engine.executor.ray_cluster import RayExecutor
@@ -53,7 +52,11 @@ def open_executor(name: str) -> Executor:
         InputError: there is no such executor.
         ConfigurationError: Ray is not installed, or the cluster cannot be reached.
     """
-    return open_cluster(name) if is_cluster(check_executor(name)) else LocalExecutor()
+    if is_cluster(check_executor(name)):
+        return open_cluster(name)
+    from engine.executor.local import LocalExecutor  # multiprocessing, which the settings do not need
+
+    return LocalExecutor()
 
 
 def open_cluster(name: str) -> RayExecutor:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, prepare_model_for_kbit_training
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
+from grpo_training.finetune.models.quantised import loading_options, prepare_quantised
 from grpo_training.finetune.models.sharding import copy_into
 from grpo_training.finetune.models.tokenizer import (
     check_model,
@@ -39,8 +39,8 @@ _ADAPTER_FILE = "adapter_model.safetensors"
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model of ``config``, with a fresh LoRA where ``use_peft``, in training mode.
 
-    It is on the CPU, a 4-bit one on the device of this process. The base is in float32, or in bfloat16 where
-    :func:`uses_bf16` and only a LoRA is trained; its linear layers may be in 4 bits. Trained weights are always
+    It is on the CPU, a 4-bit or 8-bit one on the device of this process. The base is in float32, or in bfloat16 where
+    :func:`uses_bf16` and only a LoRA is trained; its linear layers may be in 4 or 8 bits. Trained weights are always
     float32. A fresh LoRA changes nothing: until the first step the log-probs are those of the base.
 
     Raises:
@@ -53,8 +53,8 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
         loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] = _load_with_unsloth(config)
         return loaded
     tokenizer, model = load_tokenizer(config), load_base_model(config)
-    if config.load_in_4bit:
-        _keep_in_training_mode(prepare_model_for_kbit_training(model, use_gradient_checkpointing=False))
+    if config.quantised is not None:
+        prepare_quantised(model)
     if config.use_peft:
         model = _with_lora(model, config)
     prepared: PreTrainedModel = _prepare_for_training(model, config)
@@ -88,45 +88,10 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     """
     check_model(config)
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
-    if config.load_in_4bit:
-        options |= {"quantization_config": _quantisation(config), "device_map": {"": _device()}}
+    if config.quantised is not None:
+        options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
     model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
     return model
-
-
-def _quantisation(config: GRPOTrainingConfig) -> BitsAndBytesConfig:
-    """The settings of QLoRA (Dettmers et al. 2023)."""
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16 if uses_bf16(config) else torch.float32,
-    )
-
-
-def _keep_in_training_mode(model: torch.nn.Module) -> None:
-    """Keep 4-bit layers in training mode for good.
-
-    In evaluation mode on a CPU, bitsandbytes packs their weights for a kernel through which no gradient flows, and
-    later training passes use it too. The mode changes nothing else in them.
-    """
-    layer: Any = importlib.import_module("bitsandbytes.nn").Linear4bit
-    for module in model.modules():
-        if isinstance(module, layer):
-            module.train()
-            module.train = partial(_unchanged, module)
-
-
-def _unchanged(module: torch.nn.Module, mode: bool = True) -> torch.nn.Module:
-    return module
-
-
-def _device() -> torch.device:
-    """The device of this process: 4-bit weights cannot be moved later."""
-    kind = torch.accelerator.current_accelerator()
-    if kind is None or not torch.accelerator.is_available():
-        return torch.device("cpu")
-    return torch.device(kind.type, torch.accelerator.current_device_index())
 
 
 def lora_config(config: GRPOTrainingConfig) -> LoraConfig:

@@ -163,7 +163,8 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
-    if accelerator.distributed_type != DistributedType.FSDP and not config.load_in_4bit:  # FSDP moves it layer by layer
+    # FSDP moves it layer by layer; a rounded one is where it belongs.
+    if accelerator.distributed_type != DistributedType.FSDP and config.quantised is None:
         model = model.to(accelerator.device)
     if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
         check_logits(model.eval())
@@ -195,10 +196,10 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
         ConfigurationError: the configuration of accelerate asks for what is not supported.
     """
     plugin = fsdp_plugin(bf16=uses_bf16(config))
-    if plugin is not None and config.load_in_4bit:
+    if plugin is not None and config.quantised is not None:
         raise ConfigurationError(
-            "load_in_4bit is not supported with FSDP",
-            why="accelerate does not divide 4-bit weights among processes.",
+            f"{config.quantised} is not supported with FSDP",
+            why="accelerate does not divide rounded weights among processes.",
             fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
         )
     accelerator = Accelerator(

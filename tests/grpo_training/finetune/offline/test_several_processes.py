@@ -1,5 +1,6 @@
 """Trainings of two processes on the CPU, as a launcher of accelerate starts them, beside the same training of one."""
 
+import importlib.util
 import json
 import os
 import socket
@@ -18,6 +19,8 @@ from safetensors.torch import load_file  # noqa: E402
 from grpo_training.train import main as train_command  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import lines, write_model  # noqa: E402
+
+pytestmark = pytest.mark.timeout(600)  # several processes load torch, and each waits for the others
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +131,16 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
     processes = start_two_processes(ONE_AFTER_THE_OTHER, [two, two, again])
     assert train_command(command(model, data, tmp_path / "one", 4)) == 0
     check_end(processes, "ended with 0, 0, 1")
+    check_same_run(tmp_path / "one", tmp_path / "two", "lora/adapter_model.safetensors")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
+@pytest.mark.parametrize("flag", ["--load-in-4bit", "--load-in-8bit"])
+def test_two_processes_with_a_rounded_base_do_the_same_steps_as_one(model, tmp_path, flag):
+    data = write_rows(tmp_path / "rows.jsonl")
+    processes = start_two_processes(ONE_AFTER_THE_OTHER, [[*command(model, data, tmp_path / "two", 2), flag]])
+    assert train_command([*command(model, data, tmp_path / "one", 4), flag]) == 0
+    check_end(processes, "ended with 0")
     check_same_run(tmp_path / "one", tmp_path / "two", "lora/adapter_model.safetensors")
 
 

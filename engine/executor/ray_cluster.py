@@ -48,12 +48,7 @@ class RayExecutor(Executor):
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-            raise ConfigurationError(
-                f"Cannot use the Ray cluster {address or 'of this machine'}",
-                why=(str(error).strip() or type(error).__name__).splitlines()[0],
-                fix="Check `ray status` on this machine. It has to be a node of the cluster "
-                "(ray start --address=HOST:6379), with the same versions of Python and Ray as the other nodes.",
-            ) from error
+            raise _unusable(f"the Ray cluster {address or 'of this machine'}", error) from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray's own one would skip the orderly end of a run
 
@@ -92,10 +87,17 @@ class RayExecutor(Executor):
         Args:
             kind: its class.
             arguments: of the class.
+
+        Raises:
+            ConfigurationError: the cluster starts no process on this node, or the object cannot be made.
         """
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = ray.remote(kind).options(num_cpus=0, scheduling_strategy=here)
-        return ActorHandle(actor.remote(*arguments))
+        actor = ray.remote(kind).options(num_cpus=0, scheduling_strategy=here).remote(*arguments)
+        try:
+            ray.get(actor.__ray_ready__.remote())
+        except RayError as error:
+            raise _unusable(f"{kind.__name__} on the Ray cluster", error) from error
+        return ActorHandle(actor)
 
 
 class ActorHandle:
@@ -112,3 +114,13 @@ class ActorHandle:
     def end(self) -> None:
         """End the actor."""
         ray.kill(self._actor)
+
+
+def _unusable(what: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"Cannot use {what}",
+        why=(str(error).strip() or type(error).__name__).splitlines()[0],
+        fix="Check `ray status` on this machine. It has to be a node of the cluster (ray start --address=HOST:6379), "
+        "with the same versions of Python and Ray as the other nodes. RAY_AUTH_MODE (token or disabled) has to be the "
+        "same for all nodes and for this command.",
+    )

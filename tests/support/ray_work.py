@@ -33,6 +33,13 @@ class Unopenable:
         os._exit(1)
 
 
+class Unmakeable:
+    """Ends its process when it is made."""
+
+    def __init__(self):
+        os._exit(1)
+
+
 class SquareWorker:
     def __init__(self, description, number):
         self._description, self._number = description, number

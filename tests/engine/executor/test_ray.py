@@ -22,7 +22,7 @@ from grpo_training.serving.settings import EXAMPLE_FILES
 from tests.engine.executor.conftest import ONE_CPU
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 from tests.support.ray_processes import wait_for, worker_processes
-from tests.support.ray_work import Squares, Unopenable
+from tests.support.ray_work import Squares, Unmakeable, Unopenable
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -49,6 +49,12 @@ def test_items_are_worked_on_by_both_nodes_and_errors_stay_what_they_are(executo
         with pytest.raises(InputError, match="-3 is negative") as raised:
             pool.submit(-3).result(300)
         assert raised.value.fix == "Give another number."
+
+
+def test_an_object_that_the_cluster_cannot_make_is_an_error_that_names_what_nodes_share(executor):
+    with pytest.raises(ConfigurationError, match="Cannot use Unmakeable on the Ray cluster") as raised:
+        executor.beside_driver(Unmakeable)
+    assert "RAY_AUTH_MODE" in raised.value.fix
 
 
 def test_a_node_that_leaves_gives_its_items_to_the_others_and_one_that_joins_gets_work(cluster, executor, tmp_path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from engine.executor.ray_pool import RayExecutor
+    from engine.executor.ray_cluster import RayExecutor
     from engine.executor.work import Executor
 
 PROCESS = "process"
@@ -62,7 +62,7 @@ def open_executor(name: str) -> Executor:
 def open_cluster(name: str) -> RayExecutor:
     """As :func:`open_executor`, for ``ray`` and ``ray:ADDRESS``."""
     try:
-        from engine.executor.ray_pool import RayExecutor  # loads Ray, which only this choice needs
+        from engine.executor.ray_cluster import RayExecutor  # loads Ray, which only this choice needs
     except ImportError as error:
         raise ConfigurationError(
             f"--executor {name} needs Ray",

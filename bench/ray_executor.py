@@ -25,6 +25,7 @@ from engine.executor.local import LocalExecutor
 from engine.executor.ray_cluster import RayExecutor
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
@@ -76,11 +77,15 @@ class MeasuredAccounts(SharedAccounts):
 
 @dataclass(frozen=True)
 class Costs:
-    """Processor seconds per group of the three processes that there is one of. ``writer`` is a part of the driver."""
+    """Processor seconds per group of the processes that there is one of; ``writer`` is a part of the driver.
+
+    ``limits`` are those per second that the accounts need for the rate limits of a number of workers.
+    """
 
     driver: float
     writer: float
     accounts: float
+    limits: dict[int, float]
 
 
 def group_cost(executor: RayExecutor, groups: int) -> float:
@@ -141,6 +146,29 @@ def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
     return cpu / groups
 
 
+def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
+    """Processor seconds per second of the shared accounts for the rate limits of an endpoint."""
+    accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / f"l{workers}.sqlite", Budget)
+    limits = Limits(max_concurrency=IN_FLIGHT * workers, rpm=10**6)
+
+    def exchange(worker: int) -> Grant:
+        request = LeaseRequest(holder="a", in_use=IN_FLIGHT // 2, demand=IN_FLIGHT, requests=1)
+        grant: Grant = accounts.call("exchange", str(worker), "s", limits, request).result()
+        return grant
+
+    for worker in range(workers):
+        every_s = exchange(worker).renew_in_s
+    before, times = accounts.call("cpu").result(), 200
+    for number in range(times):
+        exchange(number % workers)
+    cpu = (accounts.call("cpu").result() - before) / times
+    accounts.call("close").result()
+    accounts.end()
+    rate = workers / every_s
+    print(f"rate limits of {workers} workers: {cpu * 1e3:.2f} ms processor time, {rate:.0f} times a second")
+    return cpu * rate
+
+
 def scaling(executor: RayExecutor, rows: int) -> None:
     """Rows per second that are verified by one and two workers, on Ray and by processes of this machine."""
     task = task_named("math")
@@ -173,18 +201,19 @@ def simulate(workers: int, costs: Costs, groups: int, window: int) -> tuple[floa
     free = [0.0] * (workers * IN_FLIGHT)
     committed = [0.0] * window  # of the last groups, as a ring
     driver = accounts = last = 0.0
+    accounts_cost = costs.accounts / (1 - costs.limits[workers])
     for number in range(groups):
         start = max(heapq.heappop(free), committed[number % window], driver)
         driver = start + costs.driver / 2  # to send the order
         asked = driver + rng.lognormvariate(0, SPREAD) * LATENCY_S
-        accounts = max(accounts, start) + costs.accounts
+        accounts = max(accounts, start) + accounts_cost
         done = max(asked, accounts)
         heapq.heappush(free, done)
         driver_done = max(done, last) + costs.driver / 2 + costs.writer
         committed[number % window] = last = driver_done
     busy = {
         "driver": groups * (costs.driver + costs.writer) / last,
-        "accounts": groups * costs.accounts / last,
+        "accounts": groups * costs.accounts / last + costs.limits[workers],
     }
     return last, busy
 
@@ -195,7 +224,7 @@ def simulated(costs: Costs) -> None:
     mean_s = LATENCY_S * 2.718281828 ** (SPREAD**2 / 2)
     print(f"\nsimulated: {ROLLOUTS:,} rollouts in groups of {IN_GROUP}, {LATENCY_S:g} s per group (median), ")
     print(f"{IN_FLIGHT} groups in work per worker, a window of four times the groups in work")
-    for workers in (10, 100, 1000):
+    for workers in costs.limits:
         part = min(groups, workers * IN_FLIGHT * 40)  # a steady part; the whole is proportional
         seconds, busy = simulate(workers, costs, part, 4 * workers * IN_FLIGHT)
         ideal = part / (workers * IN_FLIGHT / mean_s)
@@ -203,7 +232,8 @@ def simulated(costs: Costs) -> None:
         hours = groups * seconds / part / 3600
         print(f"{workers} workers: {hours:.1f} h, {ideal / seconds:.0%} of the workers' rate; {shares}")
     per_worker = IN_FLIGHT / mean_s
-    for name, cost in (("accounts", costs.accounts), ("driver with writer", costs.driver + costs.writer)):
+    left = 1 - costs.limits[max(costs.limits)]
+    for name, cost in (("accounts", costs.accounts / left), ("driver with writer", costs.driver + costs.writer)):
         print(f"{name}: full at {1 / cost:.0f} groups/s, the rate of {1 / cost / per_worker:.0f} workers")
 
 
@@ -218,6 +248,7 @@ def main() -> int:
             driver=group_cost(executor, flags.groups),
             writer=writer_cost(flags.groups, place),
             accounts=accounts_cost(executor, flags.groups, place),
+            limits={workers: limits_cost(executor, workers, place) for workers in (10, 100, 1000)},
         )
         scaling(executor, flags.rows)
     simulated(costs)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from engine.records import Completion
 
 _MOST_NOTES = 1000
+_EXCHANGE_S, _LONGEST_RENEW_S = 0.01, 20.0
+"""Workers exchange with the ledger less often the more they are, all together once in 0.01 s, each once in 20 s."""
 
 
 class Found(NamedTuple):
@@ -125,7 +127,9 @@ class SharedAccounts:
         else:
             held.pop((scope, request.holder), None)
         try:
-            return self._ledger.exchange(scope, limits, request)
+            grant = self._ledger.exchange(scope, limits, request)
+            grant.renew_in_s = max(grant.renew_in_s, min(_EXCHANGE_S * len(self._leases), _LONGEST_RENEW_S))
+            return grant
         except ScaffoldError as error:
             return error
 

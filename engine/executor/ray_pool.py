@@ -52,10 +52,9 @@ class _Job:
 
 @dataclass(eq=False)
 class _Call:
-    """Items that a worker was given in one call, and whether it worked on them when it ended."""
+    """Items that a worker was given in one call."""
 
     jobs: list[_Job]
-    is_suspect: bool = False
 
 
 @dataclass(eq=False)
@@ -193,12 +192,23 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 
     def _dispatch(self) -> None:
         while self._queue and (member := self._least_loaded()) is not None:
+            if member.calls and self._is_alone(self._queue[0]):
+                return  # until a worker has nothing else
             call = _Call(self._take_jobs())
             if call.jobs:
                 member.calls.append(call)
                 self._load_changed(member)
                 result = member.handle.run.remote([job.item for job in call.jobs])
                 self._when_done(result, partial(self._ended, member, call))
+
+    def _is_alone(self, job: _Job) -> bool:
+        """Whether a worker is to have nothing else meanwhile, so that it is known what ends it."""
+        return job.losses > 0 and self._in_flight == 1
+
+    def _load(self, member: _Member) -> int:
+        """The calls of a worker, or as many as it can have."""
+        is_full = any(self._is_alone(job) for job in member.jobs[:1])
+        return self._in_flight + _AHEAD if is_full else len(member.calls)
 
     def _take_jobs(self) -> list[_Job]:
         """The items of the next call. The last items are divided among the workers."""
@@ -218,25 +228,24 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         """The ready worker with the fewest calls, if it can take one more."""
         while self._by_load:
             load, _, _, member = self._by_load[0]
-            if not member.is_lost and load == len(member.calls):
+            if not member.is_lost and load == self._load(member):
                 return member if load < self._in_flight + _AHEAD else None
             heapq.heappop(self._by_load)
         return None
 
     def _load_changed(self, member: _Member) -> None:
-        heapq.heappush(self._by_load, (len(member.calls), member.number, next(self._ticket), member))
+        heapq.heappush(self._by_load, (self._load(member), member.number, next(self._ticket), member))
         if len(self._by_load) > 4 * len(self._members) + 64:  # mostly stale
             ready = [one for one in self._members.values() if one.is_ready]
-            self._by_load = [(len(one.calls), one.number, next(self._ticket), one) for one in ready]
+            self._by_load = [(self._load(one), one.number, next(self._ticket), one) for one in ready]
             heapq.heapify(self._by_load)
 
     def _ended(self, member: _Member, call: _Call, done: Future[Any]) -> None:
         error = done.exception()
         if isinstance(error, RayActorError):
             self._replace(member)
-            if call.is_suspect:
-                for job in call.jobs:
-                    job.losses += 1
+            for job in call.jobs:
+                job.losses += 1
             self._again(call.jobs)
         else:
             member.calls.remove(call)
@@ -263,8 +272,6 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         if member.is_lost:
             return
         member.is_lost = True
-        for call in member.calls[: self._in_flight]:  # the others waited
-            call.is_suspect = True
         del self._members[member.number]
         ray.kill(member.handle)  # it may be alive behind a broken connection
         if self._lost is not None:

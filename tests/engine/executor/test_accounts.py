@@ -110,6 +110,15 @@ async def test_attempts_that_start_together_are_granted_in_their_order_as_far_as
     assert (await asyncio.wait_for(last, 60)).tokens == 20
 
 
+def test_many_workers_exchange_less_often(accounts):
+    limits = Limits(rpm=10**6)
+    grants = [
+        accounts.call("exchange", str(worker), "s", limits, LeaseRequest(holder="a", in_use=1, demand=1)).result()
+        for worker in range(300)
+    ]
+    assert [grants[0].renew_in_s, grants[-1].renew_in_s] == [1.0, 3.0]
+
+
 async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts):
     ledger, limits = RemoteLedger(Line(accounts, "0")), Limits(max_concurrency=4)
     journal = RemoteJournal(Line(accounts, "0"))

@@ -14,7 +14,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
 from grpo_training.finetune.models.quantised import loading_options, prepare_quantised
-from grpo_training.finetune.models.sharding import copy_into
+from grpo_training.finetune.models.sharding import copy_into, whole_shape
 from grpo_training.finetune.models.tokenizer import (
     check_model,
     first_line,
@@ -144,7 +144,7 @@ def sharded_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     written = set(trained_weights(model))  # of tied weights one name
     if not has_adapter(model):
         written.update(name for name, _ in model.named_buffers())
-    return {name: weight for name, weight in model.state_dict().items() if name in written}
+    return {name: weight for name, weight in model.state_dict(keep_vars=True).items() if name in written}
 
 
 def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
@@ -172,16 +172,22 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
     stored = load_file(folder / _ADAPTER_FILE)
     _check_shapes(model, stored, folder)
-    _copy(get_peft_model_state_dict(model), stored)
+    _copy(_adapter(model), stored)
 
 
 def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
     stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
-    own = model.state_dict()
-    wrong = [name for name in own if name not in stored or own[name].shape != stored[name].shape]
+    own = model.state_dict(keep_vars=True)
+    wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
     if wrong:
         raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
     _copy(own, stored)
+
+
+def _adapter(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The parameters of the LoRA, by their names in its file."""
+    found: dict[str, torch.Tensor] = get_peft_model_state_dict(model, state_dict=model.state_dict(keep_vars=True))
+    return found
 
 
 def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None:
@@ -190,15 +196,15 @@ def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None
 
 
 def _check_shapes(model: PreTrainedModel, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    own = get_peft_model_state_dict(model)
+    own = _adapter(model)
     for name in sorted(own.keys() | stored.keys()):
-        if name not in own or name not in stored or own[name].shape != stored[name].shape:
+        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
             raise _mismatch(folder, name, own.get(name), stored.get(name))
 
 
 def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
     def shape(tensor: torch.Tensor | None) -> str:
-        return "missing" if tensor is None else "x".join(map(str, tensor.shape))
+        return "missing" if tensor is None else "x".join(map(str, whole_shape(tensor)))
 
     return InputError(
         f"The weights in {folder} belong to another model or LoRA",

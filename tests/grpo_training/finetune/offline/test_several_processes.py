@@ -67,6 +67,36 @@ except KeyboardInterrupt:
 """
 
 
+WITH_DEEPSPEED = """
+import json, sys
+from grpo_training.finetune.models.sharding import is_sharded
+from grpo_training.finetune.offline import loop, training as state
+from grpo_training.train import main
+
+argv, last = json.loads(sys.argv[1])
+real, plugin, parts = loop._rows_of, state.zero_plugin, set()
+
+def rows_of(training, index):
+    weights = [weight for weight in training.model.parameters() if weight.requires_grad]
+    parts.update((is_sharded(training.policy), weight.ds_tensor.numel() / weight.ds_numel) for weight in weights)
+    if index == last:
+        raise KeyboardInterrupt
+    return real(training, index)
+
+def divide_small_weights_too(*args, **options):
+    found = plugin(*args, **options)
+    found.deepspeed_config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+    return found
+
+loop._rows_of, state.zero_plugin = rows_of, divide_small_weights_too
+try:
+    code = main(argv)
+except KeyboardInterrupt:
+    code = 130
+print("ended with", code, parts)
+"""
+
+
 def write_rows(path):
     rows = [
         {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
@@ -168,3 +198,32 @@ def test_two_processes_that_divide_the_model_do_the_same_steps_as_one(model, tmp
     check_same_run(tmp_path / "one", tmp_path / "two", weights)
     checkpoints_of = [sorted(path.name for path in (tmp_path / name).glob("checkpoint-*/*")) for name in ("one", "two")]
     assert checkpoints_of[0] == checkpoints_of[1]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+@pytest.mark.parametrize(
+    ("flags", "continued_by", "weights"),
+    [
+        ([], "DDP", "lora/adapter_model.safetensors"),
+        (
+            ["--no-use-peft", "--learning-rate", "1e-3", "--gradient-checkpointing"],
+            "DeepSpeed",
+            "merged/model.safetensors",
+        ),
+    ],
+)
+def test_two_processes_with_deepspeed_do_the_same_steps_as_one(model, tmp_path, flags, continued_by, weights):
+    """ZeRO 3, interrupted and resumed: each process holds half of each weight. Checkpoints are those of DDP."""
+    data, flags = write_rows(tmp_path / "rows.jsonl"), [*flags, "--save-steps", "2"]
+    variables = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3", "DS_ACCELERATOR": "cpu"}
+    argv = [*command(model, data, tmp_path / "two", 2), *flags]
+    check_end(start_two_processes(WITH_DEEPSPEED, [argv, 5], **variables), "ended with 130 {(True, 0.5)}")
+    with_deepspeed = continued_by == "DeepSpeed"
+    processes = (
+        start_two_processes(WITH_DEEPSPEED, [argv, None], **variables)
+        if with_deepspeed
+        else start_two_processes(ONE_AFTER_THE_OTHER, [argv])
+    )
+    assert train_command([*command(model, data, tmp_path / "one", 4), *flags]) == 0
+    check_end(processes, "ended with 0 {(True, 0.5)}" if with_deepspeed else "ended with 0")
+    check_same_run(tmp_path / "one", tmp_path / "two", weights)

@@ -29,6 +29,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -41,6 +42,8 @@ from engine.tasks.math.quickstart import instances
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
 """Median and log-normal spread of the seconds that a sequence takes."""
+ANALYSIS = "Study"
+"""How the analyst's prompt begins."""
 PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
 STALL_S = 15.0
 WINDOW_PER_SLOT = 4
@@ -73,7 +76,7 @@ class SimulatedServer:
         body = await request.json()
         system, user = body["messages"][0]["content"], body["messages"][-1]["content"]
         problem, count = PROBLEM.search(user).group(1), body.get("n", 1)
-        is_analysis = system.startswith("Study")
+        is_analysis = system.startswith(ANALYSIS)
         self._now += not is_analysis
         self._most = max(self._most, self._now)
         try:
@@ -129,45 +132,50 @@ BARE = """
 import asyncio, json, sys
 import aiohttp
 
-async def main(url, in_flight, bodies):
-    slots = asyncio.Semaphore(in_flight)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+async def main(url, in_flight, chains):
+    slots = [asyncio.Semaphore(in_flight) for _ in range(2)]
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
 
-        async def ask(body):
-            async with slots, session.post(f"{url}/chat/completions", json=body) as response:
-                await response.json()
+        async def ask(chain):
+            for place, body in zip(slots, chain):
+                async with place, session.post(f"{url}/chat/completions", json=body) as response:
+                    await response.json()
 
-        await asyncio.gather(*(ask(body) for body in bodies))
+        await asyncio.gather(*(ask(chain) for chain in chains))
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]), json.load(sys.stdin)))
 """
 
 
-def bare(url: str, problems: list[str], samples: int, in_flight: int) -> float:
-    """Seconds that aiohttp takes with so many requests in flight, as a program of its own."""
-    bodies = [
-        {"model": "m", "n": samples, "messages": [{"role": "user", "content": f"Problem: {text}"}]} for text in problems
-    ]
+def bare(url: str, chains: list[list[dict]], in_flight: int) -> float:
+    """Seconds that aiohttp takes, as a program of its own, with so many requests in flight.
+
+    Args:
+        url: the server.
+        chains: for each problem its request, and perhaps one that is sent after the reply. These have as many slots of
+            their own.
+        in_flight: slots.
+    """
     started = time.perf_counter()
     command = [sys.executable, "-c", BARE, url, str(in_flight)]
-    subprocess.run(command, input=json.dumps(bodies), text=True, check=True)
+    subprocess.run(command, input=json.dumps(chains), text=True, check=True)
     return time.perf_counter() - started
 
 
 def generator(
-    url: str, problems: list[str], samples: int, in_flight: int, *more: str, extra: int = 0
-) -> tuple[float, int]:
-    """Seconds that generator 1 takes, and the largest number of problems that it had in flight."""
+    url: str, problems: int, samples: int, in_flight: int, *more: str, extra: int = 0, model: str = "m"
+) -> float:
+    """Seconds that generator 1 takes."""
     folder = Path(tempfile.mkdtemp())
-    entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": in_flight}
+    entry = {"api_key": "EMPTY", "base_url": url, "model": model, "max_concurrency": in_flight}
     (folder / "api_config.json").write_text(json.dumps({"default": {**entry, "extra_concurrency": extra}}))
     arguments = [
-        *("--dataset", "quickstart:train", "--prompts", "compact", "--max-problems", str(len(problems))),
+        *("--dataset", "quickstart:train", "--prompts", "compact", "--max-problems", str(problems)),
         *("--rollouts", str(samples), "--window", str(WINDOW_PER_SLOT * in_flight)),
         *("--api-config", str(folder / "api_config.json")),
         *("--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences"), *more),
     ]
-    urllib.request.urlopen(f"{url}/most").close()
     started = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "grpo_training.generator1", *arguments],
@@ -175,9 +183,13 @@ def generator(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    seconds = time.perf_counter() - started
-    with urllib.request.urlopen(f"{url}/most") as reply:
-        return seconds, json.load(reply)
+    return time.perf_counter() - started
+
+
+def got(url: str) -> Any:
+    """The JSON value at an address."""
+    with urllib.request.urlopen(url) as reply:
+        return json.load(reply)
 
 
 def critical_path(
@@ -230,7 +242,11 @@ def critical_path(
 
 def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None:
     """Measure the clients in turn and print a line for each."""
-    alone = bare(url, problems, samples, in_flight)
+    chains = [
+        [{"model": "m", "n": samples, "messages": [{"role": "user", "content": f"Problem: {text}"}]}]
+        for text in problems
+    ]
+    alone = bare(url, chains, in_flight)
     print(f"{in_flight} in flight: bare client {alone:.1f} s ({critical_path(problems, samples, in_flight):.1f} s)")
     window = WINDOW_PER_SLOT * in_flight
     for name, flags, analyst in (
@@ -238,11 +254,12 @@ def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None
         ("learning on, slots for the analyst", (), in_flight),
         ("learning on, shared slots", (), 0),
     ):
-        took, most = generator(url, problems, samples, in_flight, *flags, extra=analyst or 0)
+        got(f"{url}/most")
+        took = generator(url, len(problems), samples, in_flight, *flags, extra=analyst or 0)
         least = critical_path(problems, samples, in_flight, window, analyst=analyst)
         print(
             f"  generator 1, {name}: {took:.1f} s ({least:.1f} s), ratio {alone / took:.2f} "
-            f"(critical path {alone / least:.2f}), at most {most} problems in flight",
+            f"(critical path {alone / least:.2f}), at most {got(f'{url}/most')} problems in flight",
             flush=True,
         )
 

@@ -6,18 +6,26 @@ times that were measured. It leaves out the network and other programs.
 """
 
 import argparse
+import asyncio
 import heapq
 import random
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from pydantic import SecretStr
+
+from engine.api_manager import Endpoint
 from engine.executor.accounts import SharedAccounts
 from engine.executor.local import LocalExecutor
-from engine.executor.ray_pool import RayExecutor
+from engine.executor.ray_cluster import RayExecutor
+from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
@@ -30,6 +38,8 @@ LATENCY_S, SPREAD = 20.0, 0.6
 """Median and log-normal spread of the time that a worker needs for a group: asking, mostly."""
 IN_FLIGHT = 8
 """Groups that a worker has in work."""
+ASKING = 8
+"""Workers that ask the shared accounts at once."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +71,21 @@ def example_group() -> RolloutGroup:
 class MeasuredAccounts(SharedAccounts):
     """Tells how much processor time it has used."""
 
-    async def cpu(self) -> float:
+    def cpu(self) -> float:
         return time.process_time()
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Processor seconds per group of the three processes that there is one of. ``writer`` is a part of the driver."""
+    """Processor seconds per group of the processes that there is one of; ``writer`` is a part of the driver.
+
+    ``limits`` are those per second that the accounts need for the rate limits of a number of workers.
+    """
 
     driver: float
     writer: float
     accounts: float
+    limits: dict[int, float]
 
 
 def group_cost(executor: RayExecutor, groups: int) -> float:
@@ -102,25 +116,57 @@ def writer_cost(groups: int, folder: Path) -> float:
 
 
 def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
-    """Processor seconds of the shared accounts for the calls of one group: one request for ``IN_GROUP`` samples."""
-    accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / "l.sqlite", Budget)
+    """Processor seconds of the shared accounts for one group: one request for ``IN_GROUP`` samples, with a budget."""
+    limit = 10**12
+    places = folder / "r.sqlite", folder / "l.sqlite"
+    accounts = executor.beside_driver(MeasuredAccounts, *places, partial(Budget, tokens=limit))
     completion = next(one.completion for one in example_group().rollouts if one.completion is not None)
-    before, started = accounts.call("cpu").result(), time.perf_counter()
-    for number in range(groups):
-        keys = [f"{number}-{sample}" for sample in range(IN_GROUP)]
-        accounts.call("stored", keys).result()
-        hold = accounts.call("hold", "w", 1000, None).result()
-        accounts.call("settle", "w", hold, 900, None)
-        stored = accounts.call("store", [(key, completion) for key in keys]).result()
-        assert len(stored) == IN_GROUP
-    cpu, took = accounts.call("cpu").result() - before, time.perf_counter() - started
+    endpoint = Endpoint(role="generator_1", api_key=SecretStr("EMPTY"), base_url="http://a/v1", model="m")
+    accounts.call("scope", endpoint).result()
+
+    async def ask(worker: int) -> None:
+        line = Line(accounts, str(worker))
+        journal, ledger, budget = RemoteJournal(line), RemoteLedger(line), RemoteBudget(line, None, limit)
+        scope = ledger.scope(endpoint)
+        for number in range(worker, groups, ASKING):
+            keys = [f"{number}-{sample}" for sample in range(IN_GROUP)]
+            journal.get_many(keys)
+            hold = await budget.hold(1000, None)
+            await asyncio.to_thread(ledger.pause_left_s, scope)
+            budget.settle(hold, 900, None)
+            await asyncio.gather(*(journal.put(key, completion) for key in keys))
+
+    before = accounts.call("cpu").result()
+    with ThreadPoolExecutor(ASKING) as threads:
+        list(threads.map(lambda worker: asyncio.run(ask(worker)), range(ASKING)))
+    cpu = accounts.call("cpu").result() - before
     accounts.call("close").result()
     accounts.end()
-    print(
-        f"shared accounts, 4 calls per group: {cpu / groups * 1e3:.2f} ms processor time, "
-        f"{took / groups * 1e3:.1f} ms until they are answered"
-    )
+    print(f"shared accounts, for a group with a budget: {cpu / groups * 1e3:.2f} ms processor time")
     return cpu / groups
+
+
+def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
+    """Processor seconds per second of the shared accounts for the rate limits of an endpoint."""
+    accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / f"l{workers}.sqlite", Budget)
+    limits = Limits(max_concurrency=IN_FLIGHT * workers, rpm=10**6)
+
+    def exchange(worker: int) -> Grant:
+        request = LeaseRequest(holder="a", in_use=IN_FLIGHT // 2, demand=IN_FLIGHT, requests=1)
+        grant: Grant = accounts.call("exchange", str(worker), "s", limits, request).result()
+        return grant
+
+    for worker in range(workers):
+        every_s = exchange(worker).renew_in_s
+    before, times = accounts.call("cpu").result(), 200
+    for number in range(times):
+        exchange(number % workers)
+    cpu = (accounts.call("cpu").result() - before) / times
+    accounts.call("close").result()
+    accounts.end()
+    rate = workers / every_s
+    print(f"rate limits of {workers} workers: {cpu * 1e3:.2f} ms processor time, {rate:.0f} times a second")
+    return cpu * rate
 
 
 def scaling(executor: RayExecutor, rows: int) -> None:
@@ -155,18 +201,19 @@ def simulate(workers: int, costs: Costs, groups: int, window: int) -> tuple[floa
     free = [0.0] * (workers * IN_FLIGHT)
     committed = [0.0] * window  # of the last groups, as a ring
     driver = accounts = last = 0.0
+    accounts_cost = costs.accounts / (1 - costs.limits[workers])
     for number in range(groups):
         start = max(heapq.heappop(free), committed[number % window], driver)
         driver = start + costs.driver / 2  # to send the order
         asked = driver + rng.lognormvariate(0, SPREAD) * LATENCY_S
-        accounts = max(accounts, start) + costs.accounts
+        accounts = max(accounts, start) + accounts_cost
         done = max(asked, accounts)
         heapq.heappush(free, done)
         driver_done = max(done, last) + costs.driver / 2 + costs.writer
         committed[number % window] = last = driver_done
     busy = {
         "driver": groups * (costs.driver + costs.writer) / last,
-        "accounts": groups * costs.accounts / last,
+        "accounts": groups * costs.accounts / last + costs.limits[workers],
     }
     return last, busy
 
@@ -177,7 +224,7 @@ def simulated(costs: Costs) -> None:
     mean_s = LATENCY_S * 2.718281828 ** (SPREAD**2 / 2)
     print(f"\nsimulated: {ROLLOUTS:,} rollouts in groups of {IN_GROUP}, {LATENCY_S:g} s per group (median), ")
     print(f"{IN_FLIGHT} groups in work per worker, a window of four times the groups in work")
-    for workers in (10, 100, 1000):
+    for workers in costs.limits:
         part = min(groups, workers * IN_FLIGHT * 40)  # a steady part; the whole is proportional
         seconds, busy = simulate(workers, costs, part, 4 * workers * IN_FLIGHT)
         ideal = part / (workers * IN_FLIGHT / mean_s)
@@ -185,7 +232,8 @@ def simulated(costs: Costs) -> None:
         hours = groups * seconds / part / 3600
         print(f"{workers} workers: {hours:.1f} h, {ideal / seconds:.0%} of the workers' rate; {shares}")
     per_worker = IN_FLIGHT / mean_s
-    for name, cost in (("accounts", costs.accounts), ("driver with writer", costs.driver + costs.writer)):
+    left = 1 - costs.limits[max(costs.limits)]
+    for name, cost in (("accounts", costs.accounts / left), ("driver with writer", costs.driver + costs.writer)):
         print(f"{name}: full at {1 / cost:.0f} groups/s, the rate of {1 / cost / per_worker:.0f} workers")
 
 
@@ -200,6 +248,7 @@ def main() -> int:
             driver=group_cost(executor, flags.groups),
             writer=writer_cost(flags.groups, place),
             accounts=accounts_cost(executor, flags.groups, place),
+            limits={workers: limits_cost(executor, workers, place) for workers in (10, 100, 1000)},
         )
         scaling(executor, flags.rows)
     simulated(costs)

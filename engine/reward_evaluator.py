@@ -9,8 +9,7 @@ from typing import Any
 
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
-from engine.statistics.groups import combine_rewards
-from engine.statistics.paired import majority
+from engine.statistics.groups import combine_rewards, majority
 from engine.task import Task
 
 FUSION_WEIGHT = 0.25

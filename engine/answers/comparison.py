@@ -1,7 +1,7 @@
 """Compare the shapes of two answers by the policies that ``shapes`` lists.
 
 A comparer first uses ``plain_values``, which takes microseconds. ``LocalComparer`` does only this.
-``symbolic.WorkerComparer``, which runs in a worker process, also uses algebra and unit conversion.
+``symbolic.WorkerComparer``, which runs in a worker process, also uses algebra.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
 class NeedsWorkerError(Exception):
-    """Two answers cannot be compared without algebra or unit conversion."""
+    """Two answers cannot be compared without algebra."""
 
 
 class Comparer(ABC):

@@ -78,14 +78,17 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
 
 
 def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
-    """Compare two cleaned texts as quantities of physics, if both have the same unit or none."""
+    """Compare two cleaned texts as quantities of physics, if both are numbers with a unit or none."""
     right = read_quantity(truth)
     if right is None:
         return _words(answer, truth, truth_is_number=False)
     left = read_quantity(answer)
-    if left is None or left.number is None or right.number is None or left.unit != right.unit:
+    if left is None or left.number is None or right.number is None:
         return None
-    return Decision(same_quantity(left, right, rel_tol), "units" if right.unit else "numeric")
+    is_same = same_quantity(left, right, rel_tol)
+    if not is_same and left.unit != right.unit and not (left.unit and right.unit):  # "5 m" may be a product
+        return None
+    return Decision(is_same, "units" if right.unit else "numeric")
 
 
 class Tail(NamedTuple):

@@ -1,4 +1,4 @@
-"""Jobs of the verifier's worker processes: algebra, unit conversion, and Math-Verify.
+"""Jobs of the verifier's worker processes: algebra, quantities with formulas, and Math-Verify.
 
 They run under ``WorkerPool``, which kills them at their time limit. A job that needs a library that is slow to import
 returns ``{"needs": name}`` instead of importing it, so that the import does not count towards the time limit.
@@ -25,7 +25,7 @@ from engine.mathematics.equivalence import (
 from engine.mathematics.parsing.tree import FormulaSyntaxError, Node, apply
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.quantities.unit_text import read_unit
-from engine.mathematics.quantities.units import Quantity, dimension_of, read_quantity, same_quantity
+from engine.mathematics.quantities.units import Quantity, read_quantity, same_quantity
 
 _MAX_MATH_VERIFY_CHARS = 300
 _SMALLEST_FOR_MATH_VERIFY = 1e-5
@@ -42,9 +42,7 @@ class _NeedsLibrary(Exception):  # noqa: N818 - control flow, not an error
 
 
 def load(payload: str) -> bool:
-    """Import a library that a job needs: ``pint`` or ``math_verify``."""
-    if payload == "pint":
-        return dimension_of("m") is not None
+    """Import a library that a job needs: ``math_verify``."""
     if payload == "math_verify":
         import math_verify  # noqa: F401 - slow to import: only in the worker
     return payload in sys.modules
@@ -68,7 +66,7 @@ def judge(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 class WorkerComparer(Comparer):
-    """Compares with algebra, unit conversion and Math-Verify."""
+    """Compares with algebra and Math-Verify."""
 
     def same_formulas(self, answer: str, truth: str) -> bool:
         """Compare by the value of the formulas, or of the quantities."""
@@ -118,8 +116,6 @@ class WorkerComparer(Comparer):
             return written_alike(answer, truth)
 
     def _same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
-        if answer.unit != truth.unit and "pint" not in sys.modules:
-            raise _NeedsLibrary("pint")
         return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
 
     def _exact(self, answer: str, truth: str) -> bool:

@@ -4,9 +4,9 @@ The layers, cheapest first; each is used only if the one before cannot decide:
 
 1. the answer is found in the text (``final_answer``) and its shape is read (``shapes``);
 2. in this process, in microseconds (``comparison``, ``plain_values``): integers, fractions, decimals, words,
-   quantities in the same unit;
-3. in a worker process with a time limit (``symbolic``): algebra, units through pint, and Math-Verify for formulas
-   that our parser does not know.
+   quantities;
+3. in a worker process with a time limit (``symbolic``): algebra, and Math-Verify for formulas that our parser does
+   not know.
 
 The rules for equality are documented with the code: numbers in ``numerals.same_number`` and
 ``numerals.physics_tolerance``, units in ``units`` and ``plain_values``, tuples, sets and intervals in

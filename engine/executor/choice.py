@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError, InputError
-from engine.executor.local import LocalExecutor
 
 if TYPE_CHECKING:
-    from engine.executor.ray_pool import RayExecutor
+    from engine.executor.ray_cluster import RayExecutor
     from engine.executor.work import Executor
 
 PROCESS = "process"
@@ -53,13 +52,17 @@ def open_executor(name: str) -> Executor:
         InputError: there is no such executor.
         ConfigurationError: Ray is not installed, or the cluster cannot be reached.
     """
-    return open_cluster(name) if is_cluster(check_executor(name)) else LocalExecutor()
+    if is_cluster(check_executor(name)):
+        return open_cluster(name)
+    from engine.executor.local import LocalExecutor  # multiprocessing, which the settings do not need
+
+    return LocalExecutor()
 
 
 def open_cluster(name: str) -> RayExecutor:
     """As :func:`open_executor`, for ``ray`` and ``ray:ADDRESS``."""
     try:
-        from engine.executor.ray_pool import RayExecutor  # loads Ray, which only this choice needs
+        from engine.executor.ray_cluster import RayExecutor  # loads Ray, which only this choice needs
     except ImportError as error:
         raise ConfigurationError(
             f"--executor {name} needs Ray",

@@ -1,15 +1,14 @@
-"""The executor of a Ray cluster. Each worker is an actor; one that ends is replaced, and others take its items."""
+"""Workers on a Ray cluster. Each one is an actor; one that ends is replaced, and others take its items."""
 
 from __future__ import annotations
 
 import contextlib
 import heapq
 import itertools
-import logging
 import os
 import queue
-import signal
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,14 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 import ray
-from ray.exceptions import RayActorError, RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.exceptions import RayActorError
 
-from engine.errors import ConfigurationError, IncompleteRunError, ScaffoldError
-from engine.executor.work import Executor, ItemT, ResultT, WorkerPool
+from engine.errors import IncompleteRunError, ScaffoldError
+from engine.executor.work import ItemT, ResultT, WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from engine.executor.work import Worker, WorkerDescription
 
@@ -33,109 +31,30 @@ MOST_LOSSES = 5
 DRAIN_S = 75.0
 """Seconds for which the end of a pool waits for its workers; a client drains its requests for up to 60 s."""
 _AHEAD = 1
-"""Items that wait at a worker, so that it is not idle while a result travels."""
-_WAITING_CALLS = 10_000
+"""Calls that wait at a worker, so that it is not idle while a result travels."""
+_CALL_S = 0.1
+"""Seconds of work that a call is to have, many times what the call itself costs. Then the worker returns the rest."""
+_MOST_ITEMS = 32
+"""Items of one call."""
 _CONTROL = "control"
 """Calls of this group do not wait for the items in work."""
 
 
-class RayExecutor(Executor):
-    """A Ray cluster.
-
-    Args:
-        address: ``HOST:PORT`` of the cluster; None: the one that ``RAY_ADDRESS`` names or that this machine belongs to,
-            else a Ray on this machine that lives as long as this object.
-
-    Raises:
-        ConfigurationError: the cluster cannot be reached, or has another version of Ray or Python.
-    """
-
-    def __init__(self, address: str | None = None) -> None:
-        self._is_own = not ray.is_initialized()
-        if not self._is_own:
-            return
-        handler = signal.getsignal(signal.SIGTERM)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            ray.init(
-                address=address,
-                include_dashboard=None if address else False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-            raise ConfigurationError(
-                f"Cannot use the Ray cluster {address or 'of this machine'}",
-                why=(str(error).strip() or type(error).__name__).splitlines()[0],
-                fix="Check `ray status` on this machine. It has to be a node of the cluster "
-                "(ray start --address=HOST:6379), with the same versions of Python and Ray as the other nodes.",
-            ) from error
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # Ray's own one would skip the orderly end of a run
-
-    @property
-    def cpus(self) -> int:
-        """The CPUs of all nodes."""
-        return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-    @property
-    def hosts(self) -> set[str]:
-        """The addresses of the nodes."""
-        return {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-
-    def close(self) -> None:
-        """Leave the cluster."""
-        if self._is_own:
-            ray.shutdown()
-
-    def pool(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        *,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> RayPool[ItemT, ResultT]:
-        """As the base class says. Each worker reserves one CPU; workers beyond the CPUs start when a node joins."""
-        return RayPool(description, workers, in_flight=in_flight, lost=lost)
-
-    def beside_driver(self, kind: type[Any], *arguments: Any) -> ActorHandle:
-        """An object in a process of its own on the node of this process, whose files it can open.
-
-        It ends with this process. Any worker may call it.
-
-        Args:
-            kind: its class, with asynchronous methods.
-            arguments: of the class.
-        """
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = ray.remote(kind).options(num_cpus=0, max_concurrency=_WAITING_CALLS, scheduling_strategy=here)
-        return ActorHandle(actor.remote(*arguments))
-
-
-class ActorHandle:
-    """Calls an actor from any process of the cluster; picklable."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method; the future of its result."""
-        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
-        return future
-
-    def end(self) -> None:
-        """End the actor."""
-        ray.kill(self._actor)
-
-
 @dataclass(eq=False)
 class _Job:
-    """An item, the future of its caller, and how many of its workers ended."""
+    """An item, the future of its caller, whether a worker was given it, and how many of its workers ended."""
 
     item: Any
     future: Future[Any]
+    is_started: bool = False
     losses: int = 0
+
+
+@dataclass(eq=False)
+class _Call:
+    """Items that a worker was given in one call."""
+
+    jobs: list[_Job]
 
 
 @dataclass(eq=False)
@@ -146,7 +65,12 @@ class _Member:
     number: int
     is_ready: bool = False
     is_lost: bool = False
-    jobs: set[_Job] = field(default_factory=set)
+    calls: list[_Call] = field(default_factory=list)
+
+    @property
+    def jobs(self) -> list[_Job]:
+        """The items that it was given."""
+        return [job for call in self.calls for job in call.jobs]
 
 
 class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
@@ -155,6 +79,9 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     A worker gets items when it is ready. When it ends (its process was killed, its node left), its items go to the
     others and a replacement is asked for, which starts as soon as a node has a free CPU. One thread does all of this;
     the futures of Ray only give it events.
+
+    A call costs more than an item of a few milliseconds, so such items travel several in a call. Items of a worker that
+    works on several at once, and those whose worker ended, travel alone.
 
     Args:
         description: opens a worker; it travels by pickle.
@@ -178,6 +105,8 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._ticket = itertools.count()  # makes entries different, as workers have no order
         self._queue: deque[_Job] = deque()
         self._started = self._failed_starts = 0
+        self._size = 1
+        """Items of the next call."""
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="ray-pool", daemon=True)
 
@@ -263,43 +192,80 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 
     def _dispatch(self) -> None:
         while self._queue and (member := self._least_loaded()) is not None:
+            if member.calls and self._is_alone(self._queue[0]):
+                return  # until a worker has nothing else
+            call = _Call(self._take_jobs())
+            if call.jobs:
+                member.calls.append(call)
+                self._load_changed(member)
+                result = member.handle.run.remote([job.item for job in call.jobs])
+                self._when_done(result, partial(self._ended, member, call))
+
+    def _is_alone(self, job: _Job) -> bool:
+        """Whether a worker is to have nothing else meanwhile, so that it is known what ends it."""
+        return job.losses > 0 and self._in_flight == 1
+
+    def _load(self, member: _Member) -> int:
+        """The calls of a worker, or as many as it can have."""
+        is_full = any(self._is_alone(job) for job in member.jobs[:1])
+        return self._in_flight + _AHEAD if is_full else len(member.calls)
+
+    def _take_jobs(self) -> list[_Job]:
+        """The items of the next call. The last items are divided among the workers."""
+        jobs: list[_Job] = []
+        size = min(self._size, -(-len(self._queue) // len(self._members)))
+        while self._queue and len(jobs) < size and not (jobs and self._queue[0].losses):
             job = self._queue.popleft()
-            if not job.losses and not job.future.set_running_or_notify_cancel():
+            if not job.is_started and not job.future.set_running_or_notify_cancel():
                 continue
-            member.jobs.add(job)
-            self._load_changed(member)
-            self._when_done(member.handle.run.remote(job.item), partial(self._ended, member, job))
+            job.is_started = True
+            jobs.append(job)
+            if job.losses:
+                break
+        return jobs
 
     def _least_loaded(self) -> _Member | None:
-        """The ready worker with the fewest items, if it can take one more."""
+        """The ready worker with the fewest calls, if it can take one more."""
         while self._by_load:
             load, _, _, member = self._by_load[0]
-            if not member.is_lost and load == len(member.jobs):
+            if not member.is_lost and load == self._load(member):
                 return member if load < self._in_flight + _AHEAD else None
             heapq.heappop(self._by_load)
         return None
 
     def _load_changed(self, member: _Member) -> None:
-        heapq.heappush(self._by_load, (len(member.jobs), member.number, next(self._ticket), member))
+        heapq.heappush(self._by_load, (self._load(member), member.number, next(self._ticket), member))
         if len(self._by_load) > 4 * len(self._members) + 64:  # mostly stale
             ready = [one for one in self._members.values() if one.is_ready]
-            self._by_load = [(len(one.jobs), one.number, next(self._ticket), one) for one in ready]
+            self._by_load = [(self._load(one), one.number, next(self._ticket), one) for one in ready]
             heapq.heapify(self._by_load)
 
-    def _ended(self, member: _Member, job: _Job, done: Future[Any]) -> None:
-        member.jobs.discard(job)
+    def _ended(self, member: _Member, call: _Call, done: Future[Any]) -> None:
         error = done.exception()
         if isinstance(error, RayActorError):
-            self._again(job)
             self._replace(member)
+            for job in call.jobs:
+                job.losses += 1
+            self._again(call.jobs)
         else:
+            member.calls.remove(call)
             self._load_changed(member)
-            result = done.result() if error is None else error
-            if isinstance(result, BaseException):
-                _fail(job, result)
-            elif not job.future.done():
-                job.future.set_result(result)
+            results, seconds = ([error] * len(call.jobs), 0.0) if error is not None else done.result()
+            self._adapt(len(call.jobs), seconds)
+            for job, result in zip(call.jobs, results, strict=False):
+                if isinstance(result, BaseException):
+                    _fail(job, result)
+                elif not job.future.done():
+                    job.future.set_result(result)
+            self._again(call.jobs[len(results) :])
         self._dispatch()
+
+    def _adapt(self, items: int, seconds: float) -> None:
+        """Change the size of the next calls by the time that one took."""
+        if seconds > _CALL_S:
+            self._size = max(1, self._size // 2)
+        elif self._in_flight == 1 and items == self._size and seconds < _CALL_S / 2:
+            self._size = min(2 * self._size, _MOST_ITEMS)
 
     def _replace(self, member: _Member) -> None:
         """Start another worker in the place of one that ended. The calls that it had fail on their own."""
@@ -312,20 +278,20 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
             self._lost(member.number)
         self._start()
 
-    def _again(self, job: _Job) -> None:
-        """Put an item whose worker ended at the head of the queue."""
-        job.losses += 1
-        if job.losses < MOST_LOSSES:
-            self._queue.appendleft(job)
-            return
-        _fail(
-            job,
-            IncompleteRunError(
-                f"The workers of one item ended {job.losses} times",
-                why="They were killed, perhaps for lack of memory, or their nodes left.",
-                fix="See `ray status` and the logs of Ray on the nodes, then run the same command again.",
-            ),
-        )
+    def _again(self, jobs: Sequence[_Job]) -> None:
+        """Put items at the head of the queue, except those whose workers ended too often."""
+        for job in reversed(jobs):
+            if job.losses < MOST_LOSSES:
+                self._queue.appendleft(job)
+                continue
+            _fail(
+                job,
+                IncompleteRunError(
+                    f"The workers of one item ended {job.losses} times",
+                    why="They were killed, perhaps for lack of memory, or their nodes left.",
+                    fix="See `ray status` and the logs of Ray on the nodes, then run the same command again.",
+                ),
+            )
 
     def _fail_all(self, error: BaseException) -> None:
         self._error = error
@@ -368,14 +334,24 @@ class _Actor:
             return type(error)(f"{error.what} (on the node {node})", why=error.why, fix=error.fix)
         return None
 
-    def run(self, item: Any) -> Any:
-        """Work on an item. An error that a person is to read is returned, as Ray wraps what is raised."""
+    def run(self, items: list[Any]) -> tuple[list[Any], float]:
+        """Work on items until they are done or the time of a call is over, on one at least.
+
+        Returns:
+            a result for each item in turn, and the seconds of work. An error that a person is to read is a result, as
+            Ray wraps what is raised.
+        """
         if self._worker is None:
             raise RuntimeError("the worker was not opened")
-        try:
-            return self._worker.run(item)
-        except ScaffoldError as error:
-            return error
+        started, results = time.monotonic(), []
+        for item in items:
+            try:
+                results.append(self._worker.run(item))
+            except ScaffoldError as error:
+                results.append(error)
+            if (seconds := time.monotonic() - started) > _CALL_S:
+                break
+        return results, seconds
 
     def close(self) -> None:
         """Close the worker."""

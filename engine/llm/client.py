@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
-PROBE_PATIENCE_S = 0.2
+PROBE_PATIENCE_S = 0.05
 """A server refuses a parameter before it begins to generate, so a longer wait would only delay the other requests."""
 
 

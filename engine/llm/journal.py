@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS abilities (
 _LINGER_S = 0.002
 _MAX_ROWS = 500
 """Maximum number of rows in one statement."""
+_NOT_STORED = "Cannot write the response journal; the last replies are not stored"
 
 
 class JournalError(ScaffoldError, OSError):
@@ -70,15 +71,24 @@ def request_keys(
     return keys
 
 
-class _Entry:
-    """One reply to be written, and the future of its caller."""
+class _Row:
+    """One reply to be written. When it is written, ``completion`` is what is stored."""
 
-    __slots__ = ("completion", "future", "key", "loop", "text")
+    __slots__ = ("completion", "key", "text")
 
     def __init__(self, key: str, completion: Completion) -> None:
         self.key = key
         self.completion = completion
         self.text = completion.model_dump_json(exclude_defaults=True)
+
+
+class _Entry(_Row):
+    """One reply to be written, and the future of its caller."""
+
+    __slots__ = ("future", "loop")
+
+    def __init__(self, key: str, completion: Completion) -> None:
+        super().__init__(key, completion)
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Completion] = self.loop.create_future()
 
@@ -147,6 +157,17 @@ class ResponseJournal:
         self._wake.set()
         return entry.future
 
+    def put_many(self, entries: Sequence[tuple[str, Completion]]) -> list[Completion]:
+        """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns."""
+        rows = [_Row(key, completion) for key, completion in entries]
+        try:
+            with self._guard:
+                for start in range(0, len(rows), _MAX_ROWS):
+                    self._insert(self._reader, rows[start : start + _MAX_ROWS])
+        except (sqlite3.Error, OSError, MemoryError) as error:
+            raise self._error(_NOT_STORED, error) from error
+        return [row.completion for row in rows]
+
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if there are none."""
         sql = "SELECT facts FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
@@ -193,22 +214,26 @@ class ResponseJournal:
                 return
 
     def _write(self, batch: list[_Entry]) -> None:
-        """Store a batch in one statement, which is one transaction, and resolve its futures."""
-        now = time.time()
-        values = [value for entry in batch for value in (entry.key, entry.text, now)]
-        marks = ",".join(["(?,?,?)"] * len(batch))
+        """Store a batch and resolve its futures."""
         try:
-            cursor = self._writing.execute(
-                f"INSERT OR IGNORE INTO replies VALUES {marks}",  # noqa: S608 - marks only
-                values,
-            )
-            self._check_file()
-            if cursor.rowcount < len(batch):  # another process stored a reply for the same key first
-                self._use_stored(batch)
+            self._insert(self._writing, batch)
         except (sqlite3.Error, OSError, MemoryError) as error:
-            _notify(batch, self._error("Cannot write the response journal; the last replies are not stored", error))
+            _notify(batch, self._error(_NOT_STORED, error))
         else:
             _notify(batch, None)
+
+    def _insert(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+        """Store rows in one statement, which is one transaction."""
+        now = time.time()
+        values = [value for row in rows for value in (row.key, row.text, now)]
+        marks = ",".join(["(?,?,?)"] * len(rows))
+        cursor = connection.execute(
+            f"INSERT OR IGNORE INTO replies VALUES {marks}",  # noqa: S608 - marks only
+            values,
+        )
+        self._check_file()
+        if cursor.rowcount < len(rows):  # another process stored a reply for the same key first
+            self._use_stored(connection, rows)
 
     def _check_file(self) -> None:
         """Raise OSError if another program deleted, moved or replaced the file: what is written to it would be lost."""
@@ -219,18 +244,18 @@ class ResponseJournal:
         if not is_same:
             raise OSError("the file was replaced while it was in use")
 
-    def _use_stored(self, batch: list[_Entry]) -> None:
-        """Replace the completions of a batch by those that are already stored."""
-        marks = ",".join("?" * len(batch))
+    def _use_stored(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+        """Replace the completions of rows by those that are already stored."""
+        marks = ",".join("?" * len(rows))
         sql = f"SELECT key, completion FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
-        stored = dict(self._writing.execute(sql, [entry.key for entry in batch]).fetchall())
-        for entry in batch:
-            first = _decode(stored.get(entry.key, ""))
+        stored = dict(connection.execute(sql, [row.key for row in rows]).fetchall())
+        for row in rows:
+            first = _decode(stored.get(row.key, ""))
             if first is not None:
-                entry.completion = first
+                row.completion = first
             else:  # an unreadable row would make every later reply unreadable too
                 sql = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
-                self._writing.execute(sql, (entry.key, entry.text, time.time()))
+                connection.execute(sql, (row.key, row.text, time.time()))
 
     def _error(self, what: str, error: Exception) -> JournalError:
         return JournalError(

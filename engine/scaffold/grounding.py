@@ -200,9 +200,12 @@ def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str
         values = {name: first + number * step for number, name in enumerate(sorted(rule.reads))} | dict(fixed)
         alone = Program(program.scaffold, ((place, rule),), (), values, {})
         value = run(alone, None, None, budget).values.get(rule.effect)
-        if value is not None:
-            found.append(value)
-            same = frozenset(name for name in same if agree(values[name], value))
+        if value is None:
+            continue
+        found.append(value)
+        same = frozenset(name for name in same if agree(values[name], value))
+        if not same and not agree(found[0], value):
+            return False
     is_constant = len(found) > 1 and all(agree(found[0], value) for value in found)
     return is_constant or bool(found and same)
 

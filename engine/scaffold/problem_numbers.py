@@ -250,8 +250,8 @@ def _is_converted(value: Value, unit: Powers, number: Fraction, written: Powers)
     """Whether a value is a written quantity in another unit; without a unit, in one that is usual or in the SI."""
     if unit:
         line = _conversion(written, unit)
-        return line is not None and _is_near(value, float(line[0] * number + line[1]))
-    return any(_is_near(value, float(number * ratio)) for ratio in _usual_ratios(written))
+        return line is not None and _is_near(value, line[0] * number + line[1])
+    return any(_is_near(value, number * ratio) for ratio in _usual_ratios(written))
 
 
 @lru_cache(maxsize=1024)
@@ -274,8 +274,8 @@ def _usual_ratios(written: Powers) -> tuple[Fraction, ...]:
     return tuple(ratio for ratio in (*found, 1 / in_base if in_base else None) if ratio is not None)
 
 
-def _is_near(value: Value, other: float) -> bool:
+def _is_near(value: Value, other: Value) -> bool:
     try:
-        return math.isclose(abs(float(value)), abs(other), rel_tol=_ROUNDED, abs_tol=1e-12)
+        return math.isclose(abs(float(value)), abs(float(other)), rel_tol=_ROUNDED, abs_tol=1e-12)
     except OverflowError:
         return False

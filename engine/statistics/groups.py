@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.records import GroupStats
@@ -182,3 +183,24 @@ class _Track:
         return ComponentSummary(
             self._component, self._groups, self._rollouts, self._low, self._high, self._alarms, self._dead
         )
+
+
+def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = operator.eq) -> list[int]:
+    """The indices of the answers that equal the most frequent one; of several most frequent ones, of the first.
+
+    Args:
+        answers: one for each candidate; None is not counted as an answer.
+        same: whether two different texts are the same answer. An answer counts for the first one that it equals.
+            Surrounding white space is removed before.
+    """
+    classes: list[tuple[str, list[int]]] = []
+    for index, answer in enumerate(answers):
+        if answer is None:
+            continue
+        text = answer.strip()
+        known = next((members for first, members in classes if text == first or same(text, first)), None)
+        if known is None:
+            classes.append((text, [index]))
+        else:
+            known.append(index)
+    return max((members for _, members in classes), key=len, default=[])

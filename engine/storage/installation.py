@@ -9,8 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 DISTRIBUTION = "scaffold-grpo"
 
 
@@ -39,6 +37,8 @@ def pip_install(*packages: str) -> str:
 
 
 def _requirements(extra: str) -> list[str]:
+    from packaging.requirements import Requirement  # slow to import, for an error message
+
     declared = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
     if extra:
         chosen = [one for one in declared if one.marker and one.marker.evaluate({"extra": extra})]

@@ -134,7 +134,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def verifier(self) -> Mapping[str, Any]:
         """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
-        libraries = {name: version(name) for name in ("math-verify", "mpmath", "pint", "sympy")}
+        libraries = {name: version(name) for name in ("math-verify", "mpmath", "sympy")}
         return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
@@ -263,7 +263,7 @@ class ScaffoldTask(Task[Scaffold]):
             },
             logic={
                 "plan_agrees": plan_agreement(scaffold),
-                "rules_use_causes": rule_cause_agreement(scaffold),
+                "rules_use_causes": rule_cause_agreement(scaffold, execution),
                 "answers_agree": self._agreement(answer, stated),
                 "interventions": interventions.score,
                 **self.logic_parts(scaffold, stated),

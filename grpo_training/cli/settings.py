@@ -16,10 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import InputError
 from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 
@@ -244,9 +243,11 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def _read_yaml(path: Path, model: type[Settings]) -> dict[str, _Given]:
+    from grpo_training.cli.yaml_mapping import load_yaml  # most commands are given no file
+
     values: dict[str, _Given] = {}
     parts: dict[str, _Given] = {}
-    for key, value in _flat(path, model, _load_yaml(path)):
+    for key, value in _flat(path, model, load_yaml(path)):
         if key not in model.model_fields and key not in model.aliases:
             declared = model.declared_keys()
             if key in declared.without_effect:
@@ -285,22 +286,6 @@ def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tupl
     if value not in meanings:
         raise InputError(f"{path}: {key}: expected {' or '.join(map(repr, meanings))}, got {value!r}")
     return meanings[value]
-
-
-def _load_yaml(path: Path) -> Mapping[Any, Any]:
-    try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except FileNotFoundError:
-        raise MissingInputError(f"Config file not found: {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read config file: {path}", why=str(error)) from None
-    except yaml.YAMLError as error:
-        raise InputError(f"Config file is not valid YAML: {path}", why=str(error)) from None
-    except RecursionError:
-        raise InputError(f"Config file is not valid YAML: {path}", why="It is nested too deeply.") from None
-    if not isinstance(loaded, dict | None):
-        raise InputError(f"Config file must contain `key: value` lines: {path}")
-    return loaded or {}
 
 
 def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
@@ -352,26 +337,6 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
         f"Unknown key {key!r} in {path}",
         fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",
     )
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys, and reads ``1e-6`` as a number, which YAML 1.1 reads as text."""
-
-
-def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> Any:
-    keys = [key.value for key, _ in node.value]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise yaml.YAMLError(f"duplicate key {key!r}")
-    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
 
 
 def _flag(name: str) -> str:

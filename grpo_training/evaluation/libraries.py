@@ -11,7 +11,7 @@ from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
-from engine.statistics.paired import majority
+from engine.statistics.groups import majority
 from engine.tasks.registry import task_named
 from grpo_training.evaluation.arms import Arm, ProblemResult, group_of
 

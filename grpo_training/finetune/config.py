@@ -28,7 +28,7 @@ _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
-        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit"),
+        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
     }
 )
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
@@ -223,6 +223,7 @@ class GRPOTrainingConfig(ResumableSettings):
         description="modules with an adapter, comma-separated; all-linear: every linear layer",
     )
     load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
+    load_in_8bit: bool = Field(False, description="keep the base of the adapter in 8 bits (needs bitsandbytes)")
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
     bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
     padding_free: bool = Field(
@@ -287,6 +288,7 @@ class GRPOTrainingConfig(ResumableSettings):
         return self
 
     def _contradictions(self) -> list[str]:
+        rounded = self.quantised
         checks = [
             (
                 self.mode == "offline" and self.dataset_path is None,
@@ -344,12 +346,10 @@ class GRPOTrainingConfig(ResumableSettings):
                 self.padding_free and self.mode == "online",
                 "padding_free is used by offline and supervised training only",
             ),
-            (self.load_in_4bit and not self.use_peft, "load_in_4bit needs use_peft: 4-bit weights cannot be trained"),
-            (self.load_in_4bit and self.backend == "unsloth", "load_in_4bit is used by the backend hf only"),
-            (
-                self.load_in_4bit and self.mode == "online",
-                "load_in_4bit is used by offline and supervised training only",
-            ),
+            (self.load_in_4bit and self.load_in_8bit, "load_in_4bit and load_in_8bit exclude each other"),
+            (rounded and not self.use_peft, f"{rounded} needs use_peft: rounded weights cannot be trained"),
+            (rounded and self.backend == "unsloth", f"{rounded} is used by the backend hf only"),
+            (rounded and self.mode == "online", f"{rounded} is used by offline and supervised training only"),
         ]
         return [message for wrong, message in checks if wrong]
 
@@ -357,6 +357,11 @@ class GRPOTrainingConfig(ResumableSettings):
     def has_imitation(self) -> bool:
         """Whether teacher-SFT or self-SFT is on."""
         return self.self_sft_weight > 0 or (self.teacher_traces is not None and self.teacher_sft_weight > 0)
+
+    @property
+    def quantised(self) -> str | None:
+        """The setting that rounds the base, if one is on."""
+        return next((name for name in ("load_in_4bit", "load_in_8bit") if getattr(self, name)), None)
 
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:

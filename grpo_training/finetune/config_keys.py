@@ -50,7 +50,7 @@ GROUPS = {
     ),
     "adapter and memory": (
         *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "disable_dropout", "lora_target_modules"),
-        *("load_in_4bit", "gradient_checkpointing", "bf16", "padding_free", "logprob_chunk_size"),
+        *("load_in_4bit", "load_in_8bit", "gradient_checkpointing", "bf16", "padding_free", "logprob_chunk_size"),
     ),
     "logging and checkpoints": (
         *(
@@ -117,8 +117,6 @@ _TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the trace
 REFUSED = {
     "torch_dtype": "use bf16: true or bf16: false",
     "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
-    "load_in_8bit": "8-bit layers give other log-probs in training mode than in evaluation mode, which the ratio would "
-    "count as a change of the policy; use load_in_4bit",
     "teacher": _TEACHER,
     "use_teacher_thinking": _TEACHER,
 }

@@ -84,11 +84,11 @@ def check_packages(config: GRPOTrainingConfig) -> None:
             why="The fine-tune needs packages that the other commands do not need.",
             fix=install_command("finetune"),
         )
-    if config.load_in_4bit and importlib.util.find_spec("bitsandbytes") is None:
+    if config.quantised is not None and importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
-            "load_in_4bit needs bitsandbytes",
+            f"{config.quantised} needs bitsandbytes",
             why="It is not installed.",
-            fix="Install it (pip install bitsandbytes), or leave load_in_4bit out.",
+            fix=f"Install it (pip install bitsandbytes), or leave {config.quantised} out.",
         )
 
 

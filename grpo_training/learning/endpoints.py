@@ -14,6 +14,7 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
+from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.serving.local_server import user_folder
 from grpo_training.serving.shared_server import shared_server
 
@@ -36,6 +37,8 @@ def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
     with ExitStack() as stack:
 
         def serve(model: Path) -> dict[str, Any]:
+            if model.resolve() == POCKET_MODEL and settings.prompts != "compact":
+                print(f"The pocket model knows the prompts of --prompts compact only, not of {settings.prompts}.")
             print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
             began = time.monotonic()
             endpoint = stack.enter_context(shared_server(model, settings.temperature)).endpoint()

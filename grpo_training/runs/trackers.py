@@ -8,8 +8,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
-import yaml
-
 from engine.errors import ConfigurationError
 from engine.storage.append_log import replace_file
 from engine.storage.installation import pip_install
@@ -118,6 +116,7 @@ class _TensorBoard:
     """Writes event files with the package ``tensorboard`` alone, which needs no torch."""
 
     def __init__(self, folder: Path, config: dict[str, Any] | None) -> None:
+        import yaml
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 TOO_MANY_INFRA_FAULTS = 3
 """Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""
 
-_AHEAD_PER_WORKER = 4  # rows that are submitted before their turn
+_AHEAD_PER_WORKER = 128  # rows that are submitted before their turn; short ones travel many at once
 _BATCH = 64  # verdicts that are stored with one sync at most
 
 
@@ -123,6 +123,7 @@ class _Verification:
     cache: VerdictCache
     keys: VerdictKeys
     _running: dict[Future[Verified], tuple[int, str, RolloutRow]] = field(default_factory=dict)
+    _ended: SimpleQueue[Future[Verified]] = field(default_factory=SimpleQueue)
     _waiting: dict[str, list[tuple[int, RolloutRow]]] = field(default_factory=dict)
     _done: list[WorkEntry] = field(default_factory=list)
 
@@ -181,10 +182,14 @@ class _Verification:
         self._submit(pool, number, key, row)
 
     def _submit(self, pool: WorkerPool[Reply, Verified], number: int, key: str, row: RolloutRow) -> None:
-        self._running[pool.submit(Reply(self.problems[row.prompt_id], row.completion))] = (number, key, row)
+        future = pool.submit(Reply(self.problems[row.prompt_id], row.completion))
+        self._running[future] = (number, key, row)
+        future.add_done_callback(self._ended.put)
 
     def _collect(self, pool: WorkerPool[Reply, Verified]) -> None:
-        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        done = [self._ended.get()]
+        while not self._ended.empty():
+            done.append(self._ended.get())
         for future in done:
             number, key, _ = self._running.pop(future)
             result = future.result()

@@ -15,10 +15,12 @@ class Squares:
     Args:
         deadly: the number at which a worker ends its process.
         gate: a file that has to exist before a number of 100 or more is squared.
+        seconds: how long a number takes.
     """
 
     deadly: int | None = None
     gate: str = ""
+    seconds: float = 0.0
 
     def open(self, number):
         return SquareWorker(self, number)
@@ -28,6 +30,13 @@ class Unopenable:
     """Describes workers whose process ends when they are opened, as on a node that lacks a package."""
 
     def open(self, number):
+        os._exit(1)
+
+
+class Unmakeable:
+    """Ends its process when it is made."""
+
+    def __init__(self):
         os._exit(1)
 
 
@@ -42,6 +51,7 @@ class SquareWorker:
             raise InputError(f"{item} is negative", fix="Give another number.")
         while item >= 100 and not Path(self._description.gate).exists():
             time.sleep(0.01)
+        time.sleep(self._description.seconds)
         return item * item, self._number
 
     def close(self):

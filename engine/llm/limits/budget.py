@@ -59,12 +59,28 @@ class Budget:
             BudgetExceededError: the attempt could exceed a limit even if all attempts in flight cost nothing.
             ConfigurationError: ``usd`` is limited and the endpoint has no prices.
         """
-        self._check_prices(usd)
-        hold = Hold(tokens, usd or 0.0)
+        waiter: asyncio.Future[None] | None = None
         try:
-            await self._until_it_fits(hold)
+            while (hold := self.try_hold(tokens, usd)) is None:
+                first_time = waiter is None
+                waiter = asyncio.get_running_loop().create_future()
+                if first_time:
+                    self._waiters.append(waiter)
+                else:  # it was first in the queue and keeps its place
+                    self._waiters.appendleft(waiter)
+                await waiter
         finally:
             self._wake_next()  # also after an error: the next request may be smaller
+        return hold
+
+    def try_hold(self, tokens: int, usd: float | None) -> Hold | None:
+        """As :meth:`hold`; None where that would wait."""
+        self._check_prices(usd)
+        hold = Hold(tokens, usd or 0.0)
+        if not self._fits(hold.tokens, hold.usd):
+            raise self._exceeded(hold)
+        if not self._fits(self._held_tokens + hold.tokens, self._held_usd + hold.usd):
+            return None
         self._held_tokens += hold.tokens
         self._held_usd += hold.usd
         return hold
@@ -84,21 +100,6 @@ class Budget:
                 why="The endpoint has no price_in and price_out, so the cost is unknown.",
                 fix="Add both to its entry in the API configuration, or use --budget-tokens.",
             )
-
-    async def _until_it_fits(self, hold: Hold) -> None:
-        waiter: asyncio.Future[None] | None = None
-        while True:
-            if not self._fits(hold.tokens, hold.usd):
-                raise self._exceeded(hold)
-            if self._fits(self._held_tokens + hold.tokens, self._held_usd + hold.usd):
-                return
-            first_time = waiter is None
-            waiter = asyncio.get_running_loop().create_future()
-            if first_time:
-                self._waiters.append(waiter)
-            else:  # it was first in the queue and keeps its place
-                self._waiters.appendleft(waiter)
-            await waiter
 
     def _wake_next(self) -> None:
         """Wake the first waiter; it wakes the next one when it has finished."""
@@ -180,21 +181,21 @@ class SharedBudget(Budget):
 
     async def hold(self, tokens: int, usd: float | None) -> Hold:
         """As in :class:`Budget`. Also waits while requests of other processes hold the remaining budget."""
-        self._check_prices(usd)
-        wanted = Hold(tokens, usd or 0.0)
-        while True:
-            with self._errors():
-                hold = self._try(wanted)
-            if hold is not None:
-                return hold
+        while (hold := self.try_hold(tokens, usd)) is None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await asyncio.wait({waiter}, timeout=_POLL_S)
             with contextlib.suppress(ValueError):
                 self._waiters.remove(waiter)
+        return hold
+
+    def try_hold(self, tokens: int, usd: float | None) -> Hold | None:
+        """As in :class:`Budget`, with what other processes hold."""
+        self._check_prices(usd)
+        with self._errors():
+            return self._try(Hold(tokens, usd or 0.0))
 
     def _try(self, wanted: Hold) -> Hold | None:
-        """Reserve the amounts if they fit now. Raises BudgetExceededError if they never will."""
         self._file.execute("BEGIN IMMEDIATE")
         try:
             self._settle_the_dead()

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from engine.llm.limits.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
-_RENEW_S = 1.0
 _SLOT_S = 0.05
-_POLL_S = 0.25
-_MIN_WAIT_S = 0.02
+_POLL_PART = 0.25
+_MIN_WAIT_PART = 0.02
+"""While callers wait for a slot or a permit, the grant is renewed after these parts of the usual time."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Permit:
 class RateLease:
     """Issues permits within the grant that the ledger gave to this process. For one event loop.
 
-    A background task renews the grant about once a second while permits are in use or requested.
+    A background task renews the grant about once a second while permits are in use or requested, or as often as the
+    ledger says.
 
     Args:
         ledger: the ledger shared by all processes.
@@ -183,10 +184,11 @@ class RateLease:
 
     async def _pause(self) -> None:
         """Sleep until the next renewal is useful. A new waiter or :meth:`close` ends the pause."""
-        seconds = _RENEW_S
+        seconds = renew_s = self._remaining.renew_in_s
         if self._waiters:
             has_slots = self._in_use < self._remaining.slots or self._limits.max_concurrency is None
-            seconds = min(_RENEW_S, max(_MIN_WAIT_S, self._remaining.retry_in_s)) if has_slots else _POLL_S
+            retry_s = max(_MIN_WAIT_PART * renew_s, self._remaining.retry_in_s)
+            seconds = min(renew_s, retry_s) if has_slots else _POLL_PART * renew_s
         pause = {asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(self._wake.wait())}
         await asyncio.wait(pause, return_when=asyncio.FIRST_COMPLETED)
         for part in pause:

@@ -117,6 +117,7 @@ class Grant:
         tokens: granted tokens.
         granted_at: the time they count from, in seconds since the epoch.
         retry_in_s: seconds after which more requests may fit into the one-minute window.
+        renew_in_s: seconds between the exchanges of an active holder that waits for nothing.
     """
 
     slots: int = 0
@@ -124,6 +125,7 @@ class Grant:
     tokens: int = 0
     granted_at: float = 0.0
     retry_in_s: float = 0.0
+    renew_in_s: float = 1.0
 
 
 class RateLedger:
@@ -217,14 +219,15 @@ class RateLedger:
     def _lease_slots(self, scope: str, total: int | None, request: LeaseRequest, now: float) -> int:
         me, name = self._process, f"{self._holder_prefix}/{request.holder}"
         held, demands = 0, {name: request.demand}
+        alive: dict[ProcessIdentity, bool] = {}  # many holders may be of one process
         rows = self._connection.execute(
             "SELECT holder, machine, pid, started, beat, held, demand FROM holders WHERE scope = ?", (scope,)
         ).fetchall()
         for holder, machine, pid, started, beat, others, demand in rows:
-            dead = not now - _STALE_S <= beat <= now + _STALE_S or (
-                machine == me.machine and not ProcessIdentity(machine, pid, started).alive
-            )
-            if holder == name or dead:
+            process = ProcessIdentity(machine, pid, started)
+            if process not in alive:
+                alive[process] = machine != me.machine or process.alive
+            if holder == name or not alive[process] or not now - _STALE_S <= beat <= now + _STALE_S:
                 self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", scope, holder)
             else:
                 held += others

@@ -1,7 +1,4 @@
-"""Read physical quantities from text and compare them with pint.
-
-pint never receives the text, which is not trusted: it receives only names of ``unit_text.UNITS`` with bounded powers.
-pint is slow to import, so it is imported at its first use.
+"""Read physical quantities from text, convert and compare them.
 
 Policies:
 
@@ -16,23 +13,18 @@ Policies:
 from __future__ import annotations
 
 import re
-import threading
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, physics_tolerance
 from engine.mathematics.quantities.unit_text import Powers, read_unit
+from engine.mathematics.quantities.unit_values import unit_value
 
-_STEPS = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
-_MONEY = "us_dollar euro british_pound yuan yen rupee ruble peso franc".split()
-_CURRENCIES = (
-    *(f"{name} = [{name}_currency]" for name in _MONEY),
-    "us_cent = 0.01 us_dollar",
-    "british_penny = 0.01 british_pound",
-)
+_ZEROS = {"degree_Celsius": Fraction("273.15"), "degree_Fahrenheit": Fraction("459.67") * 5 / 9}
+"""Zero of a temperature scale in kelvins."""
 _MEASURES = {
     "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
     "turn": "turn", "revolutions_per_minute": "turn", "hertz": "period", "becquerel": "decay", "curie": "decay",
@@ -50,9 +42,6 @@ _PROSE = re.compile(r"^[,;\s]*[A-Za-z][A-Za-z\s,.'-]*$")
 _DIRECTION = re.compile(
     r"\b(north|south|east|west|up|down|left|right|clockwise|counterclockwise|attractive|repulsive|inward|outward)"
 )
-
-_registry: Any = None
-_registry_guard = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +101,14 @@ def _unit_and_prose(text: str) -> tuple[Powers, str] | None:
     return None
 
 
-def dimension_of(text: str) -> dict[str, float] | None:
+def dimension_of(text: str) -> dict[str, Fraction] | None:
     """The dimensions of a unit or quantity text: ``"5 N"`` gives {"[mass]": 1, "[length]": 1, "[time]": -2}.
 
     Args:
         text: a unit ("kg m/s^2"), a quantity ("9.81 m/s^2") or a bare number ("3"), not necessarily cleaned.
 
     Returns:
-        powers of pint's base dimensions, {} for a pure number (angles too), None for text that is neither.
+        powers of base dimensions, {} for a pure number (angles too), None for text that is neither.
     """
     cleaned = clean(text)
     if not cleaned:
@@ -156,21 +145,15 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     if tolerance_of == "measured" or rel_tol is not None:
         tolerance = physics_tolerance(truth.number, rel_tol)
     noise = _NOISE * abs(truth.number.value)
-    if answer.unit != truth.unit and any(name in _STEPS for name, _ in (*answer.unit, *truth.unit)):
+    if answer.unit != truth.unit and any(name in _ZEROS for name, _ in (*answer.unit, *truth.unit)):
         noise += _NOISE
     return abs(converted - truth.number.value) <= tolerance + noise
 
 
-def from_base_units(value: Fraction, unit: Powers) -> Fraction | None:
-    """Convert a value from SI base units to a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds.
-
-    None where the unit is too large or too small for a float, such as Ppc^12.
-    """
-    try:
-        slope, start = _scale(unit)
-        return (value - start) / slope
-    except (OverflowError, ValueError, ZeroDivisionError):
-        return None
+def from_base_units(value: Fraction, unit: Powers) -> Fraction:
+    """Convert a value from SI base units to a unit of its dimension: 0.0293 (seconds) is 29.3 milliseconds."""
+    slope, start = _scale(unit)
+    return (value - start) / slope
 
 
 def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
@@ -206,41 +189,27 @@ def _in_periods(unit: Powers) -> Powers:
     return tuple(sorted(powers.items()))
 
 
-def _registry_of_units() -> Any:
-    global _registry
-    with _registry_guard:
-        if _registry is None:
-            import pint  # slow to import
-
-            registry: Any = pint.UnitRegistry(cache_folder=None)
-            registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system
-            for currency in _CURRENCIES:
-                registry.define(currency)
-            _registry = registry
-        return _registry
-
-
 @lru_cache(maxsize=1024)
-def _dimensions(unit: Powers) -> tuple[tuple[str, float], ...]:
-    registry = _registry_of_units()
-    powers = registry.get_dimensionality({name: float(power) for name, power in unit})
-    return tuple(sorted((name, power) for name, power in powers.items() if power))
+def _dimensions(unit: Powers) -> tuple[tuple[str, Fraction], ...]:
+    total: dict[str, Fraction] = {}
+    for name, power in unit:
+        for base, exponent in unit_value(name)[0].items():
+            total[base] = total.get(base, Fraction(0)) + exponent * power
+    return tuple(sorted((base, exponent) for base, exponent in total.items() if exponent))
 
 
 @lru_cache(maxsize=1024)
 def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
     """a and b of ``a x + b``, which converts a value to base units; b is 0 except for an absolute temperature."""
-    registry = _registry_of_units()
-    alone = len(unit) == 1 and unit[0][1] == 1
-    if alone and unit[0][0] in _STEPS:
-        zero, one = (registry.Quantity(x, unit[0][0]).to("kelvin").magnitude for x in (0.0, 1.0))
-        return _exact(one - zero), _exact(zero)
-    product = registry.Quantity(1.0, "dimensionless")
+    slope = Fraction(1)
     for name, power in unit:
-        product = product * registry.Quantity(1.0, _STEPS.get(name, name)) ** float(power)
-    return _exact(product.to_base_units().magnitude), Fraction(0)
+        slope *= _to_power(unit_value(name)[1], power)
+    alone = len(unit) == 1 and unit[0][1] == 1
+    return slope, _ZEROS.get(unit[0][0], Fraction(0)) if alone else Fraction(0)
 
 
-def _exact(value: float) -> Fraction:
-    """A float rounded to 15 decimal figures: 0.01, not the nearest binary fraction."""
-    return Fraction(f"{value:.15g}")
+def _to_power(value: Fraction, power: Fraction) -> Fraction:
+    """Exact where the power is an integer, else to the figures of the decimal context."""
+    if power.denominator == 1:
+        return value**power.numerator
+    return Fraction((Decimal(value.numerator) / value.denominator) ** (Decimal(power.numerator) / power.denominator))

@@ -40,8 +40,6 @@ def with_stated_unit(executed: str, stated: str | None) -> str:
     if verify_answer(as_stated, stated, comparison="measured").correct:
         return as_stated
     converted = 100 * value if quantity.written == "%" else from_base_units(value, quantity.unit)
-    if converted is None:
-        return as_stated
     from_base = f"{_decimal_text(converted)} {quantity.written}"
     return from_base if verify_answer(from_base, stated, comparison="measured").correct else as_stated
 
@@ -67,7 +65,7 @@ def dimension_part(scaffold: Scaffold, stated: str | None) -> dict[str, float | 
     written = {name: _written_dimension(value) for name, value in scaffold.knowns.items()}
     has_units = any(written.values())
     known = {name: _known_dimension(value, written[name], has_units) for name, value in scaffold.knowns.items()}
-    of_answer = _exact_powers(dimension_of(stated) if stated else None)
+    of_answer = dimension_of(stated) if stated else None
     checks = dimension_checks(scaffold, known, of_answer)
     if not checks:
         return {"dimensions": 0.0 if of_answer and not has_units else None}
@@ -86,11 +84,7 @@ def _known_dimension(value: object, written: Dimension | None, has_units: bool) 
 
 
 def _written_dimension(value: object) -> Dimension | None:
-    return _exact_powers(dimension_of(value)) if isinstance(value, str) else None
-
-
-def _exact_powers(found: dict[str, float] | None) -> Dimension | None:
-    return None if found is None else {base: Fraction(power) for base, power in found.items()}
+    return dimension_of(value) if isinstance(value, str) else None
 
 
 class PhysicsTask(ScaffoldTask):

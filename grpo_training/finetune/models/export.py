@@ -48,8 +48,8 @@ def export_model(
     """Write ``RUN/lora`` (if there is a LoRA) and ``RUN/merged``, each atomically.
 
     The merged model keeps the precision of the training; tokenizer, chat template and generation settings are saved
-    with it. The LoRA is merged in place: ``model`` has none afterwards. The LoRA of a 4-bit base is merged
-    into the base as it is stored, in the precision of a training without load_in_4bit.
+    with it. The LoRA is merged in place: ``model`` has none afterwards. The LoRA of a 4-bit or
+    8-bit base is merged into the base as it is stored, in the precision of a training without load_in_4bit.
 
     Returns:
         the folder of the adapter or None, and that of the merged model.
@@ -60,8 +60,8 @@ def export_model(
     adapter = run_dir / ADAPTER if has_adapter(model) else None
     if adapter is not None:
         write_folder(adapter, lambda folder: _write(model, tokenizer, folder))
-    if adapter is not None and config.load_in_4bit:
-        base = load_base_model(config.model_copy(update={"load_in_4bit": False}))
+    if adapter is not None and config.quantised is not None:
+        base = load_base_model(config.model_copy(update={config.quantised: False}))
         model = PeftModel.from_pretrained(base, adapter)
     merged, whole = run_dir / MERGED, _merged(model)
     write_folder(merged, lambda folder: _write(whole, tokenizer, folder))

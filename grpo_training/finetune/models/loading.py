@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, prepare_model_for_kbit_training
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
-from grpo_training.finetune.models.sharding import copy_into
+from grpo_training.finetune.models.quantised import loading_options, prepare_quantised
+from grpo_training.finetune.models.sharding import copy_into, whole_shape
 from grpo_training.finetune.models.tokenizer import (
     check_model,
     first_line,
@@ -39,8 +39,8 @@ _ADAPTER_FILE = "adapter_model.safetensors"
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model of ``config``, with a fresh LoRA where ``use_peft``, in training mode.
 
-    It is on the CPU, a 4-bit one on the device of this process. The base is in float32, or in bfloat16 where
-    :func:`uses_bf16` and only a LoRA is trained; its linear layers may be in 4 bits. Trained weights are always
+    It is on the CPU, a 4-bit or 8-bit one on the device of this process. The base is in float32, or in bfloat16 where
+    :func:`uses_bf16` and only a LoRA is trained; its linear layers may be in 4 or 8 bits. Trained weights are always
     float32. A fresh LoRA changes nothing: until the first step the log-probs are those of the base.
 
     Raises:
@@ -53,8 +53,8 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
         loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] = _load_with_unsloth(config)
         return loaded
     tokenizer, model = load_tokenizer(config), load_base_model(config)
-    if config.load_in_4bit:
-        _keep_in_training_mode(prepare_model_for_kbit_training(model, use_gradient_checkpointing=False))
+    if config.quantised is not None:
+        prepare_quantised(model)
     if config.use_peft:
         model = _with_lora(model, config)
     prepared: PreTrainedModel = _prepare_for_training(model, config)
@@ -88,45 +88,10 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     """
     check_model(config)
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
-    if config.load_in_4bit:
-        options |= {"quantization_config": _quantisation(config), "device_map": {"": _device()}}
+    if config.quantised is not None:
+        options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
     model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
     return model
-
-
-def _quantisation(config: GRPOTrainingConfig) -> BitsAndBytesConfig:
-    """The settings of QLoRA (Dettmers et al. 2023)."""
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16 if uses_bf16(config) else torch.float32,
-    )
-
-
-def _keep_in_training_mode(model: torch.nn.Module) -> None:
-    """Keep 4-bit layers in training mode for good.
-
-    In evaluation mode on a CPU, bitsandbytes packs their weights for a kernel through which no gradient flows, and
-    later training passes use it too. The mode changes nothing else in them.
-    """
-    layer: Any = importlib.import_module("bitsandbytes.nn").Linear4bit
-    for module in model.modules():
-        if isinstance(module, layer):
-            module.train()
-            module.train = partial(_unchanged, module)
-
-
-def _unchanged(module: torch.nn.Module, mode: bool = True) -> torch.nn.Module:
-    return module
-
-
-def _device() -> torch.device:
-    """The device of this process: 4-bit weights cannot be moved later."""
-    kind = torch.accelerator.current_accelerator()
-    if kind is None or not torch.accelerator.is_available():
-        return torch.device("cpu")
-    return torch.device(kind.type, torch.accelerator.current_device_index())
 
 
 def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
@@ -179,7 +144,7 @@ def sharded_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     written = set(trained_weights(model))  # of tied weights one name
     if not has_adapter(model):
         written.update(name for name, _ in model.named_buffers())
-    return {name: weight for name, weight in model.state_dict().items() if name in written}
+    return {name: weight for name, weight in model.state_dict(keep_vars=True).items() if name in written}
 
 
 def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
@@ -207,16 +172,22 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
     stored = load_file(folder / _ADAPTER_FILE)
     _check_shapes(model, stored, folder)
-    _copy(get_peft_model_state_dict(model), stored)
+    _copy(_adapter(model), stored)
 
 
 def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
     stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
-    own = model.state_dict()
-    wrong = [name for name in own if name not in stored or own[name].shape != stored[name].shape]
+    own = model.state_dict(keep_vars=True)
+    wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
     if wrong:
         raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
     _copy(own, stored)
+
+
+def _adapter(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The parameters of the LoRA, by their names in its file."""
+    found: dict[str, torch.Tensor] = get_peft_model_state_dict(model, state_dict=model.state_dict(keep_vars=True))
+    return found
 
 
 def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None:
@@ -225,15 +196,15 @@ def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None
 
 
 def _check_shapes(model: PreTrainedModel, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    own = get_peft_model_state_dict(model)
+    own = _adapter(model)
     for name in sorted(own.keys() | stored.keys()):
-        if name not in own or name not in stored or own[name].shape != stored[name].shape:
+        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
             raise _mismatch(folder, name, own.get(name), stored.get(name))
 
 
 def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
     def shape(tensor: torch.Tensor | None) -> str:
-        return "missing" if tensor is None else "x".join(map(str, tensor.shape))
+        return "missing" if tensor is None else "x".join(map(str, whole_shape(tensor)))
 
     return InputError(
         f"The weights in {folder} belong to another model or LoRA",

@@ -1,4 +1,4 @@
-"""Models whose weights are divided among processes (FSDP2): their state as whole tensors, and back."""
+"""Models whose weights are divided among processes (FSDP 2, ZeRO 3): their state as whole tensors, and back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from engine.errors import ConfigurationError
+from grpo_training.finetune.models import zero
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from accelerate import Accelerator
     from torch import Tensor
@@ -35,14 +36,8 @@ def fsdp_plugin(*, bf16: bool) -> FullyShardedDataParallelPlugin | None:
         bf16: whether layers are gathered and computed in bfloat16. Gradients are reduced in float32.
 
     Raises:
-        ConfigurationError: it asks for DeepSpeed, FSDP 1, or an option of FSDP that is not supported.
+        ConfigurationError: it asks for FSDP 1, or an option of FSDP that is not supported.
     """
-    if _is_on("ACCELERATE_USE_DEEPSPEED"):
-        raise ConfigurationError(
-            "DeepSpeed is not supported by offline and supervised training",
-            why="Its engine takes over the backward pass, the optimizer and the checkpoints.",
-            fix="Use grpo_training/configs/accelerate/fsdp_8gpu.yaml, which divides the model among the GPUs too.",
-        )
     if not _is_on("ACCELERATE_USE_FSDP"):
         return None
     if os.environ.get("FSDP_VERSION", "1") != "2":
@@ -73,7 +68,7 @@ def enable_on_cpu(accelerator: Accelerator, plugin: FullyShardedDataParallelPlug
 
 def is_sharded(policy: torch.nn.Module) -> bool:
     """Whether the weights of a module are divided among processes."""
-    return isinstance(policy, FSDPModule)
+    return isinstance(policy, FSDPModule) or any(map(zero.is_divided, policy.parameters()))
 
 
 def reshard(policy: torch.nn.Module) -> None:
@@ -86,26 +81,61 @@ def whole(values: Any, *, keep: bool = True) -> Any:
     """Nested dicts and lists with each sharded tensor as a whole one on the CPU. All processes call it together.
 
     Args:
-        values: as of ``state_dict()``.
+        values: as of ``state_dict(keep_vars=True)``.
         keep: false: sharded tensors become None, as on a process that writes nothing.
     """
     if isinstance(values, dict):
         return {name: whole(value, keep=keep) for name, value in values.items()}
     if isinstance(values, list):
         return [whole(value, keep=keep) for value in values]
-    if not isinstance(values, DTensor):
+    if isinstance(values, torch.Tensor) and zero.is_divided(values):
+        gathered = zero.whole_parameter(values)
+    elif isinstance(values, DTensor):
+        gathered = values.detach().full_tensor()
+    else:
         return values
-    gathered = values.full_tensor()
     return gathered.cpu() if keep else None
 
 
 def copy_into(tensor: Tensor, stored: Tensor) -> None:
     """Copy a whole tensor into a parameter or buffer; into its part where it is sharded."""
+    if zero.is_divided(tensor):
+        zero.copy_into_parameter(tensor, stored)
+        return
     with torch.no_grad():
         tensor.copy_(_like(tensor, stored))
 
 
-def shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
+def whole_shape(tensor: Tensor) -> torch.Size:
+    """The shape of the whole of a tensor."""
+    shape: torch.Size = getattr(tensor, "ds_shape", tensor.shape)
+    return shape
+
+
+def whole_optimizer_state(optimizer: Any, parameters: Sequence[Tensor], *, keep: bool) -> dict[str, Any]:
+    """The state of an optimizer with whole tensors. All processes call it together.
+
+    Args:
+        optimizer: as accelerate has wrapped it.
+        parameters: those that it was made with.
+        keep: as in :func:`whole`.
+    """
+    if any(map(zero.is_divided, parameters)):
+        return zero.whole_optimizer_state(optimizer.optimizer, parameters, keep=keep)
+    state: dict[str, Any] = whole(optimizer.state_dict(), keep=keep)
+    return state
+
+
+def load_optimizer_state(optimizer: Any, parameters: Sequence[Tensor], stored: dict[str, Any]) -> None:
+    """Load what :func:`whole_optimizer_state` gave; each process keeps its part."""
+    if any(map(zero.is_divided, parameters)):
+        zero.load_optimizer_state(optimizer.optimizer, parameters, stored)
+        return
+    optimizer.load_state_dict(stored)
+    _shard_optimizer_state(optimizer.optimizer)
+
+
+def _shard_optimizer_state(optimizer: torch.optim.Optimizer) -> None:
     """Divide the state of an optimizer as its parameters are divided, after whole tensors were loaded into it."""
     state: Mapping[Tensor, dict[str, Any]] = optimizer.state
     for parameter, values in state.items():

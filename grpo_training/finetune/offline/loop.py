@@ -161,7 +161,9 @@ def optimizer_steps(
         shares = _backward(training, step_rows, index)
         metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
 
-        grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
+        grad_norm = 0.0
+        if step_rows.micro_batches:
+            grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
         if not math.isfinite(grad_norm):
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)

@@ -32,10 +32,12 @@ from grpo_training.finetune.models.sharding import (
     enable_on_cpu,
     fsdp_plugin,
     is_sharded,
+    load_optimizer_state,
     reshard,
-    shard_optimizer_state,
     whole,
+    whole_optimizer_state,
 )
+from grpo_training.finetune.models.zero import enable_zero, zero_plugin
 from grpo_training.finetune.objective.logprobs import check_logits, check_padding_free
 from grpo_training.finetune.objective.policy import Policy
 from grpo_training.finetune.objective.reference_policy import ReferencePolicy
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     Group = Sequence[Sample]
 
 BEST = "best.json"
+_DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 
 @dataclass
@@ -163,7 +166,8 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
-    if accelerator.distributed_type != DistributedType.FSDP and not config.load_in_4bit:  # FSDP moves it layer by layer
+    # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
+    if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
         model = model.to(accelerator.device)
     if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
         check_logits(model.eval())
@@ -194,23 +198,26 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
     Raises:
         ConfigurationError: the configuration of accelerate asks for what is not supported.
     """
-    plugin = fsdp_plugin(bf16=uses_bf16(config))
-    if plugin is not None and config.load_in_4bit:
+    fsdp, zero = fsdp_plugin(bf16=uses_bf16(config)), zero_plugin(config, bf16=uses_bf16(config))
+    if (fsdp or zero) and config.quantised is not None:
         raise ConfigurationError(
-            "load_in_4bit is not supported with FSDP",
-            why="accelerate does not divide 4-bit weights among processes.",
+            f"{config.quantised} is not supported with {'FSDP' if fsdp else 'DeepSpeed'}",
+            why="accelerate does not divide rounded weights among processes.",
             fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
         )
     accelerator = Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
         cpu=not torch.accelerator.is_available(),
-        fsdp_plugin=plugin,
+        fsdp_plugin=fsdp,
+        deepspeed_plugin=zero,
         # Buffers never change. DDP would send them at each forward pass, also where not all processes have one.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
-    if plugin is not None:
-        enable_on_cpu(accelerator, plugin)
+    if fsdp is not None:
+        enable_on_cpu(accelerator, fsdp)
+    if zero is not None:
+        enable_zero(accelerator, zero)
     return accelerator
 
 
@@ -287,8 +294,8 @@ def restore(training: Training) -> int:
     load_weights(training.model, last.folder)
     done = last.state.step
     if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
-        training.optimizer.load_state_dict(tensors["optimizer"])
-        shard_optimizer_state(training.optimizer.optimizer)
+        trained = list(trained_weights(training.model).values())
+        load_optimizer_state(training.optimizer, trained, tensors["optimizer"])
     training.kl.load_state_dict(tensors["kl"])
     training.num_tokens = last.state.num_tokens
     return done
@@ -300,7 +307,8 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
     All processes call it; the first one writes.
     """
     is_first = training.accelerator.is_main_process
-    optimizer = whole(training.optimizer.state_dict(), keep=is_first)
+    trained = list(trained_weights(training.model).values())
+    optimizer = whole_optimizer_state(training.optimizer, trained, keep=is_first)
     weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
     if not is_first:
         return

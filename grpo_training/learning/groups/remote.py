@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 from agents.critic import critic_template
 from agents.generator import prompt_hash
 from engine.errors import ConfigurationError, InputError
-from engine.executor.accounts import RemoteBudget, RemoteJournal, RemoteLedger, SharedAccounts
+from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
+from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.client import LLMClient
 from engine.tasks.registry import load_task, task_named
 from grpo_training.learning.endpoints import journal_path, ledger_path, retry_policy
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
     from engine.api_manager import ApiManager
-    from engine.executor.accounts import Handle
-    from engine.executor.ray_pool import RayExecutor
+    from engine.executor.ray_cluster import RayExecutor
+    from engine.executor.remote_accounts import Handle
     from engine.llm.client import Counters
     from engine.records import Fault, Fusion, RolloutGroup
     from grpo_training.learning.groups.work import Maker, Order
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""
+_NOTES_EVERY_S = 0.5
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -143,15 +145,16 @@ class GroupWorker:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _open(self, description: GroupWorkerDescription) -> Session:
-        settings, accounts, name = description.settings, description.accounts, str(self._number)
+        settings, accounts = description.settings, description.accounts
         manager: ApiManager = await asyncio.wrap_future(accounts.call("endpoints"))
+        line = Line(accounts, str(self._number))
         client = LLMClient(
             manager,
-            journal=RemoteJournal(accounts),
-            ledger=RemoteLedger(accounts, name),
+            journal=RemoteJournal(line),
+            ledger=RemoteLedger(line),
             retry=retry_policy(settings),
             hedge=settings.hedge,
-            budget=RemoteBudget(accounts, name, settings.budget_usd, settings.budget_tokens),
+            budget=RemoteBudget(line, settings.budget_usd, settings.budget_tokens),
         )
 
         def tell(text: str) -> None:
@@ -190,6 +193,7 @@ class RemoteGroups:
         self._counters: dict[int, Counters] = {}
         self._facts: dict[str, Facts] = {}
         self._tell: Callable[[str], object] = print
+        self._notes_seen = 0
         self.budget: RemoteBudget | None = None
 
     def prepare(self, settings: GeneratorSettings | CriticSettings, *, per_step: int = 1) -> None:
@@ -213,7 +217,7 @@ class RemoteGroups:
         places = (journal_path(settings).resolve(), ledger_path(settings.api_config).resolve())
         accounts = self._executor.beside_driver(SharedAccounts, *places, settings.open_budget)
         await asyncio.wrap_future(accounts.call("set_endpoints", self._manager.resolved()))
-        self.budget = RemoteBudget(accounts, _DRIVER, settings.budget_usd, settings.budget_tokens)
+        self.budget = RemoteBudget(Line(accounts, _DRIVER), settings.budget_usd, settings.budget_tokens)
         description = GroupWorkerDescription(self._role, settings, accounts)
         orders = window * self._per_step
         workers = settings.workers or min(self._executor.cpus, orders)
@@ -231,8 +235,9 @@ class RemoteGroups:
             yield
         finally:
             await asyncio.to_thread(self._pool.__exit__)
+            notes.cancel()
+            await self._show_new_notes(accounts)
             await asyncio.wrap_future(accounts.call("close"))
-            await notes
             accounts.end()
 
     async def make(self, order: Order) -> Any:
@@ -254,11 +259,15 @@ class RemoteGroups:
         self._tell = tell
 
     async def _show_notes(self, accounts: Handle) -> None:
-        seen = 0
-        while texts := await asyncio.wrap_future(accounts.call("notes", seen)):
-            seen += len(texts)
-            for text in texts:
-                self._tell(text)
+        while True:
+            await asyncio.sleep(_NOTES_EVERY_S)
+            await self._show_new_notes(accounts)
+
+    async def _show_new_notes(self, accounts: Handle) -> None:
+        texts = await asyncio.wrap_future(accounts.call("notes", self._notes_seen))
+        self._notes_seen += len(texts)
+        for text in texts:
+            self._tell(text)
 
 
 @contextmanager

@@ -1,46 +1,44 @@
-"""What the workers of a run share: journal, budget and rate limits, through a handle to another event loop."""
+"""What the workers of a run share: journal, budget and rate limits, through a handle to another thread."""
 
 import asyncio
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine.api_manager import ApiManager
-from engine.errors import BudgetExceededError
-from engine.executor.accounts import RemoteBudget, RemoteJournal, RemoteLedger, SharedAccounts
+from engine.api_manager import ApiManager, Endpoint
+from engine.errors import BudgetExceededError, IncompleteRunError
+from engine.executor.accounts import SharedAccounts
+from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.rate_limits import LeaseRequest, Limits
 from engine.records import Completion
 
 
-class LoopHandle:
-    """Calls an object in the event loop of a thread."""
+class ThreadHandle:
+    """Calls an object in a thread, one call at a time, as an actor does."""
 
-    def __init__(self):
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
-
-    def open(self, make):
-        async def made():
-            return make()
-
-        self.target = asyncio.run_coroutine_threadsafe(made(), self.loop).result()
+    def __init__(self, target):
+        self.target, self.calls = target, []
+        self._thread = ThreadPoolExecutor(1)
 
     def call(self, method, *arguments):
-        return asyncio.run_coroutine_threadsafe(getattr(self.target, method)(*arguments), self.loop)
+        self.calls.append(method)
+        return self._thread.submit(getattr(self.target, method), *arguments)
 
 
 @pytest.fixture
 def accounts(tmp_path):
-    handle = LoopHandle()
-    handle.open(lambda: SharedAccounts(tmp_path / "r.sqlite", tmp_path / "l.sqlite", lambda: Budget(tokens=100)))
+    handle = ThreadHandle(SharedAccounts(tmp_path / "r.sqlite", tmp_path / "l.sqlite", lambda: Budget(tokens=100)))
     yield handle
     handle.call("close").result()
-    handle.loop.call_soon_threadsafe(handle.loop.stop)
+
+
+def budget_of(accounts, worker="0"):
+    return RemoteBudget(Line(accounts, worker), None, 100)
 
 
 async def test_the_first_reply_with_a_key_is_the_one_that_all_workers_use(accounts):
-    one, two = RemoteJournal(accounts), RemoteJournal(accounts)
+    one, two = (RemoteJournal(Line(accounts, name)) for name in "01")
     assert one.get_many(["k"]) == {}
     first, second = Completion(text="first"), Completion(text="second")
     assert await one.put("k", first) == first
@@ -49,18 +47,19 @@ async def test_the_first_reply_with_a_key_is_the_one_that_all_workers_use(accoun
 
 
 async def test_what_a_lost_worker_had_reserved_counts_as_spent(accounts):
-    first, second = RemoteBudget(accounts, "0", None, 100), RemoteBudget(accounts, "1", None, 100)
+    first, second = budget_of(accounts), budget_of(accounts, "1")
     hold = await first.hold(60, None)
     waiting = asyncio.ensure_future(second.hold(60, None))
-    await asyncio.to_thread(accounts.call("lost", "0").result)
+    await asyncio.wrap_future(accounts.call("lost", "0"))
     with pytest.raises(BudgetExceededError, match="spent: 60 tokens"):
         await waiting
     first.settle(hold, 10, None)  # it was only cut off: its reservation stays spent
+    await asyncio.sleep(0)
     assert accounts.call("spent").result() == (60, 0.0)
 
 
 async def test_a_reservation_that_nobody_waits_for_any_more_is_given_back(accounts):
-    budget = RemoteBudget(accounts, "0", None, 100)
+    budget = budget_of(accounts)
     hold = await budget.hold(80, None)
     waiting = asyncio.ensure_future(budget.hold(50, None))
     await asyncio.sleep(0)
@@ -71,9 +70,89 @@ async def test_a_reservation_that_nobody_waits_for_any_more_is_given_back(accoun
     assert (await asyncio.wait_for(budget.hold(90, None), 60)).tokens == 90
 
 
+async def test_a_reservation_whose_caller_was_cancelled_while_it_was_made_is_given_back(accounts):
+    budget = budget_of(accounts)
+    waiting = asyncio.ensure_future(budget.hold(80, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert accounts.calls == ["hold"]
+    waiting.cancel()
+    assert (await asyncio.wait_for(budget.hold(90, None), 60)).tokens == 90
+
+
+async def test_what_a_reply_cost_and_its_completions_travel_in_one_call(accounts):
+    line = Line(accounts, "0")
+    budget, journal = RemoteBudget(line, None, 100), RemoteJournal(line)
+    holds = await asyncio.gather(*(budget.hold(10, None) for _ in range(3)))
+    for hold in holds:
+        budget.settle(hold, 7, None)
+    sent = [Completion(text=str(number)) for number in range(4)]
+    assert await asyncio.gather(*(journal.put(one.text, one) for one in sent)) == sent
+    assert accounts.calls == ["hold", "record"]
+    assert accounts.call("spent").result() == (21, 0.0)
+    assert journal.get_many(["0", "3"]) == {"0": sent[0], "3": sent[3]}
+
+
+async def test_attempts_that_start_together_are_granted_in_their_order_as_far_as_they_fit(accounts):
+    budget = budget_of(accounts)
+    first, second, third, refused, last = [
+        asyncio.ensure_future(budget.hold(tokens, None)) for tokens in (40, 50, 30, 101, 20)
+    ]
+    held = await first
+    await second
+    assert not third.done()
+    budget.settle(held, 10, None)
+    assert (await asyncio.wait_for(third, 60)).tokens == 30
+    with pytest.raises(BudgetExceededError, match="may use 101 tokens"):
+        await asyncio.wait_for(refused, 60)
+    assert not last.done()
+    budget.settle(await second, 0, None)
+    assert (await asyncio.wait_for(last, 60)).tokens == 20
+
+
+def test_many_workers_exchange_less_often(accounts):
+    limits = Limits(rpm=10**6)
+    grants = [
+        accounts.call("exchange", str(worker), "s", limits, LeaseRequest(holder="a", in_use=1, demand=1)).result()
+        for worker in range(300)
+    ]
+    assert [grants[0].renew_in_s, grants[-1].renew_in_s] == [1.0, 3.0]
+
+
+async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts):
+    ledger, limits = RemoteLedger(Line(accounts, "0")), Limits(max_concurrency=4)
+    journal = RemoteJournal(Line(accounts, "0"))
+    accounts.call("lost", "0").result()
+    with pytest.raises(IncompleteRunError, match="given up"):
+        await budget_of(accounts).hold(60, None)
+    with pytest.raises(IncompleteRunError, match="given up"):
+        ledger.exchange("s", limits, LeaseRequest(holder="a", in_use=4, demand=4))
+    other = RemoteLedger(Line(accounts, "1"))
+    assert other.exchange("s", limits, LeaseRequest(holder="b", demand=4)).slots == 4
+    assert (await budget_of(accounts, "1").hold(100, None)).tokens == 100
+    paid = Completion(text="paid for")
+    assert await journal.put("k", paid) == paid  # its reply is kept
+
+
+def test_pauses_arrive_with_stored_replies(accounts, monkeypatch):
+    monkeypatch.setattr("engine.executor.remote_accounts._PAUSES_FOR_S", 1000)
+    endpoint = Endpoint(role="critic", api_key="k", base_url="http://a/v1", model="m")
+    lines = [Line(accounts, name) for name in "01"]
+    ledgers = [RemoteLedger(line) for line in lines]
+    scope = ledgers[0].scope(endpoint)
+    ledgers[0].pause(scope, 300)
+    RemoteJournal(lines[1]).get_many(["k"])
+    assert 200 < ledgers[1].pause_left_s(scope) <= 300
+    assert ledgers[1].pause_left_s("another") == 0
+    assert "pause_left_s" not in accounts.calls
+    lines[1].heard_at -= 1000
+    assert 200 < ledgers[1].pause_left_s(scope) <= 300
+    assert accounts.calls[-1] == "pause_left_s"
+
+
 def test_slots_of_a_lost_worker_are_free_for_the_others(accounts):
     scope, limits = "s", Limits(max_concurrency=4)
-    first, second = RemoteLedger(accounts, "0"), RemoteLedger(accounts, "1")
+    first, second = (RemoteLedger(Line(accounts, name)) for name in "01")
     assert first.exchange(scope, limits, LeaseRequest(holder="a", in_use=4, demand=4)).slots == 4
     assert second.exchange(scope, limits, LeaseRequest(holder="b", demand=4)).slots == 0
     accounts.call("lost", "0").result()

@@ -29,7 +29,7 @@ def test_a_ray_client_address_is_refused_with_what_to_do_instead():
 
 def test_without_ray_the_message_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "engine.executor.ray_pool", raising=False)
+    monkeypatch.delitem(sys.modules, "engine.executor.ray_cluster", raising=False)
     with pytest.raises(ConfigurationError, match="needs Ray") as raised:
         open_executor("ray")
     assert "make ray" in raised.value.fix

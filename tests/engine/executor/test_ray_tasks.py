@@ -2,8 +2,11 @@
 
 import importlib.util
 import json
+import os
 import re
 import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,6 +25,7 @@ from tests.grpo_training.learning import test_traffic_loop as signals
 from tests.grpo_training.phaser_games import test_main_loop as games
 from tests.grpo_training.traffic_control.test_live_reward import with_false_outcomes
 from tests.support.main_loop import World, groups_of, normalised
+from tests.support.ray_processes import are_over, descendants, wait_for, worker_processes
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -31,27 +35,45 @@ _TIME = re.compile(r'"ms":[0-9.]+')
 HERE, THERE = ("--workers", "2"), ("--executor", "ray")
 
 
+@pytest.fixture
+def scored_on_ray(cluster, tmp_path, capfd):
+    """Scores replies by problem id on Ray, where a worker is killed while it verifies the second or a later one.
+
+    Returns the rows, after the comparison with those of processes of this machine: they are equal byte for byte, except
+    for the time that a game ran. What the worker had started ends with it.
+    """
+
+    def score(task, prompts, replies, *more):
+        rows = [
+            {"prompt_id": problem, "group_id": place, "text": text}
+            for problem, texts in replies.items()
+            for place, text in enumerate(texts)
+        ]
+        files = ["--prompts", str(prompts), "--rollouts", str(write(tmp_path / "rollouts.jsonl", rows))]
+        here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+        assert score_rollouts(["--task", task, *files, "--out", str(here), *HERE, *more]) == 0
+        wait_for(lambda: not worker_processes(cluster))  # those of earlier work
+        log = tmp_path / "there_work.jsonl"
+        with ThreadPoolExecutor(1) as threads:
+            flags = ["--task", task, *files, "--out", str(there), *THERE, "--workers", "1", *more]
+            run = threads.submit(score_rollouts, flags)
+            wait_for(lambda: run.done() or (log.exists() and log.stat().st_size))
+            [worker] = worker_processes(cluster)
+            started = descendants(worker)
+            os.kill(worker, signal.SIGKILL)
+            assert run.result(300) == 0
+        assert "worker 0 ended" in capfd.readouterr().err
+        wait_for(lambda: are_over(started))
+        expected, found = (_TIME.sub('"ms":0', path.read_text()) for path in (here, there))
+        assert found == expected
+        return [json.loads(line) for line in found.splitlines()]
+
+    return score
+
+
 def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-def scored_on_ray(folder, task, prompts, replies, *more):
-    """The scored rows of replies by problem id, after the comparison with those of processes of this machine.
-
-    They are equal byte for byte, except for the time that a game ran.
-    """
-    rows = [
-        {"prompt_id": problem, "group_id": place, "text": text}
-        for problem, texts in replies.items()
-        for place, text in enumerate(texts)
-    ]
-    files = ["--prompts", str(prompts), "--rollouts", str(write(folder / "rollouts.jsonl", rows))]
-    for name, place in (("here", HERE), ("there", THERE)):
-        assert score_rollouts(["--task", task, *files, "--out", str(folder / f"{name}.jsonl"), *place, *more]) == 0
-    here, there = (_TIME.sub('"ms":0', (folder / f"{name}.jsonl").read_text()) for name in ("here", "there"))
-    assert here == there
-    return [json.loads(line) for line in there.splitlines()]
 
 
 def generated_on_ray(folder, dataset, files):
@@ -67,7 +89,12 @@ def generated_on_ray(folder, dataset, files):
     return groups_of(world, 1)
 
 
-def test_programs_run_in_the_sandbox_of_a_worker(cluster, tmp_path):
+def slow(program):
+    """The program, which takes a second longer."""
+    return programs.said(f"import time\ntime.sleep(1)\n{program}")
+
+
+def test_programs_run_in_the_sandbox_of_a_worker(cluster, scored_on_ray, tmp_path):
     try:
         strongest_level()
     except ConfigurationError as error:
@@ -75,8 +102,9 @@ def test_programs_run_in_the_sandbox_of_a_worker(cluster, tmp_path):
     dataset = write(tmp_path / "own.jsonl", programs.ROWS)
     problems = [code_problem(row, "here") for row in programs.ROWS]
     replies = {problem.id: programs.replies_to(problem) for problem in problems}
-    scored = scored_on_ray(tmp_path, "code", dataset, replies)
-    assert [row["is_correct"] for row in scored] == [True, False, False] * 2
+    replies[problems[0].id].insert(1, slow(programs.ROWS[0]["canonical_solution"]))
+    scored = scored_on_ray("code", dataset, replies)
+    assert [row["is_correct"] for row in scored] == [True, True, False, False, True, False, False]
     (tmp_path / "recorded").mkdir()
     groups = generated_on_ray(tmp_path, dataset, programs.record(tmp_path / "recorded", problems))
     assert [[one["r_ans"] for one in group["rollouts"]] for group in groups] == [[1.0, 0.0, 0.0]] * 2
@@ -95,7 +123,7 @@ def default_index(api_index, tmp_path, monkeypatch):
 
 
 @pytest.mark.node
-def test_games_run_in_the_validator_of_a_worker(cluster, default_index, tmp_path):
+def test_games_run_in_the_validator_of_a_worker(cluster, scored_on_ray, default_index, tmp_path):
     rows = make_prompt_seeds(40, 1, "en")[:2]
     dataset = write(tmp_path / "prompts.jsonl", rows)
     files = games.record(tmp_path / "recorded", rows)
@@ -103,13 +131,13 @@ def test_games_run_in_the_validator_of_a_worker(cluster, default_index, tmp_path
     assert [[one["is_correct"] for one in group["rollouts"]] for group in groups] == [[True, False, False]] * 2
     recorded = [json.loads(line) for line in files[0].read_text().splitlines()]
     replies = {group["problem_id"]: [one["scaffold"] for one in group["rollouts"]] for group in recorded}
-    scored = scored_on_ray(tmp_path, "phaser", dataset, replies)
+    scored = scored_on_ray("phaser", dataset, replies)
     assert [row["is_correct"] for row in scored] == [True, False, False] * 2
 
 
 @pytest.mark.sumo
 @pytest.mark.skipif(importlib.util.find_spec("libsumo") is None, reason="SUMO is not installed (make traffic)")
-def test_decisions_are_simulated_by_a_worker(cluster, generated, scenarios, tmp_path, monkeypatch):
+def test_decisions_are_simulated_by_a_worker(cluster, scored_on_ray, generated, scenarios, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(generated, "data/traffic")
     shutil.copytree(scenarios, "data/traffic/scenarios")
@@ -117,9 +145,7 @@ def test_decisions_are_simulated_by_a_worker(cluster, generated, scenarios, tmp_
     dataset, task = tmp_path / "grpo_dataset.json", task_named("traffic")
     dataset.write_text(json.dumps([with_false_outcomes(row) for row in rows]))  # so that only a simulation is right
     texts = (signals.YES, signals.NO)
-    scored = scored_on_ray(
-        tmp_path, "traffic", dataset, {row["id"]: texts for row in rows}, "--tsc-reward-mode", "live"
-    )
+    scored = scored_on_ray("traffic", dataset, {row["id"]: texts for row in rows}, "--tsc-reward-mode", "live")
     problems = [task.problem_from_row(row, "here") for row in rows]
     candidates = [(task.parse(Completion(text=text), problem), problem) for problem in problems for text in texts]
     stored = [task_total(task, task.evaluate(*candidate).components) for candidate in candidates]

@@ -68,6 +68,17 @@ def test_the_key_covers_exactly_what_determines_the_reply():
     assert len({plain, *others}) == 1 + len(others)
 
 
+def test_completions_that_are_stored_on_the_caller_s_thread_are_in_the_file_at_once(journal, path):
+    earlier, later = Completion(text="earlier"), Completion(text="later")
+    assert journal.put_many([(key(0), earlier)]) == [earlier]
+    assert journal.put_many([(key(0), later), (key(1), later)]) == [earlier, later]
+    with sqlite3.connect(path) as other:
+        assert other.execute("SELECT count(*) FROM replies").fetchone() == (2,)
+    path.unlink()
+    with pytest.raises(JournalError, match="are not stored"):
+        journal.put_many([(key(2), later)])
+
+
 async def test_stored_replies_are_found_by_another_journal_of_the_same_file(journal, path):
     completion = Completion(
         text="Ω = 3\n",

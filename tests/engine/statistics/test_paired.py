@@ -6,7 +6,8 @@ import random
 import pytest
 from scipy import stats
 
-from engine.statistics.paired import clustered_mean, clustered_share, majority, paired_difference, student_t_quantile
+from engine.statistics.groups import majority
+from engine.statistics.paired import clustered_mean, clustered_share, paired_difference, student_t_quantile
 from engine.tasks.registry import task_named
 from tests.support.table import table
 

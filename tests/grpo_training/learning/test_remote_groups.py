@@ -1,8 +1,7 @@
 """Groups and fusions of a cluster's workers, here with a stand-in for the cluster: orders and results are pickled."""
 
-import asyncio
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
@@ -18,22 +17,17 @@ CLUSTER = ("--executor", "ray", "--workers", 1)
 
 
 class Beside:
-    """Calls an object in the event loop of a thread, as the handle of an actor does."""
+    """Calls an object in a thread, one call at a time, as the handle of an actor does."""
 
     def __init__(self, kind, *arguments):
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._target = asyncio.run_coroutine_threadsafe(self._open(kind, arguments), self._loop).result()
-
-    @staticmethod
-    async def _open(kind, arguments):
-        return kind(*arguments)
+        self._target = kind(*arguments)
+        self._thread = ThreadPoolExecutor(1)
 
     def call(self, method, *arguments):
-        return asyncio.run_coroutine_threadsafe(getattr(self._target, method)(*arguments), self._loop)
+        return self._thread.submit(getattr(self._target, method), *arguments)
 
     def end(self):
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.shutdown()
 
 
 class Pickled:

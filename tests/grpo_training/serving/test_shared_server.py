@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import nullcontext
 
 import pytest
 
 from engine.errors import FatalEndpointError
+from grpo_training.learning import endpoints
 from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.serving import shared_server as module
@@ -77,6 +79,14 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
     with open_endpoints(settings) as manager:
         assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
     assert served_at == [(model, expected)]
+
+
+@pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", False)])
+def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch, capsys, prompts, is_told):
+    local = LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+    monkeypatch.setattr(endpoints, "shared_server", lambda model, temperature: nullcontext(local))
+    with open_endpoints(GeneratorSettings(endpoint="local", prompts=prompts)):
+        assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
 
 
 def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, monkeypatch):

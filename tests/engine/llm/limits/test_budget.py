@@ -80,6 +80,18 @@ async def test_a_cancelled_waiter_does_not_block_the_queue():
     assert (await asyncio.wait_for(next_one, 1)).tokens == 500
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_reservation_without_an_event_loop_waits_for_nothing(tmp_path, shared):
+    budget = SharedBudget(tmp_path / "b.sqlite", tokens=100) if shared else Budget(tokens=100)
+    hold = budget.try_hold(60, None)
+    assert budget.try_hold(50, None) is None
+    with pytest.raises(BudgetExceededError):
+        budget.try_hold(101, None)
+    budget.settle(hold, 10, None)
+    assert budget.try_hold(90, None).tokens == 90
+    budget.close()
+
+
 async def test_a_limit_is_never_exceeded_under_load():
     budget = Budget(tokens=5000)
     passed = []

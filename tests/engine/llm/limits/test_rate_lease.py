@@ -82,6 +82,30 @@ async def test_a_growing_load_takes_a_logarithmic_number_of_exchanges(ledger, vi
     await lease.close()
 
 
+@pytest.mark.parametrize(("waits", "times"), [(False, 4), (True, 16)])
+async def test_the_grant_is_renewed_as_often_as_the_ledger_says(ledger, virtual, waits, times):
+    exchanges, exchange = [], ledger.exchange
+
+    def slower(*args):
+        exchanges.append(virtual.now)
+        grant = exchange(*args)
+        grant.renew_in_s = 5.0
+        return grant
+
+    ledger.exchange = slower
+    lease = RateLease(ledger, "s", Limits(max_concurrency=1), virtual.sleep)
+    permit = await lease.acquire(0)
+    waiting = asyncio.ensure_future(lease.acquire(0)) if waits else None
+    await virtual.run(1)
+    before = len(exchanges)
+    await virtual.run(20)
+    assert len(exchanges) - before == times
+    lease.release(permit, 0)
+    if waiting is not None:
+        await virtual.run(2)
+        lease.release(waiting.result(), 0)
+
+
 async def test_no_permit_is_issued_during_an_exchange(ledger, virtual, monkeypatch):
     """The number of slots reported as in use must not grow during an exchange, or two processes could use one slot."""
     opened = asyncio.Event()

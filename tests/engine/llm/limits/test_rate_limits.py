@@ -11,6 +11,7 @@ import pytest
 
 from engine.api_manager import ApiManager
 from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from engine.storage.process_identity import ProcessIdentity
 from tests.conftest import ROOT
 from tests.support.table import table
 
@@ -64,6 +65,15 @@ def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):
         demand = rng.choice([0, in_use[who], 5, 20])
         held[who] = ledgers[who].exchange("s", limits, LeaseRequest(in_use=in_use[who], demand=demand)).slots
         assert sum(max(h, u) for h, u in zip(held, in_use, strict=True)) <= 10
+
+
+def test_a_process_is_looked_up_once_for_all_its_holders(ledgers, monkeypatch):
+    limits, looked_up = Limits(max_concurrency=100), []
+    for number in range(20):
+        ledgers[0].exchange("s", limits, LeaseRequest(holder=str(number), in_use=1, demand=1))
+    monkeypatch.setattr(ProcessIdentity, "alive", property(lambda process: looked_up.append(process) or True))
+    assert ledgers[0].exchange("s", limits, LeaseRequest(holder="last", demand=100)).slots == 80
+    assert len(looked_up) == 1
 
 
 def test_a_second_process_gets_its_share_as_requests_of_the_first_end(ledgers):

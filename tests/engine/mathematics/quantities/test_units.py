@@ -3,6 +3,7 @@
 import threading
 from fractions import Fraction
 
+import pint
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from scipy import constants
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import UNITS, read_unit
+from engine.mathematics.quantities.unit_values import unit_value
 from engine.mathematics.quantities.units import convert, dimension_of, read_quantity, same_quantity
 from tests.support.table import table
 
@@ -71,9 +73,20 @@ def test_read_unit_returns_none_for_other_text(text):
     assert read_unit(text) is None
 
 
-def test_every_listed_unit_is_known_to_pint():
-    for name in {name: name for name in UNITS.values()}:
-        assert dimension_of(next(word for word, unit in UNITS.items() if unit == name)) is not None, name
+def test_every_listed_unit_has_the_dimension_and_the_value_that_it_has_in_pint():
+    registry = pint.UnitRegistry(cache_folder=None)
+    registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system
+    for name in "us_dollar euro british_pound yuan yen rupee ruble peso franc".split():
+        registry.define(f"{name} = [{name}_currency]")
+    registry.define("us_cent = 0.01 us_dollar")
+    registry.define("british_penny = 0.01 british_pound")
+    steps = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
+    for name in set(UNITS.values()):
+        powers, value = unit_value(name)
+        theirs = registry.Quantity(1.0, steps.get(name, name)).to_base_units()
+        assert powers == dict(theirs.dimensionality), name
+        in_base = theirs.to("kg") if powers == {"[mass]": 1} else theirs
+        assert float(value) == pytest.approx(in_base.magnitude, rel=1e-11), name  # its parsec is a tangent
 
 
 @table(

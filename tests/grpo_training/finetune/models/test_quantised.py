@@ -24,37 +24,49 @@ def folder(tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("model"), hidden=64)
 
 
+BITS = pytest.mark.parametrize("bits", ["load_in_4bit", "load_in_8bit"])
+
+
+@BITS
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"load_in_4bit": True, "use_peft": False}, "needs use_peft: 4-bit weights cannot be trained"),
-        ({"load_in_4bit": True, "mode": "online", "dataset": "quickstart"}, "offline and supervised training only"),
-        ({"load_in_4bit": True, "backend": "unsloth"}, "used by the backend hf only"),
+        ({"use_peft": False}, "needs use_peft: rounded weights cannot be trained"),
+        ({"mode": "online", "dataset": "quickstart"}, "is used by offline and supervised training only"),
+        ({"backend": "unsloth"}, "is used by the backend hf only"),
     ],
 )
-def test_contradictions_are_refused(folder, changes, message):
-    with pytest.raises(ValueError, match=message):
-        settings(folder, **changes)
+def test_contradictions_are_refused(folder, bits, changes, message):
+    with pytest.raises(ValueError, match=f"{bits} {message}"):
+        settings(folder, **{bits: True}, **changes)
 
 
-def test_runs_of_earlier_versions_keep_their_fingerprint(folder):
-    assert "load_in_4bit" not in settings(folder).fingerprint()
-    assert settings(folder, load_in_4bit=True).fingerprint()["load_in_4bit"] is True
+def test_a_base_is_rounded_once(folder):
+    with pytest.raises(ValueError, match="load_in_4bit and load_in_8bit exclude each other"):
+        settings(folder, load_in_4bit=True, load_in_8bit=True)
 
 
-def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(folder, tmp_path, monkeypatch):
+@BITS
+def test_runs_of_earlier_versions_keep_their_fingerprint(folder, bits):
+    assert bits not in settings(folder).fingerprint()
+    assert settings(folder, **{bits: True}).fingerprint()[bits] is True
+
+
+@BITS
+def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(folder, tmp_path, monkeypatch, bits):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
-    with pytest.raises(ConfigurationError, match="load_in_4bit needs bitsandbytes"):
-        train.train_grpo(settings(folder, load_in_4bit=True, output_dir=tmp_path / "run"))
+    with pytest.raises(ConfigurationError, match=f"{bits} needs bitsandbytes"):
+        train.train_grpo(settings(folder, **{bits: True}, output_dir=tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
-def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, monkeypatch):
+@BITS
+def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, monkeypatch, bits):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     monkeypatch.setenv("FSDP_VERSION", "2")
-    config = settings(folder, load_in_4bit=True)
-    with pytest.raises(ConfigurationError, match="load_in_4bit is not supported with FSDP"):
+    config = settings(folder, **{bits: True})
+    with pytest.raises(ConfigurationError, match=f"{bits} is not supported with FSDP"):
         train_offline(config, good_and_bad(), (), (), tmp_path / "run", stream=io.StringIO())
 
 
@@ -69,26 +81,52 @@ def gradients(model):
 
 
 @needs_bitsandbytes
-def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only_scores(folder):
-    """Rounding to 4 bits changes the output of a layer by about a tenth."""
-    model, _ = load_model(settings(folder, load_in_4bit=True))
+@pytest.mark.parametrize(
+    ("bits", "dtype", "similarity"), [("load_in_4bit", torch.uint8, 0.9), ("load_in_8bit", torch.int8, 0.999)]
+)
+def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only_scores(
+    folder, bits, dtype, similarity
+):
+    """Rounding changes the output of a layer by about a tenth (4 bits) or a hundredth (8 bits)."""
+    model, _ = load_model(settings(folder, **{bits: True}))
     plain, _ = load_model(settings(folder))
-    assert {weight.dtype for name, weight in model.named_parameters() if "q_proj.base_layer" in name} == {torch.uint8}
+    assert {weight.dtype for name, weight in model.named_parameters() if "q_proj.base_layer" in name} == {dtype}
     before = gradients(model)
     logps(model.eval(), good_and_bad(1)[0])
     after = gradients(model)
     assert torch.allclose(after, before, rtol=1e-3, atol=1e-6)
-    assert torch.cosine_similarity(after, gradients(plain), dim=0) > 0.9
+    assert torch.cosine_similarity(after, gradients(plain), dim=0) > similarity
 
 
 @needs_bitsandbytes
-def test_the_adapter_is_merged_into_the_stored_base(folder, tmp_path):
+def test_8_bit_layers_round_their_weights_only_whatever_the_mode_and_the_other_rows(folder):
+    """LLM.int8 would round the inputs too, except in columns in which some row is above 6."""
+    model, _ = load_model(settings(folder, load_in_8bit=True))
+    layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj").base_layer
+    own = layer.weight.to(torch.float32) * layer.state.SCB[:, None] / 127
+    whole = load(folder).get_submodule("model.layers.0.self_attn.q_proj").weight.detach()
+    assert float((own - whole).abs().max()) <= float(whole.abs().max()) / 127
+    inputs = torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(0))
+    beside = torch.cat([inputs, 200 * torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(1))])
+    model.train()
+    trained = layer(inputs)
+    model.eval()
+    assert torch.equal(layer(inputs), trained)
+    assert torch.allclose(trained, inputs @ own.T, atol=1e-5)
+    assert torch.allclose(layer(beside)[:1], trained, atol=1e-5)
+
+
+@needs_bitsandbytes
+@BITS
+def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_the_stored_base(folder, tmp_path, bits):
     groups = good_and_bad()
-    config = settings(folder, num_train_epochs=1, beta=0.1, load_in_4bit=True)
+    config = settings(folder, num_train_epochs=1, beta=0.1, **{bits: True})
     result = train_offline(config, groups, groups[:1], (), tmp_path / "run", stream=io.StringIO())
     assert result.exported == "checkpoint-3"
-    assert lines(tmp_path / "run")[0]["kl"] == pytest.approx(0.0, abs=1e-6)
-    assert lines(tmp_path / "run")[-1]["kl"] > 0
+    first, last = lines(tmp_path / "run")[0], lines(tmp_path / "run")[-1]
+    assert first["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert first["clip_ratio/region_mean"] == 0
+    assert last["kl"] > 0
     merged = load(result.merged)
     assert {weight.dtype for weight in merged.parameters()} == {torch.float32}
     on_top = peft.PeftModel.from_pretrained(load(folder), result.adapter).eval()

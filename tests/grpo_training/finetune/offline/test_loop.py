@@ -277,7 +277,10 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "variables"),
     [
-        ("DeepSpeed", {"ACCELERATE_USE_DEEPSPEED": "true"}),
+        *(
+            (f"{key}: {value}", {"ACCELERATE_USE_DEEPSPEED": "true", f"ACCELERATE_DEEPSPEED_{key.upper()}": value})
+            for key, value in (("zero_stage", "2"), ("offload_param_device", "cpu"), ("config_file", "ds.json"))
+        ),
         ("FSDP 1", {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"}),
         *(
             (option.lower(), {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", option: "true"})

@@ -1,0 +1,106 @@
+"""A real server at its limit: generator 1 compared with a bare aiohttp client that sends the same requests.
+
+``python -m bench.real_server --url http://127.0.0.1:8000/v1 [--in-flight 8 32]``, with any server of the OpenAI
+protocol; ``python -m grpo_training.serve`` serves the pocket model. A first run of generator 1, with learning on, goes
+through a proxy that records its requests. The bare client sends those for problems, and in a second measurement also
+those of the analyst, each after the reply that it belongs to, from slots of their own: what a client that costs nothing
+has to wait for with learning on. All are programs of their own, and their start is part of the time.
+
+Each client runs ``--rounds`` times, in turn; printed are the medians. On a CPU, server and client share the processors:
+the processor time of the client is lost to the server.
+"""
+
+import argparse
+import asyncio
+import compileall
+import contextlib
+import statistics
+import sys
+import threading
+from collections.abc import Iterator
+
+import aiohttp
+from aiohttp import web
+
+import agents
+import engine
+import grpo_training
+import prompts
+from bench.full_server import ANALYSIS, LEARNING_OFF, PROBLEM, bare, generator, got
+
+
+@contextlib.contextmanager
+def recording(url: str, bodies: list[dict]) -> Iterator[str]:
+    """Yield the address of a proxy that appends each request to ``bodies``."""
+    loop = asyncio.new_event_loop()
+
+    async def forward(request: web.Request) -> web.Response:
+        body = await request.json()
+        bodies.append(body)
+        async with aiohttp.ClientSession() as session, session.post(f"{url}/chat/completions", json=body) as reply:
+            return web.Response(body=await reply.read(), status=reply.status, content_type=reply.content_type)
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", forward)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    runner = loop.run_until_complete(start())
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+
+
+def chains_of(bodies: list[dict]) -> list[list[dict]]:
+    """For each problem its request and that of the analyst, if there is one."""
+    chains: dict[str, list[dict]] = {}
+    for body in sorted(bodies, key=lambda body: body["messages"][0]["content"].startswith(ANALYSIS)):
+        chains.setdefault(PROBLEM.search(body["messages"][-1]["content"]).group(1), []).append(body)
+    return list(chains.values())
+
+
+def main() -> int:
+    """Measure each number of requests, the clients in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--url", required=True, help="address of the server, with /v1")
+    parser.add_argument("--problems", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--in-flight", type=int, nargs="*", default=[8, 32])
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    url, counts = arguments.url, (arguments.problems, arguments.samples)
+    model = got(f"{url}/models")["data"][0]["id"]
+    for package in (agents, engine, grpo_training, prompts):
+        compileall.compile_dir(package.__path__[0], quiet=1)
+    for in_flight in arguments.in_flight:
+        bodies: list[dict] = []
+        with recording(url, bodies) as proxy:
+            generator(proxy, *counts, in_flight, extra=in_flight, model=model)
+        chains = chains_of(bodies)
+        alone = [chain[:1] for chain in chains]
+        print(f"{in_flight} in flight, {len(chains)} problems, {len(bodies) - len(chains)} analyses", flush=True)
+        clients = {
+            "bare client": lambda alone=alone, k=in_flight: bare(url, alone, k),
+            "generator 1, learning off": lambda k=in_flight: generator(url, *counts, k, *LEARNING_OFF, model=model),
+            "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(url, chains, k),
+            "generator 1, learning on": lambda k=in_flight: generator(url, *counts, k, extra=k, model=model),
+        }
+        times: dict[str, list[float]] = {name: [] for name in clients}
+        for _ in range(arguments.rounds):
+            for name, run in clients.items():
+                times[name].append(run())
+        first = statistics.median(times["bare client"])
+        for name, seconds in times.items():
+            middle = statistics.median(seconds)
+            spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
+            print(f"  {name}: {middle:.1f} s ({spread}), ratio {first / middle:.2f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

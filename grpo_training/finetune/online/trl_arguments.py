@@ -137,8 +137,8 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         if os.environ.get(variable, "false").lower() in ("true", "1"):
             raise ConfigurationError(
                 f"{name} is not supported by online training",
-                why="Only a process with replies to imitate has a forward pass of self-SFT, so the others would wait "
-                "for ever, and the first process exports the model alone.",
+                why="Only a process with replies to imitate has a forward pass of self-SFT, so others would wait for "
+                "ever, and the first process exports the model alone.",
                 fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, or train offline.",
             )
     rows, group = _rows_of_step(config), config.num_generations

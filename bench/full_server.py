@@ -37,7 +37,7 @@ import agents
 import engine
 import grpo_training
 import prompts
-from engine.tasks.math.quickstart import Instance, instances
+from engine.tasks.math.quickstart import instances
 
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
@@ -66,7 +66,7 @@ class SimulatedServer:
     """Replies to problems and to the analyst; ``stalling`` is the share of problems that stall once."""
 
     def __init__(self, problems: int, stalling: float) -> None:
-        self._known = {one.problem.text: one for one in drawn(problems)}
+        self._known = {one.problem.text: one for one in instances("train", problems)}
         self._free = asyncio.Semaphore(SEQUENCES)
         self._stalling, self._asked = stalling, set()
         self._now = self._most = 0
@@ -163,25 +163,15 @@ def bare(url: str, chains: list[list[dict]], in_flight: int) -> float:
     return time.perf_counter() - started
 
 
-def drawn(count: int) -> list[Instance]:
-    """Problems of ``quickstart``."""
-    return instances("train", count)
-
-
 def generator(
     url: str, problems: int, samples: int, in_flight: int, *more: str, extra: int = 0, model: str = "m"
 ) -> float:
-    """Seconds that generator 1 takes for problems of ``quickstart``, from a file."""
+    """Seconds that generator 1 takes."""
     folder = Path(tempfile.mkdtemp())
-    rows = [
-        {"id": one.problem.id, "problem": one.problem.text, "answer": one.problem.answer} for one in drawn(problems)
-    ]
-    dataset = folder / "problems.jsonl"
-    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
     entry = {"api_key": "EMPTY", "base_url": url, "model": model, "max_concurrency": in_flight}
     (folder / "api_config.json").write_text(json.dumps({"default": {**entry, "extra_concurrency": extra}}))
     arguments = [
-        *("--dataset", str(dataset), "--prompts", "compact"),
+        *("--dataset", "quickstart:train", "--prompts", "compact", "--max-problems", str(problems)),
         *("--rollouts", str(samples), "--window", str(WINDOW_PER_SLOT * in_flight)),
         *("--api-config", str(folder / "api_config.json")),
         *("--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences"), *more),
@@ -288,7 +278,7 @@ def main() -> int:
         return 0
     for package in (agents, engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
-    problems = [one.problem.text for one in drawn(arguments.problems)]
+    problems = [one.problem.text for one in instances("train", arguments.problems)]
     if arguments.in_flight:
         with running_server(arguments.problems, 0.0) as url:
             for in_flight in arguments.in_flight:

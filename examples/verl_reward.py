@@ -6,22 +6,18 @@ python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \
     data.train_files=train.parquet data.val_files=train.parquet data.train_batch_size=128 \
     data.max_prompt_length=2048 data.max_response_length=2048 \
     actor_rollout_ref.model.path=Qwen/Qwen3-0.6B actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=8 \
-    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_mini_batch_size=128 \
     reward.custom_reward_function.path=examples/verl_reward.py reward.custom_reward_function.name=compute_score \
     trainer.n_gpus_per_node=1 trainer.nnodes=1
 
-Scaffold-GRPO has to be installed beside verl. The settings, the file and the function were tried with the
-configuration, data set and reward manager of verl 0.9.1; the training was not, as it needs a GPU. Older versions of
-verl name the function custom_reward_function.path, without "reward.".
+Scaffold-GRPO has to be installed beside verl. The file and the function are tested; the training is not, as it needs
+a GPU. Older versions of verl name the function custom_reward_function.path, without "reward.".
 """
 
-import math
 import sys
 from functools import cache
 from pathlib import Path
 
 from engine.records import Problem
-from engine.tasks.registry import task_named
 from grpo_training.environments.problem_files import load_user_task, read_problems, score_reply
 
 
@@ -40,17 +36,11 @@ def rows(folder):
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    """The reward of a reply with its components; NaN for one that was not measured. A reply without a reward raises.
-
-    verl takes the keys of a batch from its first reply, so all replies of a task have the same. Its validation
-    reports ``acc``.
-    """
+    """The reward of a reply with its components. A reply that was not measured raises."""
     _load_task(data_source)
-    problem = Problem.model_validate_json(ground_truth)
-    scored = score_reply(problem, solution_str)
-    measured = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-    components = {name: measured.get(name, math.nan) for name in task_named(problem.task).reward_weights}
-    return {"score": scored.rewards.r_total, "acc": float(bool(scored.is_correct)), **components}
+    scored = score_reply(Problem.model_validate_json(ground_truth), solution_str)
+    components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+    return {"score": scored.rewards.r_total, "is_correct": float(bool(scored.is_correct)), **components}
 
 
 @cache

@@ -1,16 +1,13 @@
 """What a user who installs the wheel gets, and what someone gets who starts a checkout without its environment."""
 
 import email
-import importlib.metadata
 import re
 import subprocess
 import sys
-import tomllib
 import venv
 import zipfile
 
 import pytest
-from packaging.requirements import Requirement
 
 import grpo_training
 from grpo_training.cli import program
@@ -126,18 +123,6 @@ def test_an_old_python_gets_one_clear_message(tmp_path):
     )
     done = run(["-c", code], cwd=tmp_path, path=ROOT)
     assert done.stderr == "Scaffold-GRPO needs Python 3.11 or newer. This is Python 3.9.\n"
-
-
-def test_the_extra_local_has_what_transformers_serve_needs():
-    try:
-        requirements = [Requirement(line) for line in importlib.metadata.requires("transformers") or ()]
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("transformers is not installed")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = [*project["dependencies"], *project["optional-dependencies"]["local"]]
-    needed = {one.name for one in requirements if one.marker and one.marker.evaluate({"extra": "serving"})}
-    assert {"fastapi", "openai", "uvicorn"} <= needed
-    assert needed <= {Requirement(line).name for line in listed}
 
 
 def test_importing_the_packages_loads_no_heavy_library(tmp_path):

@@ -26,19 +26,12 @@ INTERRUPTED = 130
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def run_command(main: Callable[[], int], *, collects_rarely: bool = False) -> NoReturn:
+def run_command(main: Callable[[], int]) -> NoReturn:
     """Run a command's ``main`` and exit.
-
-    Args:
-        main: returns the exit code.
-        collects_rarely: whether reference cycles are searched for seldom, which saves 5 % of the processor time of a run
-            that keeps most of its objects. Not for a command that holds tensors, which a cycle would keep in memory.
 
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).
     """
-    if collects_rarely:
-        gc.set_threshold(50_000)  # new objects; 700 by default
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the command outlives its terminal
         signal.signal(signal.SIGHUP, _terminate)

@@ -16,7 +16,7 @@ from grpo_training.serving.vllm_program import ENVIRONMENT, VllmProgram, find_vl
 HOST = "127.0.0.1"
 """Address that local servers listen on."""
 
-_TRANSFORMERS_PACKAGES = ("torch", "transformers", "fastapi", "openai", "uvicorn", "accelerate")
+_TRANSFORMERS_PACKAGES = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
 _CPU_FLAGS = ["--dtype", "float32", "--cb-num-blocks", "512", "--cb-block-size", "32"]
 """For transformers serve. On a CPU bf16 is a third slower, and the cache takes 40 % of the memory unless limited."""
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)

@@ -7,7 +7,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from accelerate.utils import gather_object
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
@@ -86,8 +85,6 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         """Write samples of the first step, and stop if a stop was requested."""
         if state.global_step == 1:
             self._write_samples(1)
-        if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
-            self._stop.number = next((one for one in gather_object([self._stop.number]) if one is not None), None)
         if self._stop.number is not None:
             control.should_save = control.should_training_stop = True
 

@@ -6,7 +6,6 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
@@ -133,14 +132,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: says what.
     """
-    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if os.environ.get(variable, "false").lower() in ("true", "1"):
-            raise ConfigurationError(
-                f"{name} is not supported by online training",
-                why="Only a process with replies to imitate has a forward pass of self-SFT, so others would wait for "
-                "ever, and the first process exports the model alone.",
-                fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, or train offline.",
-            )
     rows, group = _rows_of_step(config), config.num_generations
     if rows % group:
         raise ConfigurationError(

@@ -9,8 +9,8 @@ from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
-from engine.llm.limits.budget import Budget
-from engine.llm.limits.rate_limits import LeaseRequest, Limits
+from engine.llm.limits.budget import Budget, BudgetFileError
+from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, Limits
 from engine.records import Completion
 
 
@@ -108,6 +108,59 @@ async def test_attempts_that_start_together_are_granted_in_their_order_as_far_as
     assert not last.done()
     budget.settle(await second, 0, None)
     assert (await asyncio.wait_for(last, 60)).tokens == 20
+
+
+async def test_what_is_released_last_arrives_before_the_loop_ends(accounts):
+    line = Line(accounts, "0")
+    budget = RemoteBudget(line, None, 100)
+    hold = await budget.hold(80, None)
+    budget.settle(hold, 10, None)
+    await line.drain()
+    assert accounts.calls == ["hold", "record"]
+    assert accounts.call("spent").result() == (10, 0.0)
+    await line.drain()  # nothing is left
+
+
+async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_released_where_the_journal_fails(
+    accounts, monkeypatch
+):
+    line = Line(accounts, "0")
+    budget, journal, shared = RemoteBudget(line, None, 100), RemoteJournal(line), accounts.target
+    first, second = await budget.hold(10, None), await budget.hold(10, None)
+
+    def fail(*_):
+        raise BudgetFileError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shared._budget, "settle", fail)
+        budget.settle(first, 1, None)
+        with pytest.raises(BudgetFileError, match="disk full"):
+            await journal.put("k", Completion(text="paid"))
+    assert journal.get_many(["k"]) == {"k": Completion(text="paid")}
+    with monkeypatch.context() as patch:
+        patch.setattr(shared._journal, "put_many", fail)
+        budget.settle(second, 2, None)
+        with pytest.raises(BudgetFileError, match="disk full"):
+            await journal.put("other", Completion(text="paid"))
+    assert accounts.call("spent").result() == (2, 0.0)
+
+
+def test_errors_are_returned_by_every_method(accounts, monkeypatch):
+    def fail(*_):
+        raise LedgerError("disk full")
+
+    ledger = RemoteLedger(Line(accounts, "0"))
+    for method in ("pause", "pause_left_s", "add_spent", "scope", "exchange"):
+        monkeypatch.setattr(accounts.target._ledger, method, fail)
+    scope, request = "s", LeaseRequest(holder="a")
+    calls = [
+        ("pause", scope, 1.0), ("pause_left_s", scope), ("add_spent", scope, 1, 0.0), ("scope", "endpoint"),
+        ("exchange", "0", scope, Limits(), request),
+    ]  # fmt: skip
+    for method, *arguments in calls:
+        assert isinstance(accounts.call(method, *arguments).result(), LedgerError)
+    with pytest.raises(LedgerError, match="disk full"):
+        ledger.pause(scope, 1.0)
 
 
 def test_many_workers_exchange_less_often(accounts):

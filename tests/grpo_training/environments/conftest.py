@@ -12,14 +12,11 @@ from engine.tasks.simple import SimpleTask
 def reward(text, row):
     if text == "crash":
         raise OSError("no checker")
-    if text == "unmeasured length":
-        return {"exact": 0.0}
     return {"exact": float(text == str(row["a"] + row["b"])), "short": 1.0 if len(text) < 4 else 0.5}
 
 
 ROWS = [{"id": "one", "a": 1, "b": 2}, {"id": "two", "a": 3, "b": 4}]
-WEIGHTS = {"exact": 0.5, "short": 0.5}
-TASK = SimpleTask("Add {a} and {b}.", reward, name="add_two", rows=ROWS, reward_weights=WEIGHTS)
+TASK = SimpleTask("Add {a} and {b}.", reward, name="add_two", rows=ROWS)
 """
 
 

@@ -14,7 +14,6 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
-from accelerate.state import AcceleratorState  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 from grpo_training.train import main as train_command  # noqa: E402
@@ -151,12 +150,6 @@ def check_same_run(one, two, weights):
             assert other[name] == pytest.approx(line[name], rel=1e-4, abs=1e-6), name
 
 
-def adapter(run_dir):
-    """The weights of the exported LoRA, one after the other."""
-    stored = load_file(run_dir / "lora/adapter_model.safetensors")
-    return torch.cat([stored[name].flatten() for name in sorted(stored)])
-
-
 def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path):
     """The command under a launcher: a step holds as many rows, so weights and metrics are those of one process.
 
@@ -205,28 +198,6 @@ def test_two_processes_that_divide_the_model_do_the_same_steps_as_one(model, tmp
     check_same_run(tmp_path / "one", tmp_path / "two", weights)
     checkpoints_of = [sorted(path.name for path in (tmp_path / name).glob("checkpoint-*/*")) for name in ("one", "two")]
     assert checkpoints_of[0] == checkpoints_of[1]
-
-
-def test_dividing_the_model_in_bf16_changes_no_more_than_rounding_does(model, tmp_path):
-    """FSDP rounds the weights of a whole layer, autocast of one process the inputs of its products."""
-    data = write_rows(tmp_path / "rows.jsonl")
-    processes = start_two_processes(
-        INTERRUPTED_AND_SHARDED,
-        [[*command(model, data, tmp_path / "two", 2), "--save-steps", "2"], ["--bf16"]],
-        ACCELERATE_USE_FSDP="true",
-        FSDP_VERSION="2",
-        FSDP_AUTO_WRAP_POLICY="TRANSFORMER_BASED_WRAP",
-        FSDP_CPU_RAM_EFFICIENT_LOADING="false",
-    )
-    for name, precision in (("float32", "--no-bf16"), ("bf16", "--bf16")):
-        AcceleratorState._reset_state()  # it keeps the precision of the training before
-        assert train_command([*command(model, data, tmp_path / name, 4), precision]) == 0
-    AcceleratorState._reset_state()
-    check_end(processes, "ended with 0 {(True, 0.5)}")
-    weights = {name: adapter(tmp_path / name) for name in ("float32", "bf16", "two")}
-    rounding = (weights["bf16"] - weights["float32"]).norm()
-    assert 0 < rounding < 0.2 * weights["float32"].norm()
-    assert (weights["two"] - weights["bf16"]).norm() < rounding
 
 
 @pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")

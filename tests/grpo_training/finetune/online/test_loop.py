@@ -438,11 +438,3 @@ def test_unsupported_settings_are_refused_before_anything_is_written(model, task
     with pytest.raises(error, match=said):
         train(config_of(model, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("name", ["FSDP", "DeepSpeed"])
-def test_a_divided_model_is_refused(model, task, tmp_path, monkeypatch, name):
-    monkeypatch.setenv(f"ACCELERATE_USE_{name.upper()}", "true")
-    with pytest.raises(ConfigurationError, match=f"{name} is not supported by online training"):
-        train(config_of(model), tmp_path / "run")
-    assert not (tmp_path / "run").exists()

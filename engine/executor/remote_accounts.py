@@ -132,6 +132,7 @@ def _resolve(
             future.cancel()
         else:
             future.set_exception(error)
+            future.exception()  # marked as retrieved: the caller waits for the first of them only
 
 
 # The three classes below take the places of their bases in a client. They override every method that a client calls,

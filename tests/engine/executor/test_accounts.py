@@ -1,6 +1,7 @@
 """What the workers of a run share: journal, budget and rate limits, through a handle to another thread."""
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,6 +10,7 @@ from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.llm.journal import JournalError
 from engine.llm.limits.budget import Budget, BudgetFileError
 from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, Limits
 from engine.records import Completion
@@ -143,6 +145,23 @@ async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_rele
         with pytest.raises(BudgetFileError, match="disk full"):
             await journal.put("other", Completion(text="paid"))
     assert accounts.call("spent").result() == (2, 0.0)
+
+
+async def test_an_error_of_several_replies_that_is_raised_once_is_not_reported_again(accounts, monkeypatch):
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+    journal = RemoteJournal(Line(accounts, "0"))
+
+    def fail(*_):
+        raise JournalError("disk full")
+
+    monkeypatch.setattr(accounts.target._journal, "put_many", fail)
+    futures = [journal.put(key, Completion(text="paid")) for key in "ab"]
+    with pytest.raises(JournalError, match="disk full"):
+        await futures[0]
+    del futures
+    gc.collect()
+    assert reported == []
 
 
 def test_errors_are_returned_by_every_method(accounts, monkeypatch):

@@ -66,7 +66,7 @@ class Line:
     heard_at: float = -_PAUSES_FOR_S
     _entries: list[tuple[str, Completion, asyncio.Future[Completion]]] = field(default_factory=list)
     _settled: list[Settlement] = field(default_factory=list)
-    _sent: set[asyncio.Future[Any]] = field(default_factory=set)
+    _pending: set[asyncio.Future[Any]] = field(default_factory=set)
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method and wait for its result."""
@@ -102,19 +102,23 @@ class Line:
 
     async def drain(self) -> None:
         """Wait until everything is stored and released. The event loop may be stopped afterwards."""
-        while self._entries or self._settled or self._sent:
+        while self._entries or self._settled or self._pending:
             await asyncio.sleep(0)  # what is collected is sent
-            if self._sent:
-                await asyncio.wait(self._sent)
+            if self._pending:
+                await asyncio.wait(self._pending)
 
     def _send(self) -> None:
         entries, settled = self._entries, self._settled
         self._entries, self._settled = [], []
         call = self.accounts.call("record", self.worker, [entry[:2] for entry in entries], settled)
         sent = asyncio.ensure_future(_value_of(call))
-        self._sent.add(sent)
-        sent.add_done_callback(self._sent.discard)
+        self.keep(sent)
         sent.add_done_callback(lambda done: _resolve(entries, done))
+
+    def keep(self, work: asyncio.Future[Any]) -> None:
+        """Let :meth:`drain` wait for this too."""
+        self._pending.add(work)
+        work.add_done_callback(self._pending.discard)
 
 
 def _resolve(
@@ -233,6 +237,7 @@ class RemoteBudget(Budget):
         self._wanted.append((tokens, usd, future))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._ask())
+            self._line.keep(self._asking)
         try:
             return await future
         except asyncio.CancelledError:

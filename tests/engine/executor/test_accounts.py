@@ -123,6 +123,18 @@ async def test_what_is_released_last_arrives_before_the_loop_ends(accounts):
     await line.drain()  # nothing is left
 
 
+async def test_a_reservation_that_arrives_at_the_end_is_given_back_before_the_loop_ends(accounts):
+    line = Line(accounts, "0")
+    waiting = asyncio.ensure_future(RemoteBudget(line, None, 100).hold(80, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert accounts.calls == ["hold"]
+    waiting.cancel()
+    await line.drain()
+    assert accounts.calls == ["hold", "record"]
+    assert (await asyncio.wait_for(budget_of(accounts, "1").hold(100, None), 60)).tokens == 100
+
+
 async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_released_where_the_journal_fails(
     accounts, monkeypatch
 ):

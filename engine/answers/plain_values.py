@@ -88,7 +88,7 @@ def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decis
     is_same = same_quantity(left, right, rel_tol)
     if not is_same and left.unit != right.unit and not (left.unit and right.unit):  # "5 m" may be a product
         return None
-    return Decision(is_same, "units" if right.unit else "numeric")
+    return Decision(is_same, "units" if left.unit or right.unit else "numeric")
 
 
 class Tail(NamedTuple):

@@ -6,7 +6,8 @@ what stands for the journal, the ledger and the budget in a worker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from engine.errors import IncompleteRunError, ScaffoldError
 from engine.llm.journal import ResponseJournal
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from engine.llm.limits.budget import Budget, Hold
     from engine.llm.limits.rate_limits import Limits
     from engine.records import Completion
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 _MOST_NOTES = 1000
 _EXCHANGE_S, _LONGEST_RENEW_S = 0.01, 20.0
@@ -39,6 +43,23 @@ class Settlement(NamedTuple):
     number: int
     tokens: int
     usd: float | None
+
+
+def _returns_errors(
+    method: Callable[Concatenate[SharedAccounts, _Arguments], _Result],
+) -> Callable[Concatenate[SharedAccounts, _Arguments], _Result | ScaffoldError]:
+    """A method that returns an error that a person is to read, as Ray wraps what is raised."""
+
+    @functools.wraps(method)
+    def call(
+        accounts: SharedAccounts, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Result | ScaffoldError:
+        try:
+            return method(accounts, *args, **kwargs)
+        except ScaffoldError as error:
+            return error
+
+    return call
 
 
 class SharedAccounts:
@@ -73,40 +94,41 @@ class SharedAccounts:
         """The endpoints with their keys."""
         return self._manager
 
-    def stored(self, keys: Sequence[str]) -> Found | ScaffoldError:
+    @_returns_errors
+    def stored(self, keys: Sequence[str]) -> Found:
         """The stored completions of these keys, and the pauses of all endpoints."""
-        try:
-            pauses = {scope: self._ledger.pause_left_s(scope) for scope in self._scopes}
-            return Found(self._journal.get_many(keys), pauses)
-        except ScaffoldError as error:
-            return error
+        pauses = {scope: self._ledger.pause_left_s(scope) for scope in self._scopes}
+        return Found(self._journal.get_many(keys), pauses)
 
+    @_returns_errors
     def record(
         self, worker: str, entries: Sequence[tuple[str, Completion]], settled: Sequence[Settlement]
-    ) -> list[Completion | None] | ScaffoldError:
-        """Store completions by key, and release reservations of a worker.
+    ) -> list[Completion | None]:
+        """Store completions by key, and release reservations of a worker; each also where the other fails.
 
         Returns:
             for each completion the earlier one that is stored with its key; None: this one is stored.
         """
         try:
+            stored = self._journal.put_many(entries) if entries else []
+        finally:
             for settlement in settled:
                 hold = self._holds.get(worker, {}).pop(settlement.number, None)
                 if hold is not None:  # None: the worker counted as lost, and its reservations as spent
                     self._budget.settle(hold, settlement.tokens, settlement.usd)
-            stored = self._journal.put_many(entries) if entries else []
-        except ScaffoldError as error:
-            return error
         return [None if kept is sent else kept for kept, (_, sent) in zip(stored, entries, strict=True)]
 
+    @_returns_errors
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """As :meth:`ResponseJournal.capabilities`."""
         return self._journal.capabilities(base_url, model, max_age_s)
 
+    @_returns_errors
     def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
         """As :meth:`ResponseJournal.remember_capabilities`."""
         self._journal.remember_capabilities(base_url, model, facts)
 
+    @_returns_errors
     def scope(self, endpoint: Endpoint) -> str:
         """As :meth:`RateLedger.scope`."""
         scope = self._ledger.scope(endpoint)
@@ -117,35 +139,36 @@ class SharedAccounts:
         """The time of the ledger's clock."""
         return self._ledger.clock()
 
-    def exchange(self, worker: str, scope: str, limits: Limits, request: LeaseRequest) -> Grant | ScaffoldError:
+    @_returns_errors
+    def exchange(self, worker: str, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
         """As :meth:`RateLedger.exchange`, for a worker."""
-        if worker in self._lost:
-            return _lost()
+        self._check(worker)
         held = self._leases.setdefault(worker, {})
         if request.demand or request.in_use:
             held[scope, request.holder] = limits
         else:
             held.pop((scope, request.holder), None)
-        try:
-            grant = self._ledger.exchange(scope, limits, request)
-            grant.renew_in_s = max(grant.renew_in_s, min(_EXCHANGE_S * len(self._leases), _LONGEST_RENEW_S))
-            return grant
-        except ScaffoldError as error:
-            return error
+        grant = self._ledger.exchange(scope, limits, request)
+        grant.renew_in_s = max(grant.renew_in_s, min(_EXCHANGE_S * len(self._leases), _LONGEST_RENEW_S))
+        return grant
 
+    @_returns_errors
     def pause(self, scope: str, seconds: float) -> None:
         """As :meth:`RateLedger.pause`."""
         self._ledger.pause(scope, seconds)
 
+    @_returns_errors
     def pause_left_s(self, scope: str) -> float:
         """As :meth:`RateLedger.pause_left_s`."""
         return self._ledger.pause_left_s(scope)
 
+    @_returns_errors
     def add_spent(self, scope: str, tokens: int, usd: float) -> None:
         """As :meth:`RateLedger.add_spent`."""
         self._ledger.add_spent(scope, tokens, usd)
 
-    def hold(self, worker: str, wanted: Sequence[tuple[int, float | None]]) -> list[int] | ScaffoldError:
+    @_returns_errors
+    def hold(self, worker: str, wanted: Sequence[tuple[int, float | None]]) -> list[int]:
         """Reserve the costs of attempts for a worker, in their order, up to the first that has to wait.
 
         Args:
@@ -153,16 +176,20 @@ class SharedAccounts:
             wanted: tokens and USD of each attempt, as in :meth:`Budget.hold`.
 
         Returns:
-            the numbers of the reservations; the error if there is one for the first attempt.
+            the numbers of the reservations.
+
+        Raises:
+            ScaffoldError: the first attempt cannot be reserved.
         """
-        if worker in self._lost:
-            return _lost()
+        self._check(worker)
         numbers: list[int] = []
         for tokens, usd in wanted:
             try:
                 hold = self._budget.try_hold(tokens, usd)
-            except ScaffoldError as error:
-                return numbers or error
+            except ScaffoldError:
+                if not numbers:
+                    raise
+                break
             if hold is None:
                 break
             self._next_hold += 1
@@ -200,6 +227,6 @@ class SharedAccounts:
         self._ledger.close()
         self._budget.close()
 
-
-def _lost() -> ScaffoldError:
-    return IncompleteRunError("This worker was given up", why="The command had lost the connection to it.")
+    def _check(self, worker: str) -> None:
+        if worker in self._lost:
+            raise IncompleteRunError("This worker was given up", why="The command had lost the connection to it.")

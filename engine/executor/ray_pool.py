@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
@@ -121,7 +121,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._events.put(None)
         self._thread.join()
         for job in self._queue:
-            job.future.cancel()
+            _cancel(job)
         members = list(self._members.values())
         closing = [_control(member.handle.close) for member in members if member.is_ready]
         if closing:
@@ -129,7 +129,7 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         for member in members:
             ray.kill(member.handle)
             for job in member.jobs:
-                job.future.cancel()
+                _cancel(job)
 
     def submit(self, item: ItemT) -> Future[ResultT]:
         """As the base class says."""
@@ -303,6 +303,11 @@ class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 def _control(method: Any) -> Any:
     """Call a method of a worker that does not wait for the items in work."""
     return method.options(concurrency_group=_CONTROL).remote()
+
+
+def _cancel(job: _Job) -> None:
+    if not job.future.cancel():  # a worker was given it
+        _fail(job, CancelledError())
 
 
 def _fail(job: _Job, error: BaseException) -> None:

@@ -46,6 +46,10 @@ def _value(result: Any) -> Any:
     return result
 
 
+async def _value_of(call: Future[Any]) -> Any:
+    return _value(await asyncio.shield(asyncio.wrap_future(call)))
+
+
 @dataclass
 class Line:
     """The calls of one worker, or of the process that started the run, to the shared accounts.
@@ -62,6 +66,7 @@ class Line:
     heard_at: float = -_PAUSES_FOR_S
     _entries: list[tuple[str, Completion, asyncio.Future[Completion]]] = field(default_factory=list)
     _settled: list[Settlement] = field(default_factory=list)
+    _pending: set[asyncio.Future[Any]] = field(default_factory=set)
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method and wait for its result."""
@@ -69,7 +74,7 @@ class Line:
 
     async def reply(self, method: str, *arguments: Any) -> Any:
         """Call a method in an event loop. If the caller is cancelled, the call still ends on its own."""
-        return _value(await asyncio.shield(asyncio.wrap_future(self.accounts.call(method, *arguments))))
+        return await _value_of(self.accounts.call(method, *arguments))
 
     def stored(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions of these keys."""
@@ -95,11 +100,25 @@ class Line:
         if not self._entries and not self._settled:
             asyncio.get_running_loop().call_soon(self._send)
 
+    async def drain(self) -> None:
+        """Wait until everything is stored and released. The event loop may be stopped afterwards."""
+        while self._entries or self._settled or self._pending:
+            await asyncio.sleep(0)  # what is collected is sent
+            if self._pending:
+                await asyncio.wait(self._pending)
+
     def _send(self) -> None:
         entries, settled = self._entries, self._settled
         self._entries, self._settled = [], []
-        call = self.reply("record", self.worker, [entry[:2] for entry in entries], settled)
-        asyncio.ensure_future(call).add_done_callback(lambda done: _resolve(entries, done))
+        call = self.accounts.call("record", self.worker, [entry[:2] for entry in entries], settled)
+        sent = asyncio.ensure_future(_value_of(call))
+        self.keep(sent)
+        sent.add_done_callback(lambda done: _resolve(entries, done))
+
+    def keep(self, work: asyncio.Future[Any]) -> None:
+        """Let :meth:`drain` wait for this too."""
+        self._pending.add(work)
+        work.add_done_callback(self._pending.discard)
 
 
 def _resolve(
@@ -117,6 +136,7 @@ def _resolve(
             future.cancel()
         else:
             future.set_exception(error)
+            future.exception()  # marked as retrieved: the caller waits for the first of them only
 
 
 # The three classes below take the places of their bases in a client. They override every method that a client calls,
@@ -217,6 +237,7 @@ class RemoteBudget(Budget):
         self._wanted.append((tokens, usd, future))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._ask())
+            self._line.keep(self._asking)
         try:
             return await future
         except asyncio.CancelledError:

@@ -24,7 +24,7 @@ def load_yaml(path: Path) -> Mapping[Any, Any]:
         raise MissingInputError(f"Config file not found: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"Cannot read config file: {path}", why=str(error)) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # also of values: the day 2024-02-30
         raise InputError(f"Config file is not valid YAML: {path}", why=str(error)) from None
     except RecursionError:
         raise InputError(f"Config file is not valid YAML: {path}", why="It is nested too deeply.") from None

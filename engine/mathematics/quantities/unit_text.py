@@ -4,6 +4,7 @@ Only listed names are units. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
 is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
+This holds for the total power of a unit too: values are exact, so a larger power could take any amount of time.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def read_unit(text: str) -> Powers | None:
     try:
         reader = _Reader(_one_spelling(text))
         powers = reader.product()
-        if reader.tokens:
+        if reader.tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
             return None
     except UnknownUnitError:
         return None

@@ -147,7 +147,7 @@ class GroupWorker:
     async def _open(self, description: GroupWorkerDescription) -> Session:
         settings, accounts = description.settings, description.accounts
         manager: ApiManager = await asyncio.wrap_future(accounts.call("endpoints"))
-        line = Line(accounts, str(self._number))
+        self._line = line = Line(accounts, str(self._number))
         client = LLMClient(
             manager,
             journal=RemoteJournal(line),
@@ -177,6 +177,7 @@ class GroupWorker:
             task.cancel()
         self._session.close()
         await self._session.client.close()
+        await self._line.drain()
 
 
 class RemoteGroups:

@@ -208,6 +208,7 @@ def test_text_without_an_answer_is_wrong(junk):
         (r"\sqrt{12}", r"2\sqrt{3}", "exact", "symbolic"),
         (r"\int_0^1 x dx", "0.5", "exact", "math_verify"),
         ("5 m", "500 cm", "measured", "units"),
+        ("5 rad", "5", "measured", "units"),
         ("blue", "Blue", "exact", "text"),
     ],
 )

@@ -1,6 +1,7 @@
 """What the workers of a run share: journal, budget and rate limits, through a handle to another thread."""
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,8 +10,9 @@ from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
-from engine.llm.limits.budget import Budget
-from engine.llm.limits.rate_limits import LeaseRequest, Limits
+from engine.llm.journal import JournalError
+from engine.llm.limits.budget import Budget, BudgetFileError
+from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, Limits
 from engine.records import Completion
 
 
@@ -108,6 +110,88 @@ async def test_attempts_that_start_together_are_granted_in_their_order_as_far_as
     assert not last.done()
     budget.settle(await second, 0, None)
     assert (await asyncio.wait_for(last, 60)).tokens == 20
+
+
+async def test_what_is_released_last_arrives_before_the_loop_ends(accounts):
+    line = Line(accounts, "0")
+    budget = RemoteBudget(line, None, 100)
+    hold = await budget.hold(80, None)
+    budget.settle(hold, 10, None)
+    await line.drain()
+    assert accounts.calls == ["hold", "record"]
+    assert accounts.call("spent").result() == (10, 0.0)
+    await line.drain()  # nothing is left
+
+
+async def test_a_reservation_that_arrives_at_the_end_is_given_back_before_the_loop_ends(accounts):
+    line = Line(accounts, "0")
+    waiting = asyncio.ensure_future(RemoteBudget(line, None, 100).hold(80, None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert accounts.calls == ["hold"]
+    waiting.cancel()
+    await line.drain()
+    assert accounts.calls == ["hold", "record"]
+    assert (await asyncio.wait_for(budget_of(accounts, "1").hold(100, None), 60)).tokens == 100
+
+
+async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_released_where_the_journal_fails(
+    accounts, monkeypatch
+):
+    line = Line(accounts, "0")
+    budget, journal, shared = RemoteBudget(line, None, 100), RemoteJournal(line), accounts.target
+    first, second = await budget.hold(10, None), await budget.hold(10, None)
+
+    def fail(*_):
+        raise BudgetFileError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shared._budget, "settle", fail)
+        budget.settle(first, 1, None)
+        with pytest.raises(BudgetFileError, match="disk full"):
+            await journal.put("k", Completion(text="paid"))
+    assert journal.get_many(["k"]) == {"k": Completion(text="paid")}
+    with monkeypatch.context() as patch:
+        patch.setattr(shared._journal, "put_many", fail)
+        budget.settle(second, 2, None)
+        with pytest.raises(BudgetFileError, match="disk full"):
+            await journal.put("other", Completion(text="paid"))
+    assert accounts.call("spent").result() == (2, 0.0)
+
+
+async def test_an_error_of_several_replies_that_is_raised_once_is_not_reported_again(accounts, monkeypatch):
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+    journal = RemoteJournal(Line(accounts, "0"))
+
+    def fail(*_):
+        raise JournalError("disk full")
+
+    monkeypatch.setattr(accounts.target._journal, "put_many", fail)
+    futures = [journal.put(key, Completion(text="paid")) for key in "ab"]
+    with pytest.raises(JournalError, match="disk full"):
+        await futures[0]
+    del futures
+    gc.collect()
+    assert reported == []
+
+
+def test_errors_are_returned_by_every_method(accounts, monkeypatch):
+    def fail(*_):
+        raise LedgerError("disk full")
+
+    ledger = RemoteLedger(Line(accounts, "0"))
+    for method in ("pause", "pause_left_s", "add_spent", "scope", "exchange"):
+        monkeypatch.setattr(accounts.target._ledger, method, fail)
+    scope, request = "s", LeaseRequest(holder="a")
+    calls = [
+        ("pause", scope, 1.0), ("pause_left_s", scope), ("add_spent", scope, 1, 0.0), ("scope", "endpoint"),
+        ("exchange", "0", scope, Limits(), request),
+    ]  # fmt: skip
+    for method, *arguments in calls:
+        assert isinstance(accounts.call(method, *arguments).result(), LedgerError)
+    with pytest.raises(LedgerError, match="disk full"):
+        ledger.pause(scope, 1.0)
 
 
 def test_many_workers_exchange_less_often(accounts):

@@ -1,5 +1,6 @@
-"""A worker of the executor on Ray, without a cluster."""
+"""Parts of the executor on Ray, without a cluster."""
 
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.support.ray_work import Squares
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = pytest.mark.ray
 
-from engine.executor.ray_pool import _Actor  # noqa: E402 - needs Ray
+from engine.executor.ray_pool import RayPool, _Actor  # noqa: E402 - needs Ray
 
 
 @pytest.mark.parametrize(("call_s", "done"), [(0.0, 1), (1000.0, 4)])
@@ -35,3 +36,14 @@ def test_a_worker_works_in_the_folder_of_the_command_where_its_node_has_it(tmp_p
     assert worker.run([3])[0] == [(9, 0)]
     _Actor(str(tmp_path / "absent"), Squares(), 1)
     assert Path.cwd() == tmp_path
+
+
+def test_the_end_of_a_pool_also_ends_the_items_that_a_worker_returned_undone():
+    pool = RayPool(Squares(), 1)
+    pool._thread.start()
+    new, returned = pool.submit(1), pool.submit(2)
+    returned.set_running_or_notify_cancel()  # as when it was given to a worker
+    pool.__exit__()
+    for future in (new, returned):
+        with pytest.raises(CancelledError):
+            future.result(timeout=10)

@@ -133,13 +133,13 @@ import asyncio, json, sys
 import aiohttp
 
 async def main(url, in_flight, chains):
-    slots = [asyncio.Semaphore(in_flight) for _ in range(2)]
+    first, later = asyncio.Semaphore(in_flight), asyncio.Semaphore(in_flight)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
 
         async def ask(chain):
-            for place, body in zip(slots, chain):
-                async with place, session.post(f"{url}/chat/completions", json=body) as response:
+            for number, body in enumerate(chain):
+                async with later if number else first, session.post(f"{url}/chat/completions", json=body) as response:
                     await response.json()
 
         await asyncio.gather(*(ask(chain) for chain in chains))
@@ -153,8 +153,8 @@ def bare(url: str, chains: list[list[dict]], in_flight: int) -> float:
 
     Args:
         url: the server.
-        chains: for each problem its request, and perhaps one that is sent after the reply. These have as many slots of
-            their own.
+        chains: for each problem its request, and those that are sent one after another after its reply. These have as
+            many slots of their own.
         in_flight: slots.
     """
     started = time.perf_counter()

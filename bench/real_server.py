@@ -4,7 +4,8 @@
 protocol; ``python -m grpo_training.serve`` serves the pocket model. A first run of generator 1, with learning on, goes
 through a proxy that records its requests. The bare client sends those for problems, and in a second measurement also
 those of the analyst, each after the reply that it belongs to, from slots of their own: what a client that costs nothing
-has to wait for with learning on. All are programs of their own, and their start is part of the time.
+has to wait for with learning on. A run's replies are new, so these begin with a new word each time, which keeps the
+server from finding them in its cache of prefixes. All are programs of their own, and their start is part of the time.
 
 Each client runs ``--rounds`` times, in turn; printed are the medians. On a CPU, server and client share the processors:
 the processor time of the client is lost to the server.
@@ -17,6 +18,7 @@ import contextlib
 import statistics
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 
 import aiohttp
@@ -64,6 +66,17 @@ def chains_of(bodies: list[dict]) -> list[list[dict]]:
     return list(chains.values())
 
 
+def unseen(chains: list[list[dict]]) -> list[list[dict]]:
+    """The chains with requests of the analyst that no earlier prompt begins with, but for the system message."""
+    word = uuid.uuid4().hex
+
+    def marked(body: dict) -> dict:
+        *before, last = body["messages"]
+        return {**body, "messages": [*before, {**last, "content": f"{word}\n{last['content']}"}]}
+
+    return [[first, *map(marked, rest)] for first, *rest in chains]
+
+
 def main() -> int:
     """Measure each number of requests, the clients in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -87,7 +100,7 @@ def main() -> int:
         clients = {
             "bare client": lambda alone=alone, k=in_flight: bare(url, alone, k),
             "generator 1, learning off": lambda k=in_flight: generator(url, *counts, k, *LEARNING_OFF, model=model),
-            "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(url, chains, k),
+            "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(url, unseen(chains), k),
             "generator 1, learning on": lambda k=in_flight: generator(url, *counts, k, extra=k, model=model),
         }
         times: dict[str, list[float]] = {name: [] for name in clients}

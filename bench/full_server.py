@@ -297,7 +297,7 @@ def main() -> int:
         count = sum(stalls(text, arguments.stalls) for text in problems)
         with running_server(arguments.problems, arguments.stalls) as url:
             times = [
-                generator(url, problems, arguments.samples, 32, *LEARNING_OFF, *flags)[0]
+                generator(url, len(problems), arguments.samples, 32, *LEARNING_OFF, *flags)
                 for flags in ((), ("--hedge", "0.95"))
             ]
         print(f"{count} problems stall for {STALL_S:g} s: {times[0]:.1f} s, with --hedge 0.95 {times[1]:.1f} s")

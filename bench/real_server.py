@@ -39,7 +39,8 @@ def recording(url: str, bodies: list[dict]) -> Iterator[str]:
     async def forward(request: web.Request) -> web.Response:
         body = await request.json()
         bodies.append(body)
-        async with aiohttp.ClientSession() as session, session.post(f"{url}/chat/completions", json=body) as reply:
+        client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
+        async with client as session, session.post(f"{url}/chat/completions", json=body) as reply:
             return web.Response(body=await reply.read(), status=reply.status, content_type=reply.content_type)
 
     async def start() -> web.AppRunner:
@@ -53,9 +54,13 @@ def recording(url: str, bodies: list[dict]) -> Iterator[str]:
     runner = loop.run_until_complete(start())
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
 
 
 def chains_of(bodies: list[dict]) -> list[list[dict]]:

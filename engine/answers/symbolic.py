@@ -105,7 +105,7 @@ class WorkerComparer(Comparer):
             right = _with_number(right)
             left = _with_number(left if left is not None else Quantity((), None, answer))
             self.method = "units"
-            if left and right and self._same_units_or_convertible(left, right):
+            if left and right and self._same_quantity(left, right):
                 return True
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
@@ -115,7 +115,7 @@ class WorkerComparer(Comparer):
         except FormulaSyntaxError:
             return written_alike(answer, truth)
 
-    def _same_units_or_convertible(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
+    def _same_quantity(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
         return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
 
     def _exact(self, answer: str, truth: str) -> bool:
@@ -126,7 +126,7 @@ class WorkerComparer(Comparer):
                 _with_number(Quantity(unit, read_numeral(core), core))
                 for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
             )
-            return bool(left and right and self._same_units_or_convertible(left, right, exact=True))
+            return bool(left and right and self._same_quantity(left, right, exact=True))
         self.method = "symbolic"
         if self._formulas(answer_core, truth_core):
             return True

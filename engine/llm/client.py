@@ -35,7 +35,8 @@ _log = logging.getLogger(__name__)
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
 PROBE_PATIENCE_S = 0.05
-"""A server refuses a parameter before it begins to generate, so a longer wait would only delay the other requests."""
+"""A server of one's own refuses a parameter in this time. Where the refusal takes longer, the other requests are
+refused too and sent again, which costs no tokens."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import FullyShardedDataParallelPlugin
-from accelerate.utils import DistributedType
+from accelerate.utils import DistributedType, parse_flag_from_env
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -38,7 +38,7 @@ def fsdp_plugin(*, bf16: bool) -> FullyShardedDataParallelPlugin | None:
     Raises:
         ConfigurationError: it asks for FSDP 1, or an option of FSDP that is not supported.
     """
-    if not _is_on("ACCELERATE_USE_FSDP"):
+    if not parse_flag_from_env("ACCELERATE_USE_FSDP"):
         return None
     if os.environ.get("FSDP_VERSION", "1") != "2":
         raise ConfigurationError(
@@ -48,7 +48,7 @@ def fsdp_plugin(*, bf16: bool) -> FullyShardedDataParallelPlugin | None:
             "fsdp_8gpu.yaml does.",
         )
     for variable, (name, why) in _REFUSED.items():
-        if _is_on(variable):
+        if parse_flag_from_env(variable):
             raise ConfigurationError(
                 f"{name} is not supported by offline and supervised training",
                 why=why,
@@ -151,7 +151,3 @@ def _like(tensor: Tensor, stored: Tensor) -> Tensor:
     on_device = stored.to(tensor.device)
     part: Tensor = distribute_tensor(on_device, tensor.device_mesh, tensor.placements, src_data_rank=None)
     return part
-
-
-def _is_on(variable: str) -> bool:
-    return os.environ.get(variable, "false").lower() in ("true", "1")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import DeepSpeedPlugin, PartialState
-from accelerate.utils import DistributedType
+from accelerate.utils import DistributedType, parse_flag_from_env
 from transformers.integrations import unset_hf_deepspeed_config
 
 from engine.errors import ConfigurationError
@@ -47,7 +47,7 @@ def zero_plugin(config: GRPOTrainingConfig, *, bf16: bool) -> DeepSpeedPlugin | 
     Raises:
         ConfigurationError: DeepSpeed is not installed, or the configuration asks for what is not supported.
     """
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() != "true":
+    if not parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
         return None
     for variable, (name, accepted) in _ACCEPTED.items():
         if (value := os.environ.get(variable, accepted)) != accepted:

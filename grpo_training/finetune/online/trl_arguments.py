@@ -6,8 +6,9 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
+
+from accelerate.utils import parse_flag_from_env
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.finetune.processes import number_of_processes
@@ -134,7 +135,7 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         ConfigurationError: says what.
     """
     for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if os.environ.get(variable, "false").lower() in ("true", "1"):
+        if parse_flag_from_env(variable):
             raise ConfigurationError(
                 f"{name} is not supported by online training",
                 why="Only a process with replies to imitate has a forward pass of self-SFT, so others would wait for "

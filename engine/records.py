@@ -21,7 +21,7 @@ ContentT = TypeVar("ContentT", default=Any)
 class Record(BaseModel):
     """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def timestamp() -> str:

@@ -398,11 +398,3 @@ class Operation(Record):
     id: str | None = None
     content: str | None = None
     category: str = ""
-
-
-class Refusal(Record):
-    """An operation that was not applied, and why (a short code and a sentence)."""
-
-    operation: Operation
-    reason: str
-    message: str = ""

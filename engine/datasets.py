@@ -18,7 +18,7 @@ from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, file_rows
 from engine.storage.hub import hub_name, load_from_hub, rows_of_hub
 from engine.storage.shipped_files import shipped_file
 from engine.task import Task
-from engine.tasks.registry import known_tasks, task_named
+from engine.tasks.registry import dataset_names, task_named, task_of_row, task_with_dataset
 from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, renamed_field, text_of
 
 FOLDER_FILE = "grpo_dataset.json"
@@ -100,7 +100,7 @@ def load_dataset(
         if path.is_dir():
             return _read_folder(path, reader, max_problems, row_read)
         return _read(_file_rows(path), path.stem, str(path), reader, None, max_problems, row_read)
-    owner = _task_with_dataset(name_or_path)
+    owner = task_with_dataset(name_or_path)
     if owner is None:
         found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
         if found is None:
@@ -123,19 +123,13 @@ def problem_families(name: str) -> ProblemFamilies:
     Raises:
         InputError: there is no such dataset, or it has no families.
     """
-    owner = _task_with_dataset(name)
+    owner = task_with_dataset(name)
     if owner is None:
         raise _unknown_name(name, _default_folders())
     families = owner.dataset(name).families
     if families is None:
         raise InputError(f"The dataset {name} has no families of problems with known solutions")
     return families
-
-
-def _task_with_dataset(name: str) -> Task | None:
-    """The task that has a dataset of this name."""
-    base = re.split("[:?]", name, maxsplit=1)[0]
-    return next((task for task in known_tasks() if base in task.dataset_names), None)
 
 
 def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:
@@ -179,8 +173,7 @@ def _find(files: Iterable[str], folders: Iterable[Path]) -> Path | None:
 
 
 def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
-    of_tasks = (known for task in known_tasks() for known in task.dataset_names)
-    names = sorted({*of_tasks, *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
+    names = sorted({*dataset_names(), *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]!r}? " if near else ""
     return InputError(
@@ -201,7 +194,7 @@ def _file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Any
 
 def _reader_of_path(path: Path) -> RowReader:
     """The reader of a file; one that is named as a task's dataset is read as that dataset."""
-    task = _task_with_dataset(path.stem)
+    task = task_with_dataset(path.stem)
     dataset = task.dataset(path.stem) if task is not None else None
     if task is not None and dataset is not None and dataset.files == (path.name,):
         return _row_reader(task, dataset)
@@ -220,8 +213,7 @@ def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None
             return dataset.read_row(row, where)
         if dataset_task is not None:
             return dataset_task.problem_from_row(row, where)
-        task = next((task for task in known_tasks() if task.owns_row(row)), task_named(""))
-        return task.problem_from_row(row, where)
+        return (task_of_row(row) or task_named("")).problem_from_row(row, where)
 
     return read
 
@@ -245,8 +237,8 @@ def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> T
     try:
         return task_named(name)
     except InputError as error:
-        candidates = [*([dataset_task] if dataset_task is not None else []), *known_tasks()]
-        owner = next((task for task in candidates if task.owns_row(row)), None)
+        is_own = dataset_task is not None and not row.keys().isdisjoint(dataset_task.row_fields)
+        owner = dataset_task if is_own else task_of_row(row)
         if owner is None:
             raise InputError(f"{where}: field 'task': {error.what}", fix=error.fix) from None
         return owner

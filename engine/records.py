@@ -21,7 +21,7 @@ ContentT = TypeVar("ContentT", default=Any)
 class Record(BaseModel):
     """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def timestamp() -> str:
@@ -398,11 +398,3 @@ class Operation(Record):
     id: str | None = None
     content: str | None = None
     category: str = ""
-
-
-class Refusal(Record):
-    """An operation that was not applied, and why (a short code and a sentence)."""
-
-    operation: Operation
-    reason: str
-    message: str = ""

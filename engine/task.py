@@ -116,12 +116,14 @@ class Task(ABC, Generic[ContentT]):
         reply_schema: JSON schema of a reply, for servers with guided decoding; None if replies are not JSON.
         reply_description: what a reply is, in the request to send an unreadable reply again.
         dataset_names: names of the task's datasets, without the part after a colon.
+        row_fields: a row of a user's file that names no task belongs to this task if it has one of these fields.
         attempt_descriptions: what the attempts of a ``generator`` and of the ``critic`` are, for the analyst.
     """
 
     name: str
     reward_weights: Mapping[str, float] = MappingProxyType({})
     dataset_names: Sequence[str] = ()
+    row_fields: Sequence[str] = ()
     prompt_variables: frozenset[str] = frozenset()
     reply_schema: dict[str, Any] | None = None
     reply_description: str = "a reply in the format that was asked for"
@@ -165,10 +167,6 @@ class Task(ABC, Generic[ContentT]):
             InputError: there is no such part or option.
         """
         return Dataset(files=(f"{name}.jsonl",))
-
-    def owns_row(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row of a user's file that names no task belongs to this task, by its fields."""
-        return False
 
     # Prompts
 

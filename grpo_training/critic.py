@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_training.cli.entry import run_command
-from grpo_training.learning.settings import parse_critic_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +12,8 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
+    from grpo_training.learning.settings import parse_critic_settings
+
     settings = parse_critic_settings(argv)
     from grpo_training.learning.critic import run_critic
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_training.cli.entry import run_command
-from grpo_training.learning.settings import parse_generator_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +12,8 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
+    from grpo_training.learning.settings import parse_generator_settings
+
     settings = parse_generator_settings(2, argv)
     from grpo_training.learning.generator import run_generator
 

@@ -1,7 +1,7 @@
 """Jobs of the verifier's worker processes: algebra, quantities with formulas, and Math-Verify.
 
-They run under ``WorkerPool``, which kills them at their time limit. A job that needs a library that is slow to import
-returns ``{"needs": name}`` instead of importing it, so that the import does not count towards the time limit.
+They run under ``WorkerPool``, which kills them at their time limit. Math-Verify is slow to import: it is imported by a
+setup, which does not count towards the time limit, and only in workers whose jobs need it.
 """
 
 from __future__ import annotations
@@ -37,31 +37,29 @@ _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
 
 
-class _NeedsLibrary(Exception):  # noqa: N818 - control flow, not an error
-    """A library has to be imported first."""
+class _NeedsMathVerify(Exception):  # noqa: N818 - control flow, not an error
+    """Math-Verify has to be imported first."""
 
 
-def load(payload: str) -> bool:
-    """Import a library that a job needs: ``math_verify``."""
-    if payload == "math_verify":
-        import math_verify  # noqa: F401 - slow to import: only in the worker
-    return payload in sys.modules
+def load_math_verify(_: object) -> None:
+    """Import Math-Verify."""
+    import math_verify  # noqa: F401 - slow to import: only in the worker
 
 
-def judge(payload: dict[str, Any]) -> dict[str, Any]:
+def judge(payload: dict[str, Any]) -> dict[str, Any] | None:
     """Decide on one answer.
 
     Args:
         payload: ``answer`` and ``truth`` (cleaned texts), ``comparison`` (exact or measured), ``rel_tol``.
 
     Returns:
-        ``{"correct": bool, "method": str}`` or ``{"needs": library}``.
+        ``{"correct": bool, "method": str}``; None if ``load_math_verify`` has to be called first.
     """
     comparer = WorkerComparer(payload["comparison"], payload["rel_tol"])
     try:
         correct = comparer.same_answers(payload["answer"], payload["truth"])
-    except _NeedsLibrary as need:
-        return {"needs": str(need)}
+    except _NeedsMathVerify:
+        return None
     return {"correct": correct, "method": comparer.method}
 
 
@@ -180,7 +178,7 @@ class WorkerComparer(Comparer):
             if len(text) > _MAX_MATH_VERIFY_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
                 return None
         if "math_verify" not in sys.modules:
-            raise _NeedsLibrary("math_verify")
+            raise _NeedsMathVerify
         import math_verify  # slow to import: only in the worker
 
         config = [math_verify.LatexExtractionConfig()]

@@ -32,15 +32,13 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 4
+VERIFIER_VERSION = 5
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
 """
 
-_JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load"
-_LOAD_LIMIT_S = 30.0
-_MAX_LOADS = 16
+_JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load_math_verify"
 _SHOWN = 60
 _MISSING = {"none", "null", "nan", "n/a", "na", "?", "unknown", "tbd"}
 _COLLECTIONS = {"tuple": "set", "list": "set", "set": "set", "interval": "interval", "union": "interval"}
@@ -81,7 +79,7 @@ def verify_answer(
         comparison: ``exact``: exact values; a unit on one side only is ignored. ``measured``: quantities with their
             units, within the truth's tolerance; a bare number is correct only if the truth is dimensionless.
         pool: the worker processes for algebra; the shared pool by default.
-        timeout_s: seconds for one job of the worker (imports not counted).
+        timeout_s: seconds for one job of the worker (the worker's start and imports are not counted).
         rel_tol: a relative tolerance that replaces the rules for significant figures.
 
     Raises:
@@ -170,19 +168,14 @@ def _ask_worker(
     rel_tol: float | None,
 ) -> Verdict:
     payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
-    for _ in range(_MAX_LOADS):  # each worker of the pool may have to import a library once
-        result = pool.run(_JOB, payload, timeout_s)
-        needs = result.value.get("needs") if result.outcome is Outcome.OK else None
-        if needs is None:
-            break
-        loaded = pool.run(_LOAD, needs, _LOAD_LIMIT_S)
-        if loaded.outcome is not Outcome.OK:
-            return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", f"{needs} not loaded: {loaded.error[:200]}")
+    result = pool.run(_JOB, payload, timeout_s)
+    if result.outcome is Outcome.OK and result.value is None:
+        result = pool.run(_JOB, payload, timeout_s, setup=(_LOAD, None))
     if result.outcome is Outcome.INFRA_FAULT:
         return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
     if result.outcome is Outcome.VERIFIER_TIMEOUT:
         return Verdict(False, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
-    if result.outcome is not Outcome.OK or "correct" not in result.value:
+    if result.outcome is not Outcome.OK:
         return Verdict(False, Outcome.OK, "symbolic", f"not comparable: {result.error[:200]}")
     method = _COLLECTIONS.get(shape.kind, result.value["method"])
     return _verdict(result.value["correct"], method, said, truth)

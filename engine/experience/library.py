@@ -29,11 +29,12 @@ from engine.experience.state import (
     ImportEvent,
     LibraryEvent,
     LibraryState,
+    Refusal,
     RollbackEvent,
     StepEvent,
     reduce,
 )
-from engine.records import FORMAT, GroupStats, Operation, Problem, Refusal
+from engine.records import FORMAT, GroupStats, Operation, Problem
 from engine.storage.append_log import AppendLog, replace_file
 from engine.storage.lines import Line, LineReader, encode_line
 

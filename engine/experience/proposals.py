@@ -14,8 +14,8 @@ from engine.experience.review import (
     check_text,
     leaks_short_answer,
 )
-from engine.experience.state import LibraryState, with_operations
-from engine.records import Operation, Problem, Refusal
+from engine.experience.state import LibraryState, Refusal, with_operations
+from engine.records import Operation, Problem
 
 MAX_PROPOSALS = 32
 """Maximum number of operations read from an analyst's reply."""

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from engine.experience.growing import Growing
 from engine.experience.review import Reason, prompt_risk
-from engine.records import FORMAT, Evidence, Experience, Operation, Record, Refusal, Uses
+from engine.records import FORMAT, Evidence, Experience, Operation, Record, Uses
 
 _KEPT_EVIDENCE = 16
 
@@ -155,6 +155,14 @@ class BeginEvent(Event):
 
     event: Literal["begin"] = "begin"
     run: str
+
+
+class Refusal(Record):
+    """An operation that was not applied, and why (a short code and a sentence)."""
+
+    operation: Operation
+    reason: str
+    message: str = ""
 
 
 class StepEvent(Event):

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
-PROBE_PATIENCE_S = 0.05
+PROBE_PATIENCE_S = 0.02
 """A server of one's own refuses a parameter in this time. Where the refusal takes longer, the other requests are
 refused too and sent again, which costs no tokens."""
 

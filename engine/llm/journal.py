@@ -38,7 +38,7 @@ _NOT_STORED = "Cannot write the response journal; the last replies are not store
 
 
 class JournalError(ScaffoldError, OSError):
-    """The journal cannot be read or written. Replies that were not acknowledged are not stored."""
+    """The journal cannot be read or written. Replies that were not acknowledged may not be stored."""
 
     exit_code = 2
 
@@ -158,7 +158,11 @@ class ResponseJournal:
         return entry.future
 
     def put_many(self, entries: Sequence[tuple[str, Completion]]) -> list[Completion]:
-        """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns."""
+        """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns.
+
+        Raises:
+            JournalError: they cannot be stored. The first ones may be.
+        """
         rows = [_Row(key, completion) for key, completion in entries]
         try:
             with self._guard:

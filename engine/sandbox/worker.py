@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +20,6 @@ from typing import IO, Any
 from engine.records import Outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
-_COLD_START_S = 30.0
 _MAX_REPLY_BYTES = 1 << 20
 
 
@@ -28,7 +28,7 @@ class WorkResult:
     """The result of a job.
 
     ``OK`` with a value, ``MODEL_FAULT`` if it raised, ``VERIFIER_TIMEOUT`` if it was killed, or ``INFRA_FAULT`` if no
-    worker could be started, which says nothing about the job.
+    worker could be started and prepared, which says nothing about the job.
     """
 
     outcome: Outcome
@@ -49,10 +49,17 @@ class WorkerPool:
         size: maximum number of workers; further callers wait.
         memory_mb: address-space limit of a worker, in MiB.
         packages: prefixes of the names of allowed modules.
+        start_timeout_s: wall-clock seconds for a worker's start with the import of a job's module, and for a setup.
     """
 
-    def __init__(self, size: int = 2, memory_mb: int = 2048, packages: tuple[str, ...] = ("engine.",)) -> None:
-        self._memory_mb, self._packages = memory_mb, packages
+    def __init__(
+        self,
+        size: int = 2,
+        memory_mb: int = 2048,
+        packages: tuple[str, ...] = ("engine.",),
+        start_timeout_s: float = 30.0,
+    ) -> None:
+        self._memory_mb, self._packages, self._start_timeout_s = memory_mb, packages, start_timeout_s
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(size):
             self._idle.put(None)
@@ -61,27 +68,36 @@ class WorkerPool:
         self._owner = os.getpid()
         atexit.register(self.close)
 
-    def run(self, function: str, payload: Any, timeout_s: float = 2.0) -> WorkResult:
+    def run(
+        self, function: str, payload: Any, timeout_s: float = 2.0, setup: tuple[str, Any] | None = None
+    ) -> WorkResult:
         """Run one job.
 
         Args:
             function: ``"engine.some.module:name"``.
             payload: a JSON value.
-            timeout_s: wall-clock seconds after which the worker is killed; its start is not counted.
+            timeout_s: wall-clock seconds after which the worker is killed. Its start, the import of the function's
+                module and the setup are not counted.
+            setup: a function and its payload that are run before the first job of a worker that asks for them, such
+                as the import of a library that only some jobs need.
 
         Returns:
             the function's JSON value or its failure. An error of the job is returned, not raised.
 
         Raises:
-            ValueError: the function is not in one of the pool's packages.
+            ValueError: a function is not in one of the pool's packages.
         """
-        if not function.startswith(self._packages):
-            raise ValueError(f"not a function of {', '.join(self._packages)}: {function!r}")
+        for name in (function, setup[0]) if setup else (function,):
+            if not name.startswith(self._packages):
+                raise ValueError(f"not a function of {', '.join(self._packages)}: {name!r}")
+        steps = [{"function": function}, *([{"function": setup[0], "payload": setup[1]}] if setup else [])]
         worker = self._idle.get()
         try:
             if worker is None or worker.dead:
                 worker = self._spawn()
-            result = worker.call(function, payload, timeout_s)
+            result = worker.prepare(steps, self._start_timeout_s)
+            if result.outcome is Outcome.OK:
+                result = worker.call({"function": function, "payload": payload}, timeout_s)
         except BaseException:
             if worker is not None:
                 self._retire(worker)
@@ -129,17 +145,22 @@ class _Worker:
             start_new_session=True,
         )
         self.dead = False
-        self._warm = False
+        self._prepared: set[str] = set()
 
-    def call(self, function: str, payload: Any, timeout_s: float) -> WorkResult:
-        """Send one job and wait for its result. A worker that takes too long or is broken is killed."""
-        if not self._warm:
-            if self._exchange(b"\n", _COLD_START_S) is None:
+    def prepare(self, steps: Sequence[Mapping[str, Any]], timeout_s: float) -> WorkResult:
+        """Take steps that this worker has not taken yet. ``INFRA_FAULT`` if one fails; the worker is then killed."""
+        for step in steps:
+            name = json.dumps(step)
+            result = WorkResult(Outcome.OK) if name in self._prepared else self.call(step, timeout_s)
+            if result.outcome is not Outcome.OK:
                 self.kill()
-                return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
-            self._warm = True
-        request = json.dumps({"function": function, "payload": payload}).encode() + b"\n"
-        line = self._exchange(request, timeout_s)
+                return WorkResult(Outcome.INFRA_FAULT, error=f"the worker did not start: {result.error}")
+            self._prepared.add(name)
+        return WorkResult(Outcome.OK)
+
+    def call(self, job: Mapping[str, Any], timeout_s: float) -> WorkResult:
+        """Send one job and wait for its result. A worker that takes too long or is broken is killed."""
+        line = self._exchange(json.dumps(job).encode() + b"\n", timeout_s)
         if line is None:
             self.kill()
             return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"killed after {timeout_s:g} s")
@@ -201,7 +222,7 @@ def shared_pool() -> WorkerPool:
 
 
 def _serve(memory_mb: int) -> None:
-    """The main loop of a worker. Modules are imported on demand; the printed output of jobs is discarded."""
+    """The main loop of a worker. A job without a payload only imports; the printed output of jobs is discarded."""
     limit = memory_mb << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -212,17 +233,13 @@ def _serve(memory_mb: int) -> None:
     os.dup2(null, 1)
     sys.setrecursionlimit(5000)
     for line in sys.stdin.buffer:
-        reply: dict[str, Any] = {"value": None}
-        if line.strip():
-            try:
-                job = json.loads(line)
-                module, _, name = job["function"].partition(":")
-                reply = {"value": getattr(importlib.import_module(module), name)(job["payload"])}
-                text = json.dumps(reply)
-            except Exception as error:  # noqa: BLE001 - the parent receives the error as data
-                text = json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]})
-        else:
-            text = json.dumps(reply)
+        try:
+            job = json.loads(line)
+            module, _, name = job["function"].partition(":")
+            function = getattr(importlib.import_module(module), name)
+            text = json.dumps({"value": function(job["payload"]) if "payload" in job else None})
+        except Exception as error:  # noqa: BLE001 - the parent receives the error as data
+            text = json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]})
         replies.write(text.encode() + b"\n")
 
 

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, WorkResult
 
 _LOAD_LIMIT_S = 120.0
 
 
 class PackageScorer:
-    """Runs the functions ``score`` and ``load`` of a module in a worker process.
-
-    ``score(payload)`` returns ``{"needs_import": True}`` in a process that has not imported the package yet. Then
-    ``load(argument)`` imports it there, with a longer time limit.
+    """Runs the function ``score`` of a module in worker processes, each of which first calls its ``load`` once.
 
     Args:
         module: name of the module, in ``engine``.
@@ -31,24 +27,18 @@ class PackageScorer:
 
         Args:
             payload: JSON values for ``score``.
-            limit_s: seconds for it.
+            limit_s: seconds for it; ``load`` has a longer time limit of its own.
             load_argument: a JSON value for ``load``.
 
         Returns:
             the result of ``score``. ``INFRA_FAULT`` also if the package could not be loaded.
         """
-        result = _pool().run(self._score, payload, limit_s)
-        while result.outcome is Outcome.OK and result.value.get("needs_import"):
-            loaded = _pool().run(self._load, load_argument, _LOAD_LIMIT_S)
-            if loaded.outcome is not Outcome.OK:
-                return WorkResult(Outcome.INFRA_FAULT, error=f"the scorer did not start: {loaded.error[:200]}")
-            result = _pool().run(self._score, payload, limit_s)
-        return result
+        return _pool().run(self._score, payload, limit_s, setup=(self._load, load_argument))
 
 
 @cache
 def _pool() -> WorkerPool:
-    return WorkerPool(memory_mb=8192)
+    return WorkerPool(memory_mb=8192, start_timeout_s=_LOAD_LIMIT_S)
 
 
 def json_or_text(text: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
 from engine.errors import InputError
 from engine.reading.plugins import load_object
@@ -17,15 +19,11 @@ ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 DEFAULT_TASK = "math"
 """The task of problems and records that name none: files of the first format have no ``task`` key."""
 
-_TASKS = {
-    "math": "engine.tasks.math.task:TASK",
-    "physics": "engine.tasks.physics.task:TASK",
-    "code": "engine.tasks.code.task:TASK",
-    "traffic": "engine.tasks.traffic.task:TASK",
-    "phaser": "engine.tasks.phaser.task:TASK",
-    "reasoning_gym": "engine.tasks.reasoning_gym.task:TASK",
-    "verifiers_env": "engine.tasks.verifiers_env.task:TASK",
-}
+_TASKS = ("math", "physics", "code", "traffic", "phaser", "reasoning_gym", "verifiers_env")
+"""Tasks of the project. Each is ``TASK`` in ``engine.tasks.NAME.task``, which is imported when the task is used.
+
+The packages declare ``DATASET_NAMES`` and ``ROW_FIELDS``, so that the task of a dataset is found without the others.
+"""
 
 _registered: dict[str, Task] = {}
 
@@ -34,6 +32,29 @@ def known_tasks() -> Iterator[Task]:
     """The tasks of the project, each imported when it is reached, and those that :func:`load_task` has loaded."""
     yield from map(task_named, _TASKS)
     yield from list(_registered.values())
+
+
+def dataset_names() -> list[str]:
+    """The names of all tasks' datasets."""
+    of_project = [name for task in _TASKS for name in _declared(task, "DATASET_NAMES")]
+    return of_project + [name for task in _registered.values() for name in task.dataset_names]
+
+
+def task_with_dataset(name: str) -> Task | None:
+    """The task that has a dataset, given as ``NAME``, ``NAME:PART`` or ``NAME?key=value``; None if there is none."""
+    base = re.split("[:?]", name, maxsplit=1)[0]
+    of_project = next((task for task in _TASKS if base in _declared(task, "DATASET_NAMES")), None)
+    if of_project is not None:
+        return task_named(of_project)
+    return next((task for task in _registered.values() if base in task.dataset_names), None)
+
+
+def task_of_row(row: Mapping[str, Any]) -> Task | None:
+    """The task of a row that names none, by the row's fields; None if they are not those of any task."""
+    of_project = next((task for task in _TASKS if not row.keys().isdisjoint(_declared(task, "ROW_FIELDS"))), None)
+    if of_project is not None:
+        return task_named(of_project)
+    return next((task for task in _registered.values() if not row.keys().isdisjoint(task.row_fields)), None)
 
 
 def task_named(name: str) -> Task:
@@ -49,8 +70,7 @@ def task_named(name: str) -> Task:
     if name in _registered:
         return _registered[name]
     if name in _TASKS:
-        module, _, attribute = _TASKS[name].partition(":")
-        task: Task = getattr(importlib.import_module(module), attribute)
+        task: Task = importlib.import_module(f"engine.tasks.{name}.task").TASK
         return task
     found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
     if found is not None:
@@ -80,6 +100,12 @@ def check_verifiers(problems: Iterable[Problem]) -> None:
     """
     for name in sorted({problem.task for problem in problems}):
         task_named(name).verifier()
+
+
+def _declared(task: str, what: str) -> Sequence[str]:
+    """What the package of a task of the project declares."""
+    names: Sequence[str] = getattr(importlib.import_module(f"engine.tasks.{task}"), what, ())
+    return names
 
 
 def _register(task: object, place: str) -> Task:

@@ -315,7 +315,7 @@ def _outcome(line: GroupLine) -> str:
 
 
 def _console(stream: TextIO) -> Console:
-    return Console(file=stream) if stream.isatty() else Console(file=stream, width=110)
+    return Console(file=stream, width=None if stream.isatty() else 110, emoji=False)
 
 
 def _dollars(cost: float | None) -> str:

@@ -1,4 +1,8 @@
-"""Jobs for ``WorkerPool`` that end well, raise, never end, or use too much memory."""
+"""Jobs for ``WorkerPool`` that end well, raise, never end, use too much memory, or remember."""
+
+import sys
+
+NOTES = []
 
 
 def echo(payload):
@@ -16,3 +20,15 @@ def spin(payload):
 
 def hoard(payload):
     return len(bytearray(1 << 40))
+
+
+def note(payload):
+    NOTES.append(payload)
+
+
+def noted(_):
+    return NOTES
+
+
+def is_imported(payload):
+    return payload in sys.modules

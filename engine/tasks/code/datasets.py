@@ -11,8 +11,6 @@ from engine.records import Problem
 from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS, code_problem
 from engine.tasks.rows import UnusableRowError, split_dataset_name
 
-CODE_DATASETS = ("mbpp", "apps")
-
 MAX_LINE_BYTES = 64 << 20
 """Longest line of a local file; APPS has lines of many MiB."""
 

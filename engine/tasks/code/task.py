@@ -17,8 +17,8 @@ from engine.errors import InputError
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
-from engine.tasks.code import checks
-from engine.tasks.code.datasets import CODE_DATASETS, code_dataset
+from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks
+from engine.tasks.code.datasets import code_dataset
 from engine.tasks.code.execution import program_tests, run_program
 from engine.tasks.code.facts import CodeFacts, facts_of
 from engine.tasks.code.preparation import CodePreparation
@@ -70,7 +70,8 @@ class CodeTask(Task[Program]):
     """
 
     name = "code"
-    dataset_names = CODE_DATASETS
+    dataset_names = DATASET_NAMES
+    row_fields = ROW_FIELDS
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
@@ -95,10 +96,6 @@ class CodeTask(Task[Program]):
     def dataset(self, name: str) -> Dataset:
         """MBPP or APPS."""
         return code_dataset(name)
-
-    def owns_row(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row has tests."""
-        return any(field in row for field in ("tests", "input_output", "test_list"))
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The entry point, the I/O mode, the public tests with their setup, and the starter code."""

@@ -1,1 +1,3 @@
 """Competition mathematics."""
+
+DATASET_NAMES = ("aime2024", "aime2025", "quickstart")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.contract.datasets import Dataset
+from engine.tasks.math import DATASET_NAMES
 from engine.tasks.math.datasets import AIME, aime_dataset, quickstart_dataset
 from engine.tasks.scaffold_task import ScaffoldTask
 
@@ -11,7 +12,7 @@ class MathTask(ScaffoldTask):
     """Problems with an exact answer."""
 
     name = "math"
-    dataset_names = (*AIME, "quickstart")
+    dataset_names = DATASET_NAMES
     answer_form = "an exact value: an integer, a fraction, an expression with radicals or pi"
     comparison = "exact"
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge
+from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
@@ -63,6 +64,7 @@ class PhaserTask(Task[GameReply]):
     """
 
     name = "phaser"
+    row_fields = ROW_FIELDS
     prompt_variables = frozenset({"difficulty", "constraints", "must_use"})
     reply_description = "a plan in [PLAN] and [/PLAN], and one fenced program (```javascript ... ```)"
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
@@ -83,10 +85,6 @@ class PhaserTask(Task[GameReply]):
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row of ``prompts_train.jsonl``, ``prompts_eval.jsonl`` or ``prompt_seeds.jsonl``."""
         return problem_of(read_prompt(row, where), self.name)
-
-    def owns_row(self, row: Mapping[str, Any]) -> bool:
-        """Whether the row has symbols that a game must use."""
-        return "must_use_apis" in row
 
     def dataset(self, name: str) -> Dataset:
         """There are no datasets with names; prompts are files."""

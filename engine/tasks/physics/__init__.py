@@ -1,1 +1,3 @@
 """Physics problems: numbers with units."""
+
+DATASET_NAMES = ("physics",)

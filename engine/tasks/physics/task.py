@@ -18,6 +18,7 @@ from engine.mathematics.quantities.units import (
     without_side_remarks,
 )
 from engine.records import Scaffold
+from engine.tasks.physics import DATASET_NAMES
 from engine.tasks.scaffold_task import ScaffoldTask
 
 _FIGURES = 12
@@ -91,7 +92,7 @@ class PhysicsTask(ScaffoldTask):
     """Problems whose answer is a quantity with a unit."""
 
     name = "physics"
-    dataset_names = ("physics",)
+    dataset_names = DATASET_NAMES
     answer_form = (
         'a number with its unit, such as 3.2 m/s. Give knowns with units too ("5 kg"), in SI units without '
         "prefixes, so that the rules can compute with the bare numbers"

@@ -29,10 +29,8 @@ def score(payload: dict[str, Any]) -> dict[str, Any]:
             ``index``, from which it is generated again, since JSON does not keep all types of the metadata.
 
     Returns:
-        ``score``; ``needs_import`` if the package is not loaded yet.
+        ``score``.
     """
-    if "reasoning_gym" not in sys.modules:
-        return {"needs_import": True}
     dataset = _dataset(payload["generator"], json.dumps(payload["config"], sort_keys=True))
     entry = dataset[payload["index"]]
     if entry["question"] != payload["question"]:  # some generators depend on the hash seed of the process

@@ -15,6 +15,7 @@ from engine.records import Candidate, Outcome, Problem
 from engine.storage.installation import install_command
 from engine.task import Measurement
 from engine.tasks.package_scorer import PackageScorer, json_or_text
+from engine.tasks.reasoning_gym import DATASET_NAMES
 from engine.tasks.rows import split_dataset_name
 from engine.tasks.simple import PlainTask
 
@@ -33,7 +34,7 @@ class ReasoningGymTask(PlainTask):
     """
 
     name = "reasoning_gym"
-    dataset_names = ("reasoning_gym",)
+    dataset_names = DATASET_NAMES
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 1.0})
 
     def dataset(self, name: str) -> Dataset:

@@ -17,11 +17,8 @@ def score(payload: dict[str, Any]) -> dict[str, Any]:
             the task's data as JSON values.
 
     Returns:
-        ``reward``, the weighted sum, with ``rewards`` and ``metrics`` by name; ``needs_import`` if the package is not
-        loaded yet.
+        ``reward``, the weighted sum, with ``rewards`` and ``metrics`` by name.
     """
-    if "verifiers.v1" not in sys.modules:
-        return {"needs_import": True}
     vf = sys.modules["verifiers.v1"]
     taskset = _taskset(payload["environment"], json.dumps(payload["config"], sort_keys=True))
     kind = vf.task_type(payload["environment"])

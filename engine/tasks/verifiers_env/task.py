@@ -18,6 +18,7 @@ from engine.storage.installation import install_command
 from engine.task import Measurement
 from engine.tasks.package_scorer import PackageScorer, json_or_text
 from engine.tasks.simple import PlainTask
+from engine.tasks.verifiers_env import DATASET_NAMES
 
 _SCORER = PackageScorer("engine.tasks.verifiers_env.scoring")
 _SCORE_LIMIT_S = 60.0
@@ -32,7 +33,7 @@ class VerifiersEnvTask(PlainTask):
     """
 
     name = "verifiers_env"
-    dataset_names = ("verifiers_env",)
+    dataset_names = DATASET_NAMES
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 1.0})
     prompt_variables = frozenset({"instructions"})
     reply_description = "the complete reply in the form that the problem asks for"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.datasets import FOLDER_FILE
 from engine.errors import InputError
 from engine.records import Message, Problem
-from engine.tasks.registry import known_tasks
+from engine.tasks.registry import task_of_row
 from engine.tasks.rows import ANSWER_FIELDS
 from grpo_training.finetune.data.scored_files import RowError, placed_rows, prompt_messages
 
@@ -71,7 +71,7 @@ def _files(path: Path) -> Sequence[tuple[str, Path]]:
 
 def _is_prompt(row: Mapping[str, Any]) -> bool:
     """Whether a row is a prompt to use as it stands, and no problem of a task."""
-    if row.get("task") is not None or any(task.owns_row(row) for task in known_tasks()):
+    if row.get("task") is not None or task_of_row(row) is not None:
         return False
     has_answer = any(row.get(name) is not None for name in ANSWER_FIELDS)
     return isinstance(row.get("prompt"), list) or (isinstance(row.get("prompt"), str) and not has_answer)

@@ -79,6 +79,26 @@ def test_completions_that_are_stored_on_the_caller_s_thread_are_in_the_file_at_o
         journal.put_many([(key(2), later)])
 
 
+def test_replies_of_several_statements_that_do_not_fit_on_the_disk_are_one_error_with_a_fix(journal, path):
+    rows = [(key(number), Completion(text=str(number) * 700)) for number in range(1200)]
+    [pages] = journal._reader.execute("PRAGMA page_count").fetchone()
+    journal._reader.execute(f"PRAGMA max_page_count = {pages + 700}")
+    with pytest.raises(JournalError) as failed:
+        journal.put_many(rows)
+    assert str(failed.value).splitlines() == [
+        f"Cannot write the response journal; the last replies are not stored: {path}",
+        "database or disk is full",
+        "Check permissions and free disk space, then run the same command again. "
+        "A damaged file may be moved away; its replies are then requested again.",
+    ]
+    stored = journal.get_many([name for name, _ in rows])
+    assert stored
+    assert stored == dict(rows[: len(stored)])
+    journal._reader.execute("PRAGMA max_page_count = 1000000")
+    assert journal.put_many(rows) == [completion for _, completion in rows]
+    assert journal.get_many([name for name, _ in rows]) == dict(rows)
+
+
 async def test_stored_replies_are_found_by_another_journal_of_the_same_file(journal, path):
     completion = Completion(
         text="Ω = 3\n",

@@ -1,11 +1,12 @@
+import shutil
+import sys
 import threading
 import time
 
 import pytest
 
 from engine.records import Outcome
-from engine.sandbox import worker
-from engine.sandbox.worker import WorkerPool
+from engine.sandbox.worker import WorkerPool, WorkResult
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +26,50 @@ def test_error_is_data(pool):
     assert "boom" in result.error
 
 
-def test_a_worker_that_does_not_start_says_nothing_about_the_job(monkeypatch):
-    monkeypatch.setattr(worker, "_COLD_START_S", 0.0)
-    fresh = WorkerPool(size=1, packages=("tests.support.",))
+def test_a_worker_that_does_not_start_says_nothing_about_the_job():
+    fresh = WorkerPool(size=1, packages=("tests.support.",), start_timeout_s=0.0)
     result = fresh.run("tests.support.worker_jobs:echo", 0)
-    assert (result.outcome, result.error) == (Outcome.INFRA_FAULT, "the worker did not start")
+    assert result == WorkResult(Outcome.INFRA_FAULT, error="the worker did not start: killed after 0 s")
+    fresh.close()
+
+
+def test_a_worker_that_dies_at_its_start_says_nothing_about_the_job(monkeypatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    fresh = WorkerPool(size=1, packages=("tests.support.",))
+    assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.INFRA_FAULT
     monkeypatch.undo()
     assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.OK
     fresh.close()
+
+
+@pytest.fixture
+def one_worker():
+    pool = WorkerPool(size=1, packages=("tests.support.",))
+    yield pool
+    pool.close()
+
+
+def test_the_import_of_a_module_does_not_count_as_time_of_a_job(one_worker):
+    assert one_worker.run("tests.support.slow_to_import:took_s", None, timeout_s=1.5).value >= 2
+
+
+def test_a_setup_runs_once_in_a_worker_and_only_for_jobs_that_ask_for_it(one_worker):
+    note, noted = "tests.support.worker_jobs:note", "tests.support.worker_jobs:noted"
+    assert one_worker.run(noted, None).value == []
+    for _ in range(2):
+        assert one_worker.run(noted, None, setup=(note, "a")).value == ["a"]
+    assert one_worker.run(noted, None, setup=(note, "b")).value == ["a", "b"]
+    one_worker.run("tests.support.worker_jobs:spin", None, timeout_s=0.3)
+    assert one_worker.run(noted, None, setup=(note, "a")).value == ["a"]
+
+
+@pytest.mark.parametrize("setup", ["fail", "spin"])
+def test_a_setup_that_fails_says_nothing_about_the_job(setup):
+    pool = WorkerPool(size=1, packages=("tests.support.",), start_timeout_s=2.0)
+    result = pool.run("tests.support.worker_jobs:echo", 0, setup=(f"tests.support.worker_jobs:{setup}", "boom"))
+    assert result.outcome is Outcome.INFRA_FAULT
+    assert ("boom" if setup == "fail" else "killed after 2 s") in result.error
+    pool.close()
 
 
 def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):
@@ -66,5 +103,7 @@ def test_works_from_any_thread(pool):
 def test_only_functions_of_the_given_packages_are_run(pool):
     with pytest.raises(ValueError, match="not a function of"):
         pool.run("os:system", "true")
+    with pytest.raises(ValueError, match="not a function of"):
+        pool.run("tests.support.worker_jobs:echo", 0, setup=("os:system", "true"))
     with pytest.raises(ValueError, match=r"not a function of engine\."):
         WorkerPool().run("tests.support.worker_jobs:echo", 1)

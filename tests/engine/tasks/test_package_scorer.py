@@ -37,7 +37,7 @@ def test_a_package_that_cannot_be_imported_says_nothing_about_the_answer(scorer)
 
 def test_a_process_that_does_not_start_says_nothing_about_the_answer(scorer, monkeypatch):
     not_started = WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
-    monkeypatch.setattr(WorkerPool, "run", lambda *_: not_started)
+    monkeypatch.setattr(WorkerPool, "run", lambda *_, **__: not_started)
     assert scorer.score({"answer": "1"}, 60.0).outcome is Outcome.INFRA_FAULT
 
 

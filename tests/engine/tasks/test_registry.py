@@ -1,6 +1,9 @@
 """Tasks by name, from files and from packages; rewards with components of any name; simple tasks."""
 
 import json
+import subprocess
+import sys
+from importlib import import_module
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -12,6 +15,7 @@ from engine.tasks import registry
 from engine.tasks.registry import load_task, task_named
 from engine.tasks.simple import PlainTask, SimpleTask
 from prompts import PromptTemplate
+from tests.conftest import ROOT
 from tests.support.table import table
 
 OWN = "from engine.tasks.simple import SimpleTask\nTASK = SimpleTask('Say {word}', lambda text, row: 1.0, name='own')\n"
@@ -167,3 +171,35 @@ def test_all_faults_of_a_tasks_templates_are_named_at_once():
         PromptTemplate("probe", {"x"}, task=Odd("{x}", lambda text, row: 1.0, name="odd"))
     for fault in ("absent.j2 not found", "probe_user.j2 not found", "'odd'"):
         assert fault in caught.value.what
+
+
+def test_a_file_of_problems_loads_only_their_task(tmp_path):
+    file = tmp_path / "problems.jsonl"
+    file.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    code = (
+        "import sys; from engine.datasets import load_problems; "
+        f"print(*(one.task for one in load_problems({str(file)!r})), "
+        "*(name for name in sys.modules if name.startswith('engine.tasks.') and name.endswith('.task')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == "math engine.tasks.math.task\n"
+
+
+def test_packages_of_tasks_declare_what_their_tasks_do():
+    tasks = list(registry.known_tasks())
+    assert {"code", "math", "phaser"} <= {task.name for task in tasks}
+    for task in tasks:
+        package = import_module(f"engine.tasks.{task.name}")
+        assert tuple(task.dataset_names) == getattr(package, "DATASET_NAMES", ()), task.name
+        assert tuple(task.row_fields) == getattr(package, "ROW_FIELDS", ()), task.name
+
+
+def test_a_row_belongs_to_the_task_of_its_fields(tmp_path):
+    assert registry.task_of_row({"problem": "p", "answer": "1"}) is None
+    assert registry.task_of_row({"prompt": "p", "test_list": []}).name == "code"
+    assert registry.task_of_row({"prompt": "p", "must_use_apis": []}).name == "phaser"
+    own = OWN.replace("TASK =", "class Own(SimpleTask):\n    row_fields = ('word',)\nTASK =").replace(
+        "SimpleTask('", "Own('"
+    )
+    load_task(task_file(tmp_path, own))
+    assert registry.task_of_row({"word": "w"}).name == "own"

@@ -3,7 +3,6 @@ import io
 import json
 import os
 import signal
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -78,8 +77,7 @@ def model(tmp_path_factory):
 @pytest.fixture
 def task(monkeypatch):
     one = EchoTask()
-    monkeypatch.setitem(sys.modules, "echo_task", SimpleNamespace(TASK=one))
-    monkeypatch.setitem(registry._TASKS, "math", "echo_task:TASK")
+    monkeypatch.setitem(registry._registered, "math", one)
     return one
 
 

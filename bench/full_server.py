@@ -6,7 +6,8 @@ process of its own, and so do the clients. Their times include their start, with
 the first. Printed are seconds, the time of the bare client divided by that of generator 1, in brackets the time of the
 critical path (a client that costs nothing, with the same window), and the largest number of problems in flight that the
 server saw. With learning, the server gets a request more for each problem: from slots of the analyst
-(``extra_concurrency``), or from those of the problems.
+(``extra_concurrency``), or from those of the problems. A second bare client sends these too, each after the reply to
+its problem, and has no window.
 
 With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
 measured without and with ``--hedge``.
@@ -252,12 +253,10 @@ def critical_path(
 
 def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None:
     """Measure the clients in turn and print a line for each."""
-    chains = [
-        [{"model": "m", "n": samples, "messages": [{"role": "user", "content": f"Problem: {text}"}]}]
-        for text in problems
-    ]
-    alone = bare(url, chains, in_flight)
-    print(f"{in_flight} in flight: bare client {alone:.1f} s ({critical_path(problems, samples, in_flight):.1f} s)")
+    alone, both = (bare(url, chains(problems, samples, analyst=with_it), in_flight) for with_it in (False, True))
+    least, least_both = (critical_path(problems, samples, in_flight, analyst=slots) for slots in (None, in_flight))
+    print(f"{in_flight} in flight: bare client {alone:.1f} s ({least:.1f} s)")
+    print(f"  bare client, with the analyst's requests in further slots: {both:.1f} s ({least_both:.1f} s)")
     window = WINDOW_PER_SLOT * in_flight
     for name, flags, analyst in (
         ("learning off", LEARNING_OFF, None),
@@ -267,11 +266,22 @@ def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None
         got(f"{url}/most")
         took = generator(url, len(problems), samples, in_flight, *flags, extra=analyst or 0)
         least = critical_path(problems, samples, in_flight, window, analyst=analyst)
+        of_both = f", {both / took:.2f} of the client with the analyst's requests" if analyst else ""
         print(
-            f"  generator 1, {name}: {took:.1f} s ({least:.1f} s), ratio {alone / took:.2f} "
+            f"  generator 1, {name}: {took:.1f} s ({least:.1f} s), ratio {alone / took:.2f}{of_both} "
             f"(critical path {alone / least:.2f}), at most {got(f'{url}/most')} problems in flight",
             flush=True,
         )
+
+
+def chains(problems: list[str], samples: int, *, analyst: bool) -> list[list[dict]]:
+    """The request of each problem, and that of the analyst if asked for."""
+
+    def request(n: int, system: str, text: str) -> dict:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Problem: {text}"}]
+        return {"model": "m", "n": n, "messages": messages}
+
+    return [[request(samples, "Solve", text)] + [request(1, ANALYSIS, text)] * analyst for text in problems]
 
 
 def main() -> int:

@@ -8,6 +8,8 @@ linear in the length of the text. No text from a model is used as a format, as a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
@@ -22,12 +24,15 @@ _MAX_LINES = 4  # lines after a mark that may hold only formatting
 
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = "<answer>"
-_LAST_LINE_OF_GSM8K = re.compile(r"(?:^|\n)####[ \t]*([^\n#]+)\Z")
+_LINE_OF_GSM8K = re.compile(r"####[ \t]*([^\n#]+)")
 _ANNOUNCED = re.compile(
     r"final[ _\n]answer(?:\s+(?:is|are)\b)?[\"'*`]*\s*[:=]?|\banswer\s+(?:is|are)\b:?|answer[\"'*`]*\s*[:=]"
     r"|\A\W*answer\b|答案(?:是|为)?[:：]?",
     re.IGNORECASE,
 )
+_ANSWER_WORD = re.compile("[aA答](?:[nN][sSſ][wW][eE][rR]|案)")
+"""The word that each announcement has. To search for it without flags takes an eighth of the time."""
+_BEFORE_WORD = len("final ")
 _QUOTED = re.compile(r"\s*\"([^\"\n]{1,300})\"")
 _PREFIX = re.compile(r"(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"python|json|latex|text|math|none|null|n/a|unknown", re.IGNORECASE)
@@ -149,14 +154,24 @@ def _marked(text: str) -> str | None:
     boxes = _last_boxes(text)
     if boxes:
         return boxes
-    last_line = _LAST_LINE_OF_GSM8K.search(text.rstrip())
+    last_line = _LINE_OF_GSM8K.fullmatch(text.rstrip().rpartition("\n")[2])
     if last_line:
         return unwrapped_answer(last_line[1])
-    for mark in reversed(list(_ANNOUNCED.finditer(text))[-_MAX_MARKS:]):
-        answer = _first_content(text[mark.end() : mark.end() + 2 * MAX_ANSWER_CHARS])
+    for end in islice(_announcement_ends(text), _MAX_MARKS):
+        answer = _first_content(text[end : end + 2 * MAX_ANSWER_CHARS])
         if answer is not None:
             return answer
     return None
+
+
+def _announcement_ends(text: str) -> Iterator[int]:
+    """Where phrases that announce an answer end, the last one first."""
+    words = [word.start() for word in _ANSWER_WORD.finditer(text)]
+    for word in reversed(words):
+        before = max(0, word - _BEFORE_WORD)
+        starts = (before if word > words[0] else 0, before, word)  # in the order in which a search from the left tries
+        marks = (_ANNOUNCED.match(text, start) for start in starts)
+        yield from islice((mark.end() for mark in marks if mark is not None and mark.end() > word), 1)
 
 
 def _tagged(text: str) -> str:

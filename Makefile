@@ -14,8 +14,9 @@ DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
 VERIFIERS := .venv-verifiers/.installed
 INSPECT := .venv-inspect/.installed
+BACKENDS := .venv-backends/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test test-environments lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -98,6 +99,20 @@ test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers and in
 	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
 	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/grpo_training/caches
 
+# DeepSpeed compiles its exchange in shared memory at the first use, and calls ninja for it.
+WITH_BACKENDS := PATH="$(CURDIR)/.venv-backends/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/.venv-backends/extensions"
+
+$(BACKENDS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune]' bitsandbytes deepspeed
+	$(WITH_BACKENDS) DS_ACCELERATOR=cpu python -c \
+		'from deepspeed.accelerator import get_accelerator as cpu; cpu().create_op_builder("ShareMemCommBuilder").load()'
+	@touch $@
+
+test-training-backends: $(BACKENDS)  ## run the tests of bitsandbytes and DeepSpeed, in an environment of their own; takes minutes
+	$(WITH_BACKENDS) python -m pytest -q -p no:xdist -k 'quantised or rounded_base or deepspeed' \
+		tests/grpo_training/finetune/models tests/grpo_training/finetune/offline/test_several_processes.py
+
 lint: $(STAMP)  ## style, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -120,4 +135,4 @@ first-hour:  ## type the first commands of README.md into a terminal of 80x24, i
 	scripts/first_hour.sh
 
 clean:  ## remove the environments and the built documentation
-	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect site
+	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect .venv-backends site

@@ -376,7 +376,7 @@ def _logprobs(raw: Any) -> list[float] | None:
     if not isinstance(tokens, list) or not tokens:
         return None
     values = [token.get("logprob") if isinstance(token, dict) else None for token in tokens]
-    if not all(type(value) in (int, float) and abs(value) < _LARGEST_LOGPROB for value in values):
+    if not all(isinstance(value, int | float) and abs(value) < _LARGEST_LOGPROB for value in values):
         return None
     return [float(value) for value in values if value is not None]
 

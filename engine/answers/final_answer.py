@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from engine.mathematics.parsing.notation import clean
+from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
 from engine.mathematics.quantities.numerals import read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
 
@@ -37,7 +38,7 @@ _PREFIX = re.compile(r"(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNO
 _NO_ANSWER = re.compile(r"python|json|latex|text|math|none|null|n/a|unknown", re.IGNORECASE)
 _WRAPPING = " \t\n*`_#|\"'"  # emphasis, code fences, table bars, quotes
 _DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])\.?$", re.DOTALL)
-_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+_BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*([^*\n]+)\*\*")  # in x**2 + y**2 these are powers
 _MATH = re.compile(r"\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|:|(?<![!<>])=", re.IGNORECASE)
 _COPULA = re.compile(r"[A-Za-z)}$]\s+(?:is|are|equals)\s")
@@ -47,13 +48,17 @@ _CLOSING_DELIMITER = re.compile(r"(?<=[^$\\])\s*(?:\$+|\\[)\]])\.?$")
 _JSON_KEY = re.compile(r"[\"']\s*:")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
+_NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
 _WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2,}[^$\\\d]*(?:\$|\\\(|\\\[)")
-_DOLLARS = re.compile(r"([-+]?)\s*\\?\$\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
+_MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
+_CURRENCIES = {"$": "dollars", "€": "euro", "£": "GBP"}
 _UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
+_OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
+_OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compile(rf"{_OPERATOR}[\w(]|\(")
 _MAX_UNIT_CHARS = 40
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
@@ -95,16 +100,17 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = text if answer is None else answer
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
     text = _end_of_prose(text) if is_sentence else text
-    return _without_hedge((_dollars(text) if reads_dollars and "$" in text else None) or clean(text))
+    has_sign = ("$" in text and reads_dollars) or "€" in text or "£" in text
+    return _without_hedge((_money(text) if has_sign else None) or clean(text))
 
 
-def _dollars(text: str) -> str | None:
-    """A sum of money with a dollar sign, cleaned and with the name of the unit; None for other texts."""
+def _money(text: str) -> str | None:
+    """A sum of money with the sign of a currency, cleaned and with the name of the unit; None for other texts."""
     text = text.strip(_WRAPPING).rstrip(",;.")
     delimited = _DELIMITED.match(text)
-    found = _DOLLARS.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
-    number = clean(found[2]) if found else ""
-    return f"{found[1]}{number} dollars" if found and read_numeral(number) else None
+    found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
+    number = clean(found[3]) if found else ""
+    return f"{found[1]}{number} {_CURRENCIES[found[2]]}" if found and read_numeral(number) else None
 
 
 def unwrapped_answer(text: str) -> str | None:
@@ -245,7 +251,7 @@ def _balanced(text: str, start: int) -> str | None:
 
 
 def _words(text: str) -> int:
-    return len(_LONG_WORD.findall(_COMMAND.sub(" ", text)))
+    return sum(word not in _NAMES_IN_FORMULAS for word in _LONG_WORD.findall(_COMMAND.sub(" ", text)))
 
 
 def _is_prose(text: str) -> bool:
@@ -287,8 +293,16 @@ def _end_of_prose(text: str) -> str:
 
 
 def _only_number(sentence: str) -> str | None:
-    """The only number of a sentence that denies nothing, with its unit: "Jane started 3 hours ago"."""
+    """The only number of a sentence that denies nothing, with its unit: "Jane started 3 hours ago".
+
+    None if it is a part of a formula: "length * width * height * 2".
+    """
     numbers = list(_NUMBER.finditer(sentence))
     if len(numbers) != 1 or _DENIES.search(sentence) or _MATH.search(sentence):
         return None
-    return numbers[0][0] + _unit_at(sentence, numbers[0].end())
+    start, end = numbers[0].span()
+    if _OPERATOR_BEFORE.search(sentence[max(0, start - _MAX_UNIT_CHARS) : start]) or _OPERATOR_AFTER.match(
+        sentence, end
+    ):
+        return None
+    return numbers[0][0] + _unit_at(sentence, end)

@@ -12,10 +12,10 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.errors import ConfigurationError, ScaffoldError
+from engine.errors import ConfigurationError, InputError, ScaffoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from accelerate import Accelerator
 
@@ -24,7 +24,7 @@ PartT = TypeVar("PartT")
 _TIMEOUT = timedelta(hours=6)
 """How long a process waits for the others, which may be writing a model. A failure is reported at once."""
 _FAILED, _LEFT, _GONE = "failed", "left", "gone"
-_POLL_S, _SHORT_POLL_S, _HEAR = 0.2, 0.01, timedelta(seconds=60)
+_POLL_S, _SHORT_POLL_S, _MOMENT_S, _HEAR = 0.2, 0.01, 1.0, timedelta(seconds=60)
 _KILLED = "The first process ended without a message; it was probably killed."
 _blocks = itertools.count()
 
@@ -72,6 +72,32 @@ def exit_code_of_the_first(exit_code: int | None) -> int | None:
 
     received: list[int | None] = broadcast_object_list([exit_code], from_process=0)
     return received[0]
+
+
+def check_same(facts: Mapping[str, Any]) -> None:
+    """Refuse to train on what is not the same in all processes. They call it together.
+
+    Each process reads the files itself: one that is written meanwhile, or differs between machines, would give each a
+    training of its own.
+
+    Args:
+        facts: what this process has read, by a name for the message.
+
+    Raises:
+        InputError: they differ.
+    """
+    if number_of_processes() == 1:
+        return
+    from accelerate.utils import gather_object
+
+    found = gather_object([dict(facts)])
+    different = [name for name in facts if any(one[name] != facts[name] for one in found)]
+    if different:
+        raise InputError(
+            f"The processes of this training have read different {' and '.join(different)}",
+            why="A file was changed while they started, or it is not the same on all machines.",
+            fix="Wait until nothing writes it, give all machines the same files, and run the same command again.",
+        )
 
 
 def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:
@@ -138,18 +164,23 @@ class _FailureWatch:
         """Tell the others, unless another process failed before, and wait until they have heard it.
 
         Raises:
-            ScaffoldError: the first process is gone, so ``error`` is that of an exchange with it.
+            ScaffoldError: another process is gone, so ``error`` is that of an exchange with it.
         """
         self.end()
-        code = error.exit_code if isinstance(error, ScaffoldError) else 1
-        said = f"{code}\nProcess {self._rank} failed: {error or type(error).__name__}"
+        is_broken = _is_broken_exchange(error)
+        told = _broken_exchange(error) if is_broken else error
+        code = told.exit_code if isinstance(told, ScaffoldError) else 1
+        said = f"{code}\nProcess {self._rank} failed: {told or type(told).__name__}"
         try:
             self._store.compare_set(_FAILED, "", said)
         except RuntimeError:
             if not isinstance(error, ScaffoldError):
                 raise ScaffoldError(_KILLED) from error
         with contextlib.suppress(RuntimeError):  # one that was killed does not hear it
-            self._say_gone(wait=True)
+            self._say_gone(wait=not is_broken)
+        if is_broken:
+            time.sleep(_MOMENT_S)  # until the others have heard it
+            raise told from error
 
     def leave(self) -> None:
         """Wait until no process can fail any more. The store may end with the first process, so it leaves last."""
@@ -185,6 +216,21 @@ class _FailureWatch:
             with contextlib.suppress(RuntimeError):
                 self._say_gone(wait=self._rank == 0)
             os._exit(int(code))  # the main thread may wait in the communication library, which no exception ends
+
+
+def _is_broken_exchange(error: Exception) -> bool:
+    """Whether an error is that of the communication library about a process that is gone."""
+    from torch.distributed import DistBackendError
+
+    return isinstance(error, DistBackendError) or (isinstance(error, RuntimeError) and "gloo/transport" in str(error))
+
+
+def _broken_exchange(error: Exception) -> ScaffoldError:
+    return ScaffoldError(
+        "The exchange with another process broke off",
+        why=f"That process was probably killed, as the system does when memory runs out. {error}",
+        fix="See the output of the other processes. The same command again continues from the last checkpoint.",
+    )
 
 
 def _keys(name: str) -> list[str]:

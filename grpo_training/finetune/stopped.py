@@ -23,7 +23,14 @@ class TrainingStoppedError(ScaffoldError, FloatingPointError):
 
 
 def not_finite(
-    what: str, step: int, stage: str, figures: Mapping[str, float], rows: Sequence[Sample], run_dir: Path
+    what: str,
+    step: int,
+    stage: str,
+    figures: Mapping[str, float],
+    rows: Sequence[Sample],
+    run_dir: Path,
+    *,
+    process: int = 0,
 ) -> TrainingStoppedError:
     """The error of an offline step; writes the rows of the step to a file for inspection.
 
@@ -34,8 +41,9 @@ def not_finite(
         figures: the figures of the micro-batch or step.
         rows: that the loss or gradient came from.
         run_dir: gets ``stopped-at-step-<step>.json``.
+        process: the number of this process; several may write a file at the same time, so it is in the name from 1 on.
     """
-    path = run_dir / f"stopped-at-step-{step}.json"
+    path = run_dir / f"stopped-at-step-{step}{f'-process-{process}' if process else ''}.json"
     content = {
         "step": step,
         "stage": stage,

@@ -25,7 +25,13 @@ from grpo_training.finetune.models.upload import check_token, upload_model
 from grpo_training.finetune.online.custom_reward import load_reward, reward_digest
 from grpo_training.finetune.online.prompt_dataset import load_prompts
 from grpo_training.finetune.online.reward_settings import check_rewards
-from grpo_training.finetune.processes import exit_code_of_the_first, is_first_process, join_processes, shared_failure
+from grpo_training.finetune.processes import (
+    check_same,
+    exit_code_of_the_first,
+    is_first_process,
+    join_processes,
+    shared_failure,
+)
 from grpo_training.finetune.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serving.model_folder import content_digest
@@ -109,6 +115,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
             return 0
         samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
         facts = {"model": _model_digest(config), "samples": samples}
+        check_same(facts)
     from grpo_training.finetune.offline.loop import train_offline
 
     return _train_in_run_directory(
@@ -130,14 +137,16 @@ def _train_online(config: GRPOTrainingConfig) -> int:
             check_rewards(problems, config.reward_settings)
         check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
         print_plan(online_plan(config, problems))
-    if config.dry_run:
-        return 0
+        if config.dry_run:
+            return 0
+        facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}
+        facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
+        check_same(facts)
     from grpo_training.finetune.online.loop import train_online
 
     return _train_in_run_directory(
         config,
-        {"model": _model_digest(config), "problems": _problems_digest(problems)}
-        | ({} if config.reward is None else {"reward": reward_digest(config.reward)}),
+        facts,
         lambda folder: train_online(config, problems, folder, prompts=prompts),
     )
 

@@ -64,7 +64,7 @@ _COMMANDS = {
 _WITHOUT_MEANING = frozenset({"left", "right", "displaystyle", "big", "Big", "bigl", "bigr", "Bigl", "Bigr"})
 _TEXT_COMMANDS = frozenset({"text", "mathrm", "operatorname", "mathit", "mathbf"})
 # Words that are found inside a run of letters of an answer ("sinx"), the longest first.
-_WORDS_AMONG_LETTERS = sorted(
+WORDS_AMONG_LETTERS = sorted(
     {
         *"sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp abs".split(),
         *"floor ceil max min gcd lcm sqrt cbrt binom pi infinity inf".split(),
@@ -237,7 +237,7 @@ def _letters(text: str, spaced: bool) -> Iterator[Token]:
     subscript = _without_braces(text[end:])
     at, run = 0, 0
     while at < end:
-        word = next((word for word in _WORDS_AMONG_LETTERS if text.startswith(word, at, end)), "")
+        word = next((word for word in WORDS_AMONG_LETTERS if text.startswith(word, at, end)), "")
         piece = word or text[at]
         run = 0 if word else run + 1
         if run > _MAX_LETTERS:

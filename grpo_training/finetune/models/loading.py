@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
+_FIRST_POSITION = 2
+"""The first row of OPT's table that is used for a position; GPT-2 uses all."""
 
 
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -116,6 +119,29 @@ def disable_dropout(model: torch.nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
+def check_positions(model: PreTrainedModel, longest: int) -> None:
+    """Refuse sequences for which a model has no positions: one with a table of them, such as GPT-2 and OPT.
+
+    Args:
+        model: the model.
+        longest: tokens of the longest sequence, prompt and completion.
+
+    Raises:
+        InputError: the table is shorter.
+    """
+    config = model.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None or longest <= limit:
+        return
+    tables = {module for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    tables.discard(model.get_input_embeddings())
+    if any(limit <= table.num_embeddings <= limit + _FIRST_POSITION for table in tables):
+        raise InputError(
+            f"The longest prompt and reply have {longest} tokens; {config.model_type} has {limit} positions",
+            fix=f"Pass --max-seq-length {limit}: longer ones are then left out.",
+        )
+
+
 @contextlib.contextmanager
 def adapter_off(model: PreTrainedModel) -> Iterator[None]:
     """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
@@ -163,25 +189,40 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
 
     Raises:
         MissingInputError: the folder holds no weights.
-        InputError: they belong to another model or LoRA.
+        InputError: they cannot be read, or belong to another model or LoRA.
     """
     if not has_adapter(model):
         _load_whole_model(model, folder)
         return
     if not (folder / _ADAPTER_FILE).exists():
         raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
-    stored = load_file(folder / _ADAPTER_FILE)
+    with _reading(folder):
+        stored = load_file(folder / _ADAPTER_FILE)
     _check_shapes(model, stored, folder)
     _copy(_adapter(model), stored)
 
 
 def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
-    stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+    with _reading(folder):
+        stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
     own = model.state_dict(keep_vars=True)
     wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
     if wrong:
         raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
     _copy(own, stored)
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """A context that reads the weights of a checkpoint: errors of damaged files become an InputError."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise InputError(
+            f"The weights in {folder} cannot be read",
+            why=first_line(error),
+            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
+        ) from error
 
 
 def _adapter(model: PreTrainedModel) -> dict[str, torch.Tensor]:

@@ -91,9 +91,11 @@ def train_offline(
     """
     started = clock()
     training = prepare(config, groups, validation, teacher, run_dir)
-    repair_folders(run_dir)
-    done, total = restore(training), len(training.plan)
     accelerator = training.accelerator
+    if accelerator.is_main_process:
+        repair_folders(run_dir)
+    accelerator.wait_for_everyone()
+    done, total = restore(training), len(training.plan)
     with ExitStack() as stack:
         if accelerator.is_main_process:
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
@@ -165,6 +167,8 @@ def optimizer_steps(
         if step_rows.micro_batches:
             grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
         if not math.isfinite(grad_norm):
+            if not accelerator.is_main_process:
+                accelerator.wait_for_everyone()  # the first process writes the rows, and its error ends all
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
         optimizer.step()
@@ -197,7 +201,8 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
             loss, figures = objective(training, step_rows, micro_batch)
             values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):
-                raise not_finite("loss", index + 1, stage, values, micro_batch.rows, training.run_dir)
+                rows, process = micro_batch.rows, accelerator.process_index
+                raise not_finite("loss", index + 1, stage, values, rows, training.run_dir, process=process)
             accelerator.backward(loss * (accelerator.num_processes if counts else 0))
         for name, value in values.items():
             shares[name] += value if counts else 0.0

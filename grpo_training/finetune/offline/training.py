@@ -22,6 +22,7 @@ from grpo_training.finetune.models.export import export_model
 from grpo_training.finetune.models.export_record import write_export
 from grpo_training.finetune.models.loading import (
     adapter_off,
+    check_positions,
     load_model,
     load_weights,
     sharded_weights,
@@ -52,7 +53,7 @@ from grpo_training.finetune.offline.checkpoints import (
 )
 from grpo_training.finetune.offline.plan import plan_steps
 from grpo_training.finetune.offline.selection import Selection, as_json, best_checkpoints, select
-from grpo_training.finetune.processes import local_share
+from grpo_training.finetune.processes import check_same, local_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -166,6 +167,8 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
+    rows = (row for group in (*groups, *validation, teacher) for row in group)
+    check_positions(model, max(row.length for row in rows))
     # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
     if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
         model = model.to(accelerator.device)
@@ -284,6 +287,7 @@ def restore(training: Training) -> int:
         InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
     """
     found = [] if training.config.fresh else checkpoints(training.run_dir)
+    check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
     if not found:
         return 0
     last = found[-1]

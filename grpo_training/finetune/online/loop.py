@@ -26,7 +26,13 @@ from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.models.export import TrainingResult, export_model
 from grpo_training.finetune.models.export_record import write_export
-from grpo_training.finetune.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
+from grpo_training.finetune.models.loading import (
+    NO_DROPOUT,
+    check_positions,
+    has_adapter,
+    load_model,
+    uses_bf16,
+)
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import RunCallback
 from grpo_training.finetune.online.custom_reward import load_reward
@@ -35,6 +41,7 @@ from grpo_training.finetune.online.reward_settings import payers
 from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
 from grpo_training.finetune.online.trainer import DualSourceTrainer
 from grpo_training.finetune.online.trl_arguments import check_arguments, count_steps, grpo_arguments
+from grpo_training.finetune.processes import check_same
 from grpo_training.finetune.reporting.metrics_log import open_metrics
 from grpo_training.runs.stop_request import StopRequest
 
@@ -86,9 +93,11 @@ def train_online(
     prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
     kept = [problem for problem in problems if problem.id in prompt_ids]
     total = count_steps(config, len(kept), len(problems))
+    check_positions(model, max(map(len, prompt_ids.values())) + config.max_completion_length)
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
     kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
+    check_same({"checkpoints": resumed and resumed.name})
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

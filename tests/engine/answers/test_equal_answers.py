@@ -58,6 +58,8 @@ def test_the_answer_is_found_in_prose(text, answer):
         (r"5\textnormal{ miles}", "5 miles"),
         ("500 cents", "5 dollars"),
         ("$5", "500 cents"),
+        ("€1,234.50", "1234.5"),
+        ("The total cost is £0.50.", "50 pence"),
         (r"$\$5.50$", "550 cents"),
         (r"\$32,\!348", "32348 dollars"),
         ("$5", "5"),

@@ -40,6 +40,10 @@ from tests.support.table import table
         (r"\$18.90", "18.90 dollars"),
         ("50 percent", "50%"),
         ("2**3", "2**3"),
+        ("log(2)**2 + log(3)**2 + log(5)**2 + log(7)**2", "log(2)**2 + log(3)**2 + log(5)**2 + log(7)**2"),
+        ("sqrt(x) + sin(y) + cos(z) + log(w) + 5", "sqrt(x) + sin(y) + cos(z) + log(w) + 5"),
+        ("length * width * height * depth * 2", "length * width * height * depth * 2"),
+        ("2(length + width + height + depth)", "2(length + width + height + depth)"),
     ],
 )
 def test_answer_text(text, answer):

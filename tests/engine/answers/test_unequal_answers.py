@@ -38,6 +38,21 @@ def test_equations_are_no_values(answer, truth):
 @pytest.mark.parametrize(
     ("answer", "truth"),
     [
+        ("sqrt(x) + sin(y) + cos(z) + log(w) + 5", "5"),
+        ("alpha + beta + gamma + delta + 5", "5"),
+        ("length * width * height * depth * 5", "5"),
+        ("5(length + width + height + depth)", "5"),
+        (r"force \cdot distance + mass \cdot speed \cdot 5", "5"),
+        ("log(7)**2 + log(102)**2 + log(8) + log(9)", "2 + log(102)"),
+    ],
+)
+def test_a_formula_is_no_sentence_with_its_number(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
         ("60 rad/s", "60 Hz"),
         ("60 Hz", "60 rad/s"),
         ("5 kHz", "5000 rad/s"),
@@ -45,6 +60,7 @@ def test_equations_are_no_values(answer, truth):
         ("5 Gy", "5 Sv"),
         ("5 cents", "5 dollars"),
         ("$5", "5 cents"),
+        ("£5", "$5"),
         (r"\$5", "5 cents"),
         ("5 cents", r"\boxed{\$5}"),
         ("5 cents", "The cost is $5."),

@@ -44,8 +44,11 @@ def test_every_process_computes_as_many_parts_and_each_part_counts_once(number, 
 
 
 class Data:
-    groups = validation = teacher = ()
+    groups = validation = ()
     report = ""
+
+    def __init__(self, *teacher):
+        self.teacher = teacher
 
 
 def rank_of_a_training(rank, port, folder, where):
@@ -63,7 +66,7 @@ def rank_of_a_training(rank, port, folder, where):
 
     def read(config):
         fail("reading")
-        return Data()
+        return Data(rank) if where == "other data" else Data()
 
     def steps(*_):
         fail("saving")
@@ -72,8 +75,10 @@ def rank_of_a_training(rank, port, folder, where):
                 os.kill(os.getpid(), signal.SIGKILL)
             processes._HEAR = timedelta(seconds=1)  # how long the first one waits for it
             raise OSError(28, "No space left on device", "/big/disk")
-        if (where, rank) == ("killed", "0"):
+        if (where, rank) in (("killed", "0"), ("other killed", "1")):
             os.kill(os.getpid(), signal.SIGKILL)
+        if where == "other killed":
+            PartialState().wait_for_everyone()
         exit_code_of_the_first(None)  # the other one waits here for the first
 
     sys.modules["grpo_training.finetune.data.training_data"] = types.SimpleNamespace(load_training_data=read)
@@ -110,6 +115,22 @@ def test_if_the_first_process_is_killed_the_other_says_so_and_ends(tmp_path):
     assert codes == [-signal.SIGKILL, 1]
     assert "The first process ended without a message; it was probably killed." in heard
     assert "Traceback" not in heard
+
+
+def test_if_another_process_is_killed_the_first_one_says_so(tmp_path):
+    codes, (told, _) = run_two_processes(tmp_path, "other killed")
+    assert codes == [1, -signal.SIGKILL]
+    assert "The exchange with another process broke off" in told
+    assert "That process was probably killed" in told
+    assert "Traceback" not in told
+
+
+def test_processes_that_have_read_different_samples_do_not_start(tmp_path):
+    """As from a file of rollouts that grows while they start."""
+    codes, said = run_two_processes(tmp_path, "other data")
+    assert codes == [1, 1]
+    assert all("The processes of this training have read different samples" in text for text in said)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_first_process_shows_its_own_error_also_if_the_other_is_gone(tmp_path):

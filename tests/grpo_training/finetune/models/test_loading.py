@@ -204,6 +204,17 @@ def test_a_tokenizer_without_an_end_is_refused(folder, tmp_path):
         load_tokenizer(settings(endless))
 
 
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_weights_of_a_damaged_checkpoint_are_reported_with_its_folder(folder, tmp_path, use_peft):
+    model, _ = load_model(settings(folder, use_peft=use_peft))
+    save_weights(model, tmp_path)
+    [weights] = tmp_path.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(InputError, match=f"The weights in {tmp_path} cannot be read") as raised:
+        load_weights(model, tmp_path)
+    assert "Remove that folder" in raised.value.fix
+
+
 def test_unsloth_without_a_gpu(folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="unsloth needs a CUDA GPU") as raised:

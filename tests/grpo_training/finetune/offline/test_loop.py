@@ -1,6 +1,7 @@
 import dataclasses
 import io
 import json
+import shutil
 import signal
 
 import pytest
@@ -10,6 +11,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.finetune.models.loading import trained_weights  # noqa: E402
@@ -18,7 +20,7 @@ from grpo_training.finetune.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.finetune.offline.loop import optimizer_steps, train_offline  # noqa: E402
 from grpo_training.finetune.offline.training import prepare, restore, save  # noqa: E402
 from grpo_training.finetune.offline.validation import validate  # noqa: E402
-from grpo_training.finetune.stopped import TrainingStoppedError  # noqa: E402
+from grpo_training.finetune.stopped import TrainingStoppedError, not_finite  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,
@@ -524,6 +526,41 @@ def test_another_number_of_processes_is_refused_as_its_steps_hold_other_rows(mod
     assert len(other.plan) < len(training.plan)
     with pytest.raises(InputError, match="processes: 1 there, 2 now"):
         restore(other)
+
+
+def test_processes_that_see_other_checkpoints_do_not_resume(model, tmp_path, monkeypatch):
+    """As on machines that do not share the run directory."""
+    training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    save(training, 2, None)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": []}])
+    with pytest.raises(InputError, match="have read different checkpoints"):
+        restore(training)
+
+
+def test_several_processes_write_the_rows_of_a_loss_to_files_of_their_own(tmp_path):
+    rows = good_and_bad(1)[0]
+    errors = [not_finite("loss", 3, "late", {}, rows, tmp_path, process=process) for process in range(3)]
+    names = ["stopped-at-step-3.json", "stopped-at-step-3-process-1.json", "stopped-at-step-3-process-2.json"]
+    assert all(str(tmp_path / name) in str(error) for name, error in zip(names, errors, strict=True))
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+
+
+def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written(model, tmp_path):
+    """A model with rotary positions takes them."""
+    folder = tmp_path / "gpt2"
+    shutil.copytree(model, folder)
+    config = GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
+    config.bos_token_id = None
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "short")
+    long = [sample((20, *range(12, 17)), reward, reward, prompt=(2, 10, 3)) for reward in (1.0, -1.0)]
+    with pytest.raises(InputError, match="have 9 tokens; gpt2 has 8 positions") as raised:
+        train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "long", validation=[long])
+    assert "--max-seq-length 8" in raised.value.fix
+    assert not (tmp_path / "long").exists()
+    rotary = [[sample([20] * 140, reward, reward) for reward in (1.0, -1.0)]]
+    assert train(settings(model, max_steps=1), rotary, tmp_path / "rotary").steps == 1
 
 
 def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):

@@ -98,6 +98,28 @@ print("ended with", code, parts)
 """
 
 
+STOPPED = """
+import json, os, sys
+from accelerate import Accelerator
+from grpo_training.cli.entry import run_command
+from grpo_training.finetune.offline import loop
+from grpo_training.train import main
+
+real, repair, norms = Accelerator.clip_grad_norm_, loop.repair_folders, []
+
+def clip(self, *args):
+    norms.append(real(self, *args))
+    return norms[-1] * float("nan" if len(norms) == 3 else 1)
+
+def repaired(folder):
+    assert os.environ["RANK"] == "0", "it may remove a folder that the first process is writing"
+    repair(folder)
+
+Accelerator.clip_grad_norm_, loop.repair_folders = clip, repaired
+run_command(lambda: main(json.loads(sys.argv[1])))
+"""
+
+
 def write_rows(path):
     rows = [
         {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
@@ -169,6 +191,16 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
     assert train_command(command(model, data, tmp_path / "one", 4)) == 0
     check_end(processes, "ended with 0, 0, 1")
     check_same_run(tmp_path / "one", tmp_path / "two", "lora/adapter_model.safetensors")
+
+
+def test_a_gradient_that_is_not_finite_stops_both_processes_and_one_writes_the_rows(model, tmp_path):
+    data = write_rows(tmp_path / "rows.jsonl")
+    processes = start_two_processes(STOPPED, command(model, data, tmp_path / "run", 2))
+    said = [process.communicate(timeout=400)[0].decode() for process in processes]
+    assert [process.returncode for process in processes] == [3, 3], said
+    assert "✗ The gradient of step 3 is not finite" in said[0]
+    assert "Process 0 failed: The gradient of step 3 is not finite" in said[1]
+    assert [path.name for path in (tmp_path / "run").glob("stopped*")] == ["stopped-at-step-3.json"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")

@@ -2,8 +2,8 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import signal
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +14,7 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 pytest.importorskip("datasets")
 
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
@@ -78,8 +79,7 @@ def model(tmp_path_factory):
 @pytest.fixture
 def task(monkeypatch):
     one = EchoTask()
-    monkeypatch.setitem(sys.modules, "echo_task", SimpleNamespace(TASK=one))
-    monkeypatch.setitem(registry._TASKS, "math", "echo_task:TASK")
+    monkeypatch.setitem(registry._registered, "math", one)
     return one
 
 
@@ -438,6 +438,23 @@ def test_unsupported_settings_are_refused_before_anything_is_written(model, task
     with pytest.raises(error, match=said):
         train(config_of(model, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_processes_that_see_other_checkpoints_do_not_resume(model, task, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": "checkpoint-2"}])
+    with pytest.raises(InputError, match="have read different checkpoints"):
+        train(config_of(model), tmp_path / "run")
+
+
+def test_prompts_and_replies_beyond_a_table_of_positions_are_refused(model, task, tmp_path):
+    folder = tmp_path / "gpt2"
+    shutil.copytree(model, folder)
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
+    ).save_pretrained(folder)
+    with pytest.raises(InputError, match="gpt2 has 8 positions"):
+        train(config_of(folder), tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["FSDP", "DeepSpeed"])

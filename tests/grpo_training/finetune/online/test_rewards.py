@@ -72,12 +72,8 @@ def reward():
 
 @pytest.fixture
 def fake(monkeypatch, reward):
-    import engine.tasks
-
-    engine.tasks.fake = FakeTask()
-    monkeypatch.setitem(registry._TASKS, "math", "engine.tasks:fake")
-    yield reward
-    del engine.tasks.fake
+    monkeypatch.setitem(registry._registered, "math", FakeTask())
+    return reward
 
 
 def test_a_right_scaffold_earns_more_than_a_wrong_answer_and_a_wrong_one_more_than_no_scaffold(reward):

@@ -309,6 +309,7 @@ class ApiManager:
         except ValidationError as error:
             # Only field names and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            faults = faults.replace(": Value error, ", ": ")
             raise ConfigurationError(
                 f"Invalid entry {role!r} in {self.path}", why=faults, fix="Correct these fields."
             ) from None

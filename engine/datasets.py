@@ -240,7 +240,7 @@ def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> T
         is_own = dataset_task is not None and not row.keys().isdisjoint(dataset_task.row_fields)
         owner = dataset_task if is_own else task_of_row(row)
         if owner is None:
-            raise InputError(f"{where}: field 'task': {error.what}", fix=error.fix) from None
+            raise InputError(f"{where}: field 'task': {error.what}", why=error.why, fix=error.fix) from None
         return owner
 
 
@@ -285,7 +285,8 @@ def _read(
         needed = (
             f"It needs rows of {dataset.described}." if dataset is not None and dataset.described else NEEDED_FIELDS
         )
-        raise InputError(f"{source} holds no problem of {name}", fix=needed)
+        of_which = "" if dataset is None else f" of {name}"
+        raise InputError(f"{source} holds no problem{of_which}", fix=needed)
     return LoadedDataset(list(problems.values()), dropped)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.trouble import describe
 from engine.llm.wire.protocol import CHAT, optional_names
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply
 
@@ -107,7 +108,9 @@ class PendingCall:
     def failed(self, decision: RetryDecision) -> dict[str, Reply]:
         """The replies of a call that failed permanently."""
         outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
-        fault = Fault(kind=decision.code, message=decision.message)
+        is_infra = outcome is Outcome.INFRA_FAULT
+        message = describe(self.endpoint, decision, answered=True) if is_infra else decision.message
+        fault = Fault(kind=decision.code, message=message)
         return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
 
 

@@ -66,7 +66,8 @@ def evaluate_rule(node: Node, values: Mapping[str, Value], budget: WorkBudget | 
     """As ``evaluate``, but raises FormulaValueError if ``log`` without a base leaves the value ambiguous."""
     budget = budget or WorkBudget()
     value = evaluate(node, values, budget)
-    if _has_bare_log(node) and not agree(value, evaluate(node, values, budget, logarithm=math.log10)):
+    has_log = "log" in node.functions and _has_bare_log(node)
+    if has_log and not agree(value, evaluate(node, values, budget, logarithm=math.log10)):
         fail("ambiguous_log", "log without a base could be natural or decimal, and the value differs")
     return value
 

@@ -40,7 +40,8 @@ def file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES, *, needed: str =
     try:
         yield from rows(path) if rows is not None else _json_rows(path, max_line_bytes)
     except FileNotFoundError as error:
-        raise MissingInputError(f"Dataset file not found: {path}", fix=needed) from error
+        why = "" if path.is_absolute() else f"The path is relative to the working folder, {Path.cwd()}."
+        raise MissingInputError(f"Dataset file not found: {path}", why=why, fix=needed) from error
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}", fix="Give a readable file.") from error
 
@@ -62,7 +63,7 @@ def _json_rows(path: Path, max_line_bytes: int) -> Iterator[Any]:
 def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
     """Each line as an object with the names of the first line; an empty field is left out."""
     with path.open(encoding="utf-8-sig", newline="") as handle:
-        reader = csv.DictReader(handle, strict=True)
+        reader = csv.DictReader(handle, strict=True, delimiter=_delimiter(path))
         try:
             for row in reader:
                 if None in row:
@@ -72,6 +73,13 @@ def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
             raise _bad_line(path, reader.line_num + 1, "not UTF-8", fix="Save the file as UTF-8.") from error
         except csv.Error as error:
             raise _bad_line(path, reader.line_num, f"not CSV: {error}") from error
+
+
+def _delimiter(path: Path) -> str:
+    """A comma; a semicolon or a tab if the first line has one and no comma, as spreadsheets of some languages write."""
+    with path.open("rb") as handle:
+        names = handle.readline(MAX_LINE_BYTES)
+    return next((mark for mark in ",;\t" if mark.encode() in names), ",")
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:

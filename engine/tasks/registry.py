@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,10 +76,12 @@ def task_named(name: str) -> Task:
     found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
     if found is not None:
         return _register(load_object(found.value), found.value)
+    near = difflib.get_close_matches(name, [*_TASKS, *_registered], 1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
         f"Unknown task {name!r}",
         why=f"Known tasks: {', '.join([*_TASKS, *_registered])}.",
-        fix="Give a task of your own with --task path/to/file.py:TASK.",
+        fix=f"{meant}Give a task of your own with --task path/to/file.py:TASK.",
     )
 
 

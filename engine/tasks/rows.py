@@ -122,7 +122,9 @@ def field_of(row: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     present = next((name for name in names if row.get(name) is not None), None)
     if present is None:
         here = ", ".join(map(str, row))[:300] or "no field at all"
-        raise InputError(f"{where}: field '{names[0]}' is missing (here: {here})", fix=NEEDED_FIELDS)
+        empty = next((name for name in names if name in row), None)
+        fault = f"field '{names[0]}' is missing (here: {here})" if empty is None else f"field '{empty}' is null"
+        raise InputError(f"{where}: {fault}", fix=NEEDED_FIELDS)
     return present
 
 

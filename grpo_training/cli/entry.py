@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
+from engine.reading.masking import MASK, looks_secret
 from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
@@ -131,10 +132,12 @@ class CommandParser(argparse.ArgumentParser):
         fix = f"See {self.prog} --help."
         if unknown:
             flag = unknown.group(1).split("=")[0]
-            near = difflib.get_close_matches(flag, [*self._option_string_actions], 1)
+            flags = {name.lstrip("-"): name for name in self._option_string_actions}
+            near = difflib.get_close_matches(flag.lstrip("-"), flags, 1)
             if near:
-                fix = f"Did you mean {near[0]}? {fix}"
-        raise InputError(message, fix=fix)
+                fix = f"Did you mean {flags[near[0]]}? {fix}"
+        shown = " ".join(MASK if looks_secret(word) else word for word in message.split(" "))
+        raise InputError(shown, fix=fix)
 
 
 def print_error(error: ScaffoldError) -> None:

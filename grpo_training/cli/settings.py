@@ -169,13 +169,14 @@ def _validation_text(error: ErrorDetails, values: Mapping[str, _Given]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "missing":
         return f"{name} is required: pass {_flag(name)}, or set {name} in a --config file"
+    message = str(error["msg"]).removeprefix("Value error, ")
     if not name:  # values that are valid alone but not together
-        return str(error["msg"]).removeprefix("Value error, ")
+        return message
     source = values[name].source if name in values else name
     expected = re.fullmatch(r"(int|float|bool)_(parsing|type)", error["type"])
     if expected:
         return f"{source}: expected {expected[1]}, got {error['input']!r}"
-    return f"{source}: {error['msg']} (got {error['input']!r})"
+    return f"{source}: {message} (got {error['input']!r})"
 
 
 def _parser(model: type[Settings], prog: str, description: str) -> CommandParser:
@@ -332,7 +333,7 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
     if plain in model.refused:
         raise InputError(f"{path}: {key} is not supported", why=f"{plain}: {model.refused[plain]}.")
     known = [*model.model_fields, *model.aliases, *declared.names, *declared.without_effect]
-    near = difflib.get_close_matches(plain, known, 1, cutoff=0.4)
+    near = difflib.get_close_matches(plain, known, 1)
     raise InputError(
         f"Unknown key {key!r} in {path}",
         fix=f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(model.model_fields)}.",

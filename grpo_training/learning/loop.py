@@ -117,7 +117,7 @@ class LearningLoop(Generic[RecordT]):
         recorded = await _to_the_end(self._store, step, result)
         if recorded is None or result.group is None:
             fault = result.fault or Fault(kind="unknown")
-            self.open.append(f"{step.problem.id}: {fault.kind} {fault.message}".strip())
+            self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
             return False
         self._committed.append(recorded.state)
         self._count(result.group)

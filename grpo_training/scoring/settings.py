@@ -147,7 +147,7 @@ def _optional(field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _task_of(argv: Sequence[str]) -> str | None:
-    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+    for word, after in zip(argv, [*argv[1:], ""], strict=False):
         if word == "--task":
             return after or None
         if word.startswith("--task="):

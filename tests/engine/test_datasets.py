@@ -105,11 +105,13 @@ def test_a_name_is_never_a_way_out_of_the_folders(tmp_path):
             load_problems(name, search=[tmp_path / "inner"])
 
 
-def test_a_missing_path_says_so():
+def test_a_missing_path_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(MissingInputError, match=r"Dataset file not found: nowhere/x\.jsonl") as caught:
         load_problems("nowhere/x.jsonl")
     assert isinstance(caught.value, FileNotFoundError)
     assert '"problem"' in str(caught.value)
+    assert str(tmp_path) in caught.value.why
 
 
 def test_a_folder_is_no_dataset(tmp_path):
@@ -191,11 +193,12 @@ def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given
     [
         ({"answer": "1", "subject": "x"}, r"line 2: field 'problem' is missing \(here: answer, subject\)"),
         ({"problem": "Q", "solution": "so it is 7"}, "line 2: field 'answer' is missing"),
-        ({"problem": "Q", "answer": None}, "line 2: field 'answer' is missing"),
+        ({"problem": "Q", "answer": None}, "line 2: field 'answer' is null"),
         ({}, "line 2: field 'problem' is missing"),
         ({"problem": "Q", "answer": " \t"}, "line 2: field 'answer' is empty"),
         ({"problem": "", "answer": "1"}, "line 2: field 'problem' is empty"),
         ({"problem": "Q", "answer": "1", "id": ""}, "line 2: field 'id' is empty"),
+        ({"problem": "Q", "answer": "1", "task": "mth"}, "line 2: field 'task': (?s:.*)Did you mean 'math'"),
         ({"problem": "Q", "answer": "1", "task": {"a": 1}}, "line 2: field 'task': expected text"),
         ({"prompt": [{"role": "user"}], "answer": "1"}, "line 2: field 'prompt': expected text"),
         ({"problem": "Q", "answer": False}, "line 2: field 'answer': expected text, got False"),
@@ -223,7 +226,7 @@ def test_a_broken_line_is_named(write, line, words):
 def test_an_empty_file(tmp_path, content):
     path = tmp_path / "empty.jsonl"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="holds no problem"):
+    with pytest.raises(InputError, match=r"empty\.jsonl holds no problem\n"):
         load_problems(str(path))
 
 
@@ -266,6 +269,14 @@ def test_a_folder_of_datasets_is_read_as_one_in_the_order_of_its_folders(tmp_pat
     (tmp_path / "b/grpo_dataset.json").write_text('[{"id": "a1", "problem": "Q", "answer": "1"}]')
     with pytest.raises(InputError, match="b/grpo_dataset.json: the id 'a1' is in an earlier file"):
         load_problems(str(tmp_path))
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_csv_file_of_a_spreadsheet_with_decimal_commas(tmp_path, mark):
+    path = tmp_path / "mine.csv"
+    path.write_text(f"problem{mark}answer\nHow much, in m?{mark}3.5\n", encoding="utf-8-sig")
+    (problem,) = load_problems(str(path))
+    assert (problem.text, problem.answer) == ("How much, in m?", "3.5")
 
 
 def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):

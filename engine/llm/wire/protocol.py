@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,13 @@ from engine.records import IMAGE_MARK, ChatRequest, Completion, Usage
 
 _TOKENS_PER_IMAGE = 1500
 """An estimate: servers count images by their size, in ways of their own."""
+
+_MOST_CHARACTERS = 1 << 21
+"""A longer choice is an error of the server; several of them would not fit into a line of a cache."""
+
+_MOST_TOKENS = 1 << 40
+_LARGEST_LOGPROB = 1e9
+"""Larger numbers in a reply are not counted and not kept: they do not fit into the database of the limits."""
 
 CHAT = "chat"
 """The name in ``Capabilities.proven`` of a request without optional parameters."""
@@ -188,7 +194,7 @@ def read_reply(content: bytes) -> ChatResponse:
     try:
         payload = json.loads(content)
     except (ValueError, RecursionError):
-        raise BadReplyError(_retry("cut_off", f"the body is not JSON ({len(content)} bytes)")) from None
+        raise BadReplyError(_not_json(content)) from None
     if not isinstance(payload, dict):
         raise BadReplyError(_retry("wrong_schema", "the body is not a JSON object"))
     usage = payload.get("usage")
@@ -308,6 +314,15 @@ def _retry(code: str, message: str) -> RetryDecision:
     return RetryDecision(RetryAction.RETRY, code, message)
 
 
+def _not_json(content: bytes) -> RetryDecision:
+    """What to do about a body that cannot be read, without any text of it."""
+    if not content.strip():
+        return _retry("cut_off", "the body is empty")
+    if content.lstrip().startswith(b"<"):
+        return _retry("not_json", "the body is a web page, not JSON; is base_url right?")
+    return _retry("cut_off", f"the body is not JSON ({len(content)} bytes)")
+
+
 def _in_order(raw: list[Any]) -> list[Any]:
     """Sort choices by ``index`` if the indices are 0..n-1; some servers give every choice index 0."""
     indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
@@ -338,6 +353,9 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
     if not isinstance(content, str):
         return _retry("wrong_schema", "the message of a choice is no text")
     reasoning = message.get("reasoning_content") or message.get("reasoning")
+    length = len(content) + (len(reasoning) if isinstance(reasoning, str) else 0)
+    if length > _MOST_CHARACTERS:
+        return _retry("too_long", f"a choice has {length:,} characters, and at most {_MOST_CHARACTERS:,} are read")
     token_ids = raw.get("token_ids")
     if not isinstance(token_ids, list) or not all(type(token) is int for token in token_ids):
         token_ids = None
@@ -358,7 +376,7 @@ def _logprobs(raw: Any) -> list[float] | None:
     if not isinstance(tokens, list) or not tokens:
         return None
     values = [token.get("logprob") if isinstance(token, dict) else None for token in tokens]
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+    if not all(isinstance(value, int | float) and abs(value) < _LARGEST_LOGPROB for value in values):
         return None
     return [float(value) for value in values if value is not None]
 
@@ -369,4 +387,4 @@ def _is_empty(choice: Choice) -> bool:
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
     value = usage.get(name)
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0

@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import truststore
+from aiohttp import http_exceptions
 
 from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
+from engine.reading.masking import shown_url
 
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
@@ -93,6 +95,10 @@ class Transport:
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         async with self._session.post(url or self._url, data=data, headers=headers) as response:
+            if response.method != "POST":  # as 301, 302 and 303 ask for; the server has not seen the body
+                first = response.history[0]
+                moved = f"it redirects to {shown_url(first.headers.get('Location', ''))}; give that address as base_url"
+                raise StatusError(first.status, first.headers, moved)
             if 200 <= response.status < 300:
                 return await response.read()
             raise StatusError(response.status, response.headers, _json_or_text(await response.text(errors="replace")))
@@ -129,6 +135,8 @@ def _connection_message(cause: BaseException) -> str:
         return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE can name trusted certificates"
     if isinstance(cause, socket.gaierror):
         return f"the host name is not known ({cause.strerror or cause})"
+    if isinstance(cause, http_exceptions.HttpProcessingError):
+        return f"the reply cannot be read: {' '.join(cause.message.split())}"[:300]
     return f"{type(cause).__name__}: {cause}"[:300]
 
 

@@ -27,6 +27,7 @@ def test_command_line_over_yaml_over_defaults(tmp_path):
     ("text", "message"),
     [
         ("rolouts: 3", r"Unknown key 'rolouts' in \S*run.yaml\nDid you mean 'rollouts'\?"),
+        ("learning_rate: 3", r"Unknown key 'learning_rate' in \S*run.yaml\nKnown keys: "),
         ("rollouts: many", "run.yaml: rollouts: expected int, got 'many'"),
         ('rollouts: "3"', "run.yaml: rollouts: expected int, got '3'"),
         ("rollouts: true", "run.yaml: rollouts: expected int, got True"),
@@ -63,8 +64,18 @@ def test_a_config_file_that_is_missing_or_not_text(tmp_path):
 def test_bad_flags_name_the_flag_and_the_nearest_one():
     with pytest.raises(InputError, match=r"Did you mean --rollouts\?"):
         parse("--rolouts", "3")
+    with pytest.raises(InputError) as far:
+        parse("--follow")
+    assert "Did you mean" not in str(far.value)
     with pytest.raises(InputError, match="--temperature: expected float, got 'hot'"):
         parse("--temperature", "hot")
+
+
+def test_a_key_that_is_given_as_a_flag_is_not_repeated():
+    for words in (["--api-key", "sk-proj-4f9Kq27ZtLw83hXv"], ["--token=hf_4f9Kq27ZtLw83hXvNbYc"]):
+        with pytest.raises(InputError, match="unrecognized arguments") as caught:
+            parse(*words)
+        assert "4f9Kq27ZtLw" not in str(caught.value)
 
 
 def test_underscores_and_dashes_mean_the_same():

@@ -9,6 +9,11 @@ from grpo_training.score_rollouts import main
 from tests.support.scoring import rollout
 
 
+def test_without_arguments_the_first_missing_one_is_named():
+    with pytest.raises(InputError, match="--prompts"):
+        main([])
+
+
 def test_rows_keep_their_keys_and_get_verdict_reward_and_advantage(scoring):
     scoring.prompts(2, difficulty="easy")
     rows = [

@@ -146,6 +146,7 @@ def test_only_valid_token_ids_and_logprobs_are_used():
     assert one([5, 6], [-0.5]) == ([5, 6], None, "server")  # their lengths differ
     assert one(["5", True], [None]) == (None, None, None)
     assert one([5], [float("-inf")]) == ([5], None, "server")
+    assert one([5], [-(10**400)]) == ([5], None, "server")
 
 
 def test_content_parts_and_refusals_are_text():
@@ -168,6 +169,7 @@ def test_cached_tokens_are_read_from_both_field_names():
         (b"", "cut_off"),
         (reply(choice("hi"))[:-5], "cut_off"),
         (b"\xff\xfe{", "cut_off"),
+        (b"\n<!DOCTYPE html><title>Log in</title>", "not_json"),
         (b"[" * 100_000, "cut_off"),
         (b'{"choices": [' + b"9" * 5000 + b"]}", "cut_off"),
         (b"[1]", "wrong_schema"),
@@ -177,6 +179,7 @@ def test_cached_tokens_are_read_from_both_field_names():
         (reply("text"), "wrong_schema"),
         (reply({"message": "text"}), "wrong_schema"),
         (reply(choice({"a": 1})), "wrong_schema"),
+        (reply(choice("a" * (1 << 22))), "too_long"),
         (reply(choice(""), completion=0), "empty_reply"),
         (reply(choice(None), usage=None), "empty_reply"),
         (b'{"error": {"message": "upstream", "code": 502}}', "http_502"),
@@ -186,6 +189,12 @@ def test_an_invalid_reply_is_retried(content, code):
     with pytest.raises(BadReplyError) as caught:
         read_reply(content)
     assert (caught.value.decision.action, caught.value.decision.code) == (RetryAction.RETRY, code)
+
+
+def test_token_counts_that_no_reply_has_are_not_counted():
+    usage = {"prompt_tokens": 10**400, "completion_tokens": 7}
+    read = read_reply(reply(choice("a"), usage=usage))
+    assert (read.prompt_tokens, read.completion_tokens) == (0, 7)
 
 
 def test_a_rate_limit_error_with_status_200_is_a_rate_limit():

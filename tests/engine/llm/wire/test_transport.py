@@ -108,6 +108,18 @@ async def test_a_redirect_to_another_host_does_not_get_the_key():
     assert arrived == [("POST", b'{"a":1}', None)]
 
 
+async def test_a_redirect_that_does_not_keep_the_request_names_the_new_address():
+    async def handler(request):
+        if request.path == "/new":
+            return web.json_response({"object": "list", "data": []})
+        return web.Response(status=301, headers={"Location": "/new?token=4f9Kq27ZtLw83hXv"})
+
+    async with serve(app_of(handler)) as url:
+        decision = await classified(url)
+    assert (decision.action, decision.code) == (RetryAction.STOP, "http_301")
+    assert decision.message == "it redirects to /new?token=***; give that address as base_url"
+
+
 @pytest.mark.parametrize(
     ("environment", "uses_proxy"),
     [
@@ -212,10 +224,13 @@ async def test_nothing_was_sent_to_a_server_that_accepts_no_connection(monkeypat
     ("sent", "message"),
     [
         (b"", "the connection was closed before a reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "ContentLengthError: 400, message:"),
-        (b"HTTP/1.1 500 Oh\r\nContent-Length: 10\r\n\r\n{", "ContentLengthError: 400, message:"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", "ContentEncodingError: 400"),
-        (b"no HTTP\r\n\r\n", "BadStatusLine: 400"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "the reply cannot be read: Not enough data"),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 10\r\n\r\n{", "the reply cannot be read: Not enough data"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}",
+            "the reply cannot be read: Can",
+        ),
+        (b"no HTTP\r\n\r\n", "the reply cannot be read: Bad status line"),
     ],
 )
 async def test_a_request_whose_reply_is_cut_off_or_unreadable_may_be_billed(sent, message):

@@ -208,6 +208,12 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
             why="accelerate does not divide rounded weights among processes.",
             fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
         )
+    if fsdp is not None and config.optim == "adamw_8bit":
+        raise ConfigurationError(
+            "adamw_8bit is not supported with FSDP",
+            why="bitsandbytes takes no steps on divided weights.",
+            fix="Use adamw_torch.",
+        )
     accelerator = Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.

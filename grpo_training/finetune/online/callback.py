@@ -1,4 +1,4 @@
-"""Connects TRL's trainer to a run directory: metrics, progress, samples, Ctrl-C, beta in the checkpoints."""
+"""Connects TRL's trainer to a run directory: metrics, progress, samples, Ctrl-C, own state in the checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from engine.errors import InputError
 from engine.storage.append_log import replace_file
+from grpo_training.finetune.processes import number_of_processes
 from grpo_training.finetune.stopped import TrainingStoppedError
 
 if TYPE_CHECKING:
@@ -26,8 +28,30 @@ if TYPE_CHECKING:
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"
+STATE = "trainer_state.json"
+_PROCESSES = "processes"
 _SAMPLES_PER_STEP = 6
 _LOGS_WITHOUT_SPREAD = 10
+
+
+def check_same_processes(checkpoint: Path) -> None:
+    """Refuse to resume with another number of processes: the steps would hold other rows, and be others in number.
+
+    Args:
+        checkpoint: its state was written with a :class:`RunCallback`.
+
+    Raises:
+        InputError: it is another one.
+    """
+    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    own = state["stateful_callbacks"].get(RunCallback.__name__, {"attributes": {}})["attributes"]
+    now = number_of_processes()
+    if (then := own.get(_PROCESSES, now)) != now:
+        raise InputError(
+            f"{checkpoint} belongs to a training with another configuration",
+            why=f"processes: {then} there, {now} now",
+            fix=f"Start {then}, or start over with --fresh or another --output-dir.",
+        )
 
 
 class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
@@ -61,7 +85,7 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
 
     def state(self) -> dict[str, Any]:
         """The state that is stored in a checkpoint."""
-        return {"args": {}, "attributes": self._kl.state_dict()}
+        return {"args": {}, "attributes": self._kl.state_dict() | {_PROCESSES: number_of_processes()}}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Restore beta from the checkpoint."""

@@ -34,7 +34,7 @@ from grpo_training.finetune.models.loading import (
     uses_bf16,
 )
 from grpo_training.finetune.objective.schedules import AdaptiveKL
-from grpo_training.finetune.online.callback import RunCallback
+from grpo_training.finetune.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.finetune.online.custom_reward import load_reward
 from grpo_training.finetune.online.outcome import judge_training
 from grpo_training.finetune.online.reward_settings import payers
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from engine.records import Message, Problem
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import Sample
-
-_STATE = "trainer_state.json"
 
 
 def train_online(
@@ -79,7 +77,8 @@ def train_online(
         clock: monotonic seconds.
 
     Raises:
-        InputError: too few problems, prompts without room for a reply, no model at its path.
+        InputError: too few problems, prompts without room for a reply, no model at its path, a checkpoint of another
+            number of processes.
         ConfigurationError: the machine, an optional package or TRL does not support the configuration.
         NothingScoredError: (exit code 3) no completion of several batches could be scored.
         TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
@@ -98,6 +97,8 @@ def train_online(
     kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
     check_same({"checkpoints": resumed and resumed.name})
+    if resumed is not None:
+        check_same_processes(resumed)
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -160,7 +161,7 @@ def last_checkpoint(run_dir: Path) -> Path | None:
     found = []
     for folder in run_dir.glob("checkpoint-*"):
         try:
-            found.append((int(json.loads((folder / _STATE).read_text(encoding="utf-8"))["global_step"]), folder))
+            found.append((int(json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]), folder))
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return max(found)[1] if found else None

@@ -563,6 +563,17 @@ def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written
     assert train(settings(model, max_steps=1), rotary, tmp_path / "rotary").steps == 1
 
 
+@pytest.mark.parametrize(
+    ("variable", "name"), [("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")]
+)
+def test_an_8_bit_optimizer_is_refused_where_weights_are_divided(model, tmp_path, monkeypatch, variable, name):
+    monkeypatch.setenv(variable, "true")
+    monkeypatch.setenv("FSDP_VERSION", "2")
+    monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", "3")
+    with pytest.raises(ConfigurationError, match=f"adamw_8bit is not supported with {name}"):
+        train(settings(model, optim="adamw_8bit"), good_and_bad(), tmp_path / "run")
+
+
 def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):
     with pytest.raises(InputError, match="No groups to train on"):
         train(settings(model), [], tmp_path / "run")

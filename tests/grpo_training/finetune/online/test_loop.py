@@ -447,6 +447,18 @@ def test_processes_that_see_other_checkpoints_do_not_resume(model, task, tmp_pat
         train(config_of(model), tmp_path / "run")
 
 
+def test_another_number_of_processes_does_not_resume(model, task, tmp_path, monkeypatch):
+    """It would go on with other rows in a step, and another number of steps."""
+    train(config_of(model, max_steps=1), tmp_path / "run")
+    before = (tmp_path / "run/metrics.jsonl").read_bytes()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("accelerate.utils.gather_object", list)
+    with pytest.raises(InputError, match="processes: 1 there, 2 now") as raised:
+        train(config_of(model, max_steps=1), tmp_path / "run")
+    assert "Start 1, or start over with --fresh" in raised.value.fix
+    assert (tmp_path / "run/metrics.jsonl").read_bytes() == before
+
+
 def test_prompts_and_replies_beyond_a_table_of_positions_are_refused(model, task, tmp_path):
     folder = tmp_path / "gpt2"
     shutil.copytree(model, folder)

@@ -311,8 +311,8 @@ class ApiManager:
                 raise ConfigurationError(
                     f"API key not found for {role}",
                     why=f"The environment variable {shown_name(variable)} named in {self.path} is not set.",
-                    fix='Set it with `export`, then run the same command again; or write the key as "api_key" in place of '
-                    'that "api_key_env" ("EMPTY" for a local server without keys).',
+                    fix="Set it with `export`, then run the same command again; or give the key itself as api_key "
+                    '("EMPTY" for a local server without keys).',
                 )
             entry["api_key"] = self._environ[variable].strip()
         addresses = entry.get("base_url")

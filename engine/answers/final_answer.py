@@ -52,7 +52,7 @@ _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
-_WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2,}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
 _MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
 _CURRENCIES = {"$": "dollars", "€": "euro", "£": "GBP"}
 _UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")

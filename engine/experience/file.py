@@ -127,11 +127,9 @@ def parse_library(content: bytes, path: Path) -> EditedFile:
     try:
         raw = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise InputError(
-            f"{path} is not JSON",
-            why=str(error),
-            fix="Correct it. If an .ops.jsonl log is next to it, you may delete it: the log contains the library.",
-        ) from None
+        log = path.with_suffix(".ops.jsonl")
+        or_delete = f" Or delete this file: {log.name} beside it contains the library." if log.is_file() else ""
+        raise InputError(f"{path} is not JSON", why=str(error), fix=f"Correct it.{or_delete}") from None
     if not isinstance(raw, list):
         raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
     return EditedFile([entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))])

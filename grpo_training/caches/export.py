@@ -79,8 +79,8 @@ def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
         }
     )
     groups, report = load_groups(settings)
-    if str(report):
-        print(report)
+    for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
+        print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
     if arguments.to == "trl-sft":
         return prompt_completion(groups, min_reward=arguments.min_reward)
     return {"trl-dpo": preference, "trl-kto": unpaired_preference, "trl-grpo": prompt_only}[arguments.to](groups)

@@ -182,5 +182,5 @@ def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) ->
     if proposal is None:
         return "an earlier start has recorded this group"
     if proposal.fault is not None:
-        return f"the analyst's reply cannot be used ({' '.join((proposal.fault.kind, proposal.fault.message)).strip()})"
+        return f"the analyst's reply cannot be used ({proposal.fault.message or proposal.fault.kind})"
     return "the analyst proposed no change to the library"

@@ -81,8 +81,14 @@ class Session:
         check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
         scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
-            return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
+            return unverified(scored)
         return scored
+
+
+def unverified(scored: Scored) -> Fault:
+    """The fault of a candidate that a checker could not measure."""
+    why = scored.detail.get("why", "unknown reason")
+    return Fault(kind="verifier_unavailable", message=f"an answer could not be verified: {why}")
 
 
 @asynccontextmanager

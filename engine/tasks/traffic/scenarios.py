@@ -161,6 +161,7 @@ def _write_network(spec: ScenarioSpec, path: Path) -> None:
             *("--default-junction-type", "traffic_light", "--tls.default-type", "static"),
             *("--seed", str(spec.seed), "--output-file", str(path)),
         ],
+        path,
     )
 
 
@@ -222,6 +223,7 @@ def write_demand(spec: ScenarioSpec, network: Path, routes: Path, seed: int | No
                 *("--output-file", str(found), "--randomize-flows", "--ignore-errors"),
                 *("--departlane", "best", "--no-warnings"),
             ],
+            found,
         )
         found.rename(routes)
 
@@ -235,7 +237,7 @@ def _weight(profile: Profile, share: float, side: float) -> float:
     return 1.0
 
 
-def _run(tool: str, arguments: Sequence[str]) -> None:
+def _run(tool: str, arguments: Sequence[str], output: Path) -> None:
     import sumo  # optional: the package with the programs
 
     program = shutil.which(tool, path=str(Path(sumo.SUMO_HOME) / "bin")) or tool
@@ -245,3 +247,15 @@ def _run(tool: str, arguments: Sequence[str]) -> None:
         raise InputError(f"SUMO's {tool} failed: {error}", fix="Run `make traffic` to install SUMO.") from error
     if done.returncode:
         raise InputError(f"SUMO's {tool} failed", why=done.stderr.strip()[-500:])
+    if not _is_complete(output):  # SUMO's tools report no error on a full disk
+        raise InputError(
+            f"SUMO's {tool} wrote an incomplete file: {output.name}",
+            fix="Check the free disk space, then run the same command again.",
+        )
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether an XML file of SUMO's tools ends with the end of its root element."""
+    with path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - 64))
+        return handle.read().rstrip().endswith((b"</net>", b"</routes>"))

@@ -15,11 +15,11 @@ from agents.critic import CriticAgent, critic_template
 from engine.records import Experience, Fault, Fusion, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
 from engine.reward_evaluator import fusion_baseline, task_total
 from engine.tasks.registry import task_named
+from grpo_training.learning.session import Session, unverified
 
 if TYPE_CHECKING:
     from agents.critic import FusedCandidate
     from engine.reward_evaluator import Baseline, Scored
-    from grpo_training.learning.session import Session
     from grpo_training.learning.settings import CriticSettings
 
 
@@ -129,7 +129,7 @@ def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _In
         candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
         scored = session.evaluator.score(task, problem, candidate)
         if scored.outcome is Outcome.INFRA_FAULT:
-            return Fault(kind="verifier_unavailable", message=str(scored.detail.get("why", "")))
+            return unverified(scored)
         inputs.append(scored)
         totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
     return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals, task.same_answer))

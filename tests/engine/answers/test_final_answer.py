@@ -99,7 +99,7 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
     assert clean(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}") == r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"
 
 
-@table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0"])
+@table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0", "m"])
 def test_long_texts_are_read_in_linear_time(piece):
     started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))

@@ -34,6 +34,14 @@ def exported(form, output, *more):
     return output
 
 
+def test_what_was_left_out_names_no_flag_of_another_command(tmp_path, capsys):
+    exported("trl-sft", tmp_path / "rows.jsonl")
+    *left_out, count = capsys.readouterr().out.splitlines()
+    assert any(line.endswith("groups: all rewards are equal, so all advantages are 0") for line in left_out)
+    assert all(line.startswith("left out") and "--" not in line for line in left_out)
+    assert " rows: " in count
+
+
 @pytest.mark.parametrize("form", COLUMNS)
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_trl_formats_are_loaded_by_datasets_as_messages(tmp_path, form, suffix):

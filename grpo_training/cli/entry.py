@@ -45,8 +45,8 @@ def run_command(main: Callable[[], int], *, collects_rarely: bool = False) -> No
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the command outlives its terminal
         signal.signal(signal.SIGHUP, _terminate)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows a replacement
-            stream.reconfigure(errors="replace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")  # of terminal_text
     try:
         code = main()
     except ScaffoldError as error:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import unicodedata
 from typing import Any, TextIO
 
 _INVISIBLE = ("Cc", "Cf", "Cs")
+_PLAIN = {"μ": "mean", "σ": "std", "τ": "tau", "≤": "<=", "→": "->", "–": "-", "✅": "+", "✓": "+", "✗": "x", "⚠": "!"}
+
+
+def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """What a stream shows in place of characters that its encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("plain", _in_plain_characters)
 
 
 def harmless(text: str, keep: str = "") -> str:

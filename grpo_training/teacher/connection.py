@@ -58,7 +58,7 @@ async def ask_for_solution(manager: ApiManager, role: str, style: str, max_token
         return [failed(f"{role}: no answer within {TIMEOUT_S:.0f} s", _server_fix(endpoint.shown_url))]
     if answer.reply.completion is None:
         fault = answer.reply.fault
-        reason = f"{fault.kind} {fault.message}".strip() if fault else "no reason given"
+        reason = fault.message or fault.kind if fault else "no reason given"
         text = f"{role}: no answer from {endpoint.shown_url}: {reason}"
         return [failed(text, _server_fix(endpoint.shown_url))]
     completion = answer.reply.completion

@@ -1,6 +1,9 @@
 """No text of a model, a file or a server controls the terminal, wherever it is printed."""
 
 import json
+import os
+import subprocess
+import sys
 import unicodedata
 
 from engine.errors import InputError
@@ -48,3 +51,10 @@ def test_errors_of_a_traffic_dataset(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "is also that of row 1" in said
     assert not controls(said)
+
+
+def test_a_terminal_without_greek_letters_or_marks_shows_words():
+    code = "from grpo_training.cli.entry import run_command\nrun_command(lambda: print('✗ μ=0.5, σ≤τ → Skip – Привет'))"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert done.stdout.decode("latin-1") == "x mean=0.5, std<=tau -> Skip - ??????\n"

@@ -38,6 +38,8 @@ DEFAULT_ROLE = "default"
 """The entry that stands for every role without one."""
 JUDGE_ROLE = "reward_evaluator"
 """Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
+ROLES = (*LEARNERS, "analyst", JUDGE_ROLE, "teacher", DEFAULT_ROLE)
+"""The roles of the project. A file may have others, for ``evaluate --role``."""
 COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
@@ -150,6 +152,11 @@ _FIELDS = tuple(name for name in Endpoint.model_fields if name != "role")
 _NAMES = (*_FIELDS, "api_key_env")
 
 
+def _letters(role: str) -> str:
+    """The name of a role without what is easily mistaken: case, hyphens and underscores."""
+    return role.lower().translate({ord(mark): None for mark in "-_ "})
+
+
 class ApiManager:
     """The endpoints of one configuration file, by role.
 
@@ -175,6 +182,9 @@ class ApiManager:
                     f"A key stands in the place of a role in {path}",
                     fix='Write the name of a role there, such as "generator_1", and the key as its "api_key".',
                 )
+            meant = next((known for known in ROLES if _letters(known) == _letters(role)), role)
+            if meant != role:  # `default` would stand for the role that was meant
+                raise ConfigurationError(f"Unknown role {role!r} in {path}", fix=f"Write {meant!r}.")
             self._check_names(role, entry)
 
     @classmethod
@@ -298,8 +308,11 @@ class ApiManager:
                     fix="Set it with `export`, then run the same command again.",
                 )
             if not isinstance(variable, str) or not self._environ.get(variable):
-                raise self._no_key(
-                    role, f"The environment variable {shown_name(variable)} named in {self.path} is not set."
+                raise ConfigurationError(
+                    f"API key not found for {role}",
+                    why=f"The environment variable {shown_name(variable)} named in {self.path} is not set.",
+                    fix="Set it with `export`, then run the same command again; or give the key itself as api_key "
+                    '("EMPTY" for a local server without keys).',
                 )
             entry["api_key"] = self._environ[variable].strip()
         addresses = entry.get("base_url")
@@ -328,10 +341,11 @@ class ApiManager:
         return {name: value for name, value in default.items() if name not in dropped} | dict(own)
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:
+        places = '"default"' if role == DEFAULT_ROLE else f'"{role}" or to "default"'
         return ConfigurationError(
             f"API key not found for {role}",
             why=why,
-            fix=f'Add "api_key" to "{role}" or to "default" in {self.path} ("EMPTY" for a local server without keys), '
+            fix=f'Add "api_key" to {places} in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from engine.api_manager import DEFAULT_ROLE, ApiManager
+from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.rate_limits import RateLedger
@@ -163,8 +163,12 @@ def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:
     """The model of a role's endpoint; a local one if the role names a folder.
 
     Raises:
+        InputError: there is no such role.
         MissingInputError, ConfigurationError: as :func:`models_of`.
     """
+    if role not in ROLES and role not in manager.roles():  # `default` would stand for it
+        known = dict.fromkeys((*manager.roles(), *ROLES))
+        raise InputError(f"--role: there is no role {role!r}", fix=f"Choose one of {', '.join(known)}.")
     local = manager.local_model(role)
     if local is not None:
         return local_model(Path(local), None)

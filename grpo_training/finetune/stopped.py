@@ -55,6 +55,6 @@ def not_finite(
     groups = ", ".join(dict.fromkeys(row.group_id for row in rows))
     return TrainingStoppedError(
         f"The {what} of step {step} is not finite ({', '.join(f'{k} {v:g}' for k, v in figures.items())})",
-        why=f"It was computed from {len(rows)} rows of {groups[:200]}, written to {path}. The weights are unchanged.",
+        why=f"It was computed from {len(rows)} rows of {groups[:200]}, written to {path}. No checkpoint has this step.",
         fix="Inspect those rows. Otherwise lower learning_rate, or disable bf16. The last checkpoint is intact.",
     )

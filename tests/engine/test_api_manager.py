@@ -84,6 +84,25 @@ def test_only_the_requested_role_needs_a_key(tmp_path):
         manager.endpoint("critic")
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("generator1", "generator_1"), ("Critic", "critic"), ("reward-evaluator", "reward_evaluator")],
+)
+def test_a_misspelled_role_is_not_served_by_the_default(tmp_path, written, meant):
+    path = write(tmp_path, {"default": ENTRY, written: {"model": "mine"}})
+    with pytest.raises(ConfigurationError, match=f"Unknown role '{written}' in ") as caught:
+        ApiManager.load(path)
+    assert caught.value.fix == f"Write '{meant}'."
+    assert ApiManager.load(write(tmp_path, {"default": ENTRY, "critic_2": {"model": "mine"}})).has("critic_2")
+
+
+def test_a_key_variable_that_is_not_set_is_what_the_fix_is_about(tmp_path):
+    path = write(tmp_path, {"default": {"api_key_env": "MY_KEY", "base_url": "http://x/v1", "model": "m"}})
+    with pytest.raises(ConfigurationError, match="MY_KEY") as caught:
+        ApiManager.load(path, environ={}).endpoint("critic")
+    assert caught.value.fix.startswith("Set it with `export`")
+
+
 def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
     path = write(tmp_path, {"critic": {**ENTRY, "max_concurency": 3}})
     with pytest.raises(ConfigurationError, match="max_concurrency") as caught:

@@ -155,6 +155,11 @@ def test_an_interrupted_run_leaves_no_partial_results(recorded_world, monkeypatc
         (["--experiences", "nowhere.json"], MissingInputError, "No library at nowhere.json"),
         (["--role", "generator_1", "--model-path", "x"], InputError, "cannot be combined with --model-path"),
         (["--role", "generator_1", "--api-config", "nowhere.json"], MissingInputError, "API configuration not found"),
+        (
+            ["--role", "generator1", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"],
+            InputError,
+            "no role 'generator1'\nChoose one of default, generator_1",
+        ),
         (["--k-values", "0"], InputError, "--k-values"),
         (["--temperature", "0"], InputError, "--temperature"),
     ],

@@ -79,7 +79,7 @@ def verify_answer(
         comparison: ``exact``: exact values; a unit on one side only is ignored. ``measured``: quantities with their
             units, within the truth's tolerance; a bare number is correct only if the truth is dimensionless.
         pool: the worker processes for algebra; the shared pool by default.
-        timeout_s: seconds for one job of the worker (the worker's start and imports are not counted).
+        timeout_s: seconds of processor time for one job of the worker (its start and imports are not counted).
         rel_tol: a relative tolerance that replaces the rules for significant figures.
 
     Raises:

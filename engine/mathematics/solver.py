@@ -31,7 +31,8 @@ from engine.sandbox.worker import shared_pool
 
 _MAX_DEGREE = 8
 _CPU_LIMIT_S = 2.0
-_WALL_LIMIT_S = 20.0
+_KILL_AFTER_S = 20.0
+"""Processor time of a worker that does not end a job after the first limit."""
 
 
 class EquationError(FormulaValueError):
@@ -251,7 +252,7 @@ def solve_in_worker(equation: Equation) -> list[Value]:
     """
     left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
     payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
-    result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _WALL_LIMIT_S)
+    result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _KILL_AFTER_S)
     if result.outcome is not Outcome.OK or result.value is None:
         late = result.outcome in (Outcome.VERIFIER_TIMEOUT, Outcome.INFRA_FAULT) or "SolverTimeoutError" in result.error
         kind = "solver_timeout" if late else "unsolved"

@@ -9,9 +9,11 @@ import json
 import os
 import queue
 import resource
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,10 @@ from engine.records import Outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MAX_REPLY_BYTES = 1 << 20
+_WALL_PER_CPU = 20
+"""Seconds for each second of processor time, for a job that waits, or a machine that does much else."""
+_LATE_S = 1.0
+"""A timer that is later than this was stopped together with this process (Ctrl-Z), and so was the worker."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +75,25 @@ class WorkerPool:
         atexit.register(self.close)
 
     def run(
-        self, function: str, payload: Any, timeout_s: float = 2.0, setup: tuple[str, Any] | None = None
+        self,
+        function: str,
+        payload: Any,
+        timeout_s: float = 2.0,
+        setup: tuple[str, Any] | None = None,
+        *,
+        wall_s: float | None = None,
     ) -> WorkResult:
         """Run one job.
 
         Args:
             function: ``"engine.some.module:name"``.
             payload: a JSON value.
-            timeout_s: wall-clock seconds after which the worker is killed. Its start, the import of the function's
-                module and the setup are not counted.
+            timeout_s: seconds of processor time after which the worker is killed. Its start, the import of the
+                function's module and the setup are not counted.
             setup: a function and its payload that are run before the first job of a worker that asks for them, such
                 as the import of a library that only some jobs need.
+            wall_s: wall-clock seconds after which it is killed; None: many times ``timeout_s``, so that a machine
+                that does much else, or a process that is stopped for a while, does not count against the job.
 
         Returns:
             the function's JSON value or its failure. An error of the job is returned, not raised.
@@ -97,7 +111,8 @@ class WorkerPool:
                 worker = self._spawn()
             result = worker.prepare(steps, self._start_timeout_s)
             if result.outcome is Outcome.OK:
-                result = worker.call({"function": function, "payload": payload}, timeout_s)
+                job = {"function": function, "payload": payload, "cpu_s": timeout_s}
+                result = worker.call(job, timeout_s * _WALL_PER_CPU if wall_s is None else wall_s)
         except BaseException:
             if worker is not None:
                 self._retire(worker)
@@ -158,29 +173,30 @@ class _Worker:
             self._prepared.add(name)
         return WorkResult(Outcome.OK)
 
-    def call(self, job: Mapping[str, Any], timeout_s: float) -> WorkResult:
+    def call(self, job: Mapping[str, Any], wall_s: float) -> WorkResult:
         """Send one job and wait for its result. A worker that takes too long or is broken is killed."""
-        line = self._exchange(json.dumps(job).encode() + b"\n", timeout_s)
+        line = self._exchange(json.dumps(job).encode() + b"\n", wall_s)
         if line is None:
             self.kill()
-            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"killed after {timeout_s:g} s")
+            return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"killed after {wall_s:g} s")
         if not line:
             self.kill()
+            if self._process.returncode == -signal.SIGPROF:
+                error = f"killed after {job['cpu_s']:g} s of processor time"
+                return WorkResult(Outcome.VERIFIER_TIMEOUT, error=error)
             return WorkResult(Outcome.MODEL_FAULT, error="the worker died (out of memory?)")
         reply = json.loads(line)
         if "error" in reply:
             return WorkResult(Outcome.MODEL_FAULT, error=reply["error"])
         return WorkResult(Outcome.OK, value=reply["value"])
 
-    def _exchange(self, request: bytes, timeout_s: float) -> bytes | None:
+    def _exchange(self, request: bytes, wall_s: float) -> bytes | None:
         """Write a line and read a line: None after the time limit, empty if the child has exited."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("a worker without pipes")
-        done = threading.Event()
-        timer = threading.Timer(timeout_s, self._expire, args=(done,))
-        timer.daemon = True
-        timer.start()
+        answered, expired = threading.Event(), threading.Event()
+        threading.Thread(target=self._kill_late, args=(wall_s, answered, expired), daemon=True).start()
         try:
             stdin.write(request)
             stdin.flush()
@@ -188,12 +204,19 @@ class _Worker:
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         finally:
-            timer.cancel()
-        return None if done.is_set() else line
+            answered.set()
+        return None if expired.is_set() else line
 
-    def _expire(self, done: threading.Event) -> None:
-        done.set()
-        self.kill()
+    def _kill_late(self, wall_s: float, answered: threading.Event, expired: threading.Event) -> None:
+        """Kill the child if there is no answer in time. The time begins again after this process was stopped."""
+        while True:
+            began = time.monotonic()
+            if answered.wait(wall_s):
+                return
+            if time.monotonic() - began < wall_s + _LATE_S:
+                expired.set()
+                self.kill()
+                return
 
     def kill(self) -> None:
         """Kill the process group and reap the child."""
@@ -237,9 +260,11 @@ def _serve(memory_mb: int) -> None:
             job = json.loads(line)
             module, _, name = job["function"].partition(":")
             function = getattr(importlib.import_module(module), name)
+            signal.setitimer(signal.ITIMER_PROF, job.get("cpu_s", 0))  # its signal ends the process
             text = json.dumps({"value": function(job["payload"]) if "payload" in job else None})
         except Exception as error:  # noqa: BLE001 - the parent receives the error as data
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]})
+        signal.setitimer(signal.ITIMER_PROF, 0)
         replies.write(text.encode() + b"\n")
 
 

@@ -33,7 +33,7 @@ class PackageScorer:
         Returns:
             the result of ``score``. ``INFRA_FAULT`` also if the package could not be loaded.
         """
-        return _pool().run(self._score, payload, limit_s, setup=(self._load, load_argument))
+        return _pool().run(self._score, payload, limit_s, (self._load, load_argument), wall_s=limit_s)
 
 
 @cache

@@ -1,6 +1,7 @@
-"""Jobs for ``WorkerPool`` that end well, raise, never end, use too much memory, or remember."""
+"""Jobs for ``WorkerPool`` that end well, raise, never end, wait, use too much memory, or remember."""
 
 import sys
+import time
 
 NOTES = []
 
@@ -16,6 +17,11 @@ def fail(payload):
 def spin(payload):
     while True:
         pass
+
+
+def nap(seconds):
+    time.sleep(seconds)
+    return "awake"
 
 
 def hoard(payload):

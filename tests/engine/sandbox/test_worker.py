@@ -1,4 +1,6 @@
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -7,6 +9,7 @@ import pytest
 
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, WorkResult
+from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,27 @@ def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):
     assert result.outcome is Outcome.VERIFIER_TIMEOUT
     assert time.monotonic() - start < 30
     assert pool.run("tests.support.worker_jobs:echo", 7).value == 7
+
+
+def test_time_in_which_a_job_does_not_run_does_not_count(pool):
+    assert pool.run("tests.support.worker_jobs:nap", 0.6, timeout_s=0.2).value == "awake"
+    result = pool.run("tests.support.worker_jobs:nap", 60, timeout_s=30, wall_s=0.3)
+    assert result == WorkResult(Outcome.VERIFIER_TIMEOUT, error="killed after 0.3 s")
+
+
+def test_time_in_which_the_process_is_stopped_does_not_count():
+    code = (
+        "from engine.sandbox.worker import WorkerPool; pool = WorkerPool(size=1, packages=('tests.support.',)); "
+        "pool.run('tests.support.worker_jobs:echo', 0); print('ready', flush=True); "
+        "print(pool.run('tests.support.worker_jobs:nap', 1.0, wall_s=2.0).value)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.read() == "awake\n"
 
 
 def test_memory_is_bounded(pool):

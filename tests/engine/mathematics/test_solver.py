@@ -140,7 +140,7 @@ def test_kind_of_the_error_of_an_unsolved_equation(text, kind):
 
 
 def test_a_slow_equation_is_stopped_at_the_time_limit(monkeypatch):
-    monkeypatch.setattr(rule_solver, "_WALL_LIMIT_S", 0.05)
+    monkeypatch.setattr(rule_solver, "_KILL_AFTER_S", 0.05)
     start = time.monotonic()
     with pytest.raises(EquationError) as caught:
         solve(equation("x^x + sin(x^x) + gamma*tan(x)^x + x^(x^x) + exp(x^3)*cos(x^5) = 1", gamma=3), solve_in_worker)

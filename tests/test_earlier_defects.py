@@ -98,7 +98,7 @@ def test_10_a_failed_call_never_becomes_a_reward(recorded, aime2024, tmp_path):
 
     plan = FaultPlan(seed=1, rate=1.0, kinds=("503",), max_consecutive_per_request=10**6)
     with World(tmp_path, list(recorded.values()), plan=plan) as world:
-        with pytest.raises(IncompleteRunError, match="http_503"):
+        with pytest.raises(IncompleteRunError, match="HTTP 503"):
             world.generate(1, aime2024, "--attempts", 1)
         assert groups_of(world, 1) == []
         assert (

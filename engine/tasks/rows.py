@@ -123,8 +123,8 @@ def field_of(row: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     if present is None:
         here = ", ".join(map(str, row))[:300] or "no field at all"
         empty = next((name for name in names if name in row), None)
-        fault = f"field '{names[0]}' is missing (here: {here})" if empty is None else f"field '{empty}' is null"
-        raise InputError(f"{where}: {fault}", fix=NEEDED_FIELDS)
+        missing, null = f"{where}: field '{names[0]}' is missing (here: {here})", f"{where}: field '{empty}' is null"
+        raise InputError(missing if empty is None else null, fix=NEEDED_FIELDS)
     return present
 
 

@@ -171,7 +171,9 @@ def _announcement_ends(text: str) -> Iterator[int]:
         before = max(0, word - _BEFORE_WORD)
         starts = (before if word > words[0] else 0, before, word)  # in the order in which a search from the left tries
         marks = (_ANNOUNCED.match(text, start) for start in starts)
-        yield from islice((mark.end() for mark in marks if mark is not None and mark.end() > word), 1)
+        end = next((mark.end() for mark in marks if mark is not None and mark.end() > word), None)
+        if end is not None:
+            yield end
 
 
 def _tagged(text: str) -> str:

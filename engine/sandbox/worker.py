@@ -163,7 +163,7 @@ class _Worker:
         self._prepared: set[str] = set()
 
     def prepare(self, steps: Sequence[Mapping[str, Any]], timeout_s: float) -> WorkResult:
-        """Take steps that this worker has not taken yet. ``INFRA_FAULT`` if one fails; the worker is then killed."""
+        """Run the steps that this worker has not run yet. ``INFRA_FAULT`` if one fails; the worker is then killed."""
         for step in steps:
             name = json.dumps(step)
             result = WorkResult(Outcome.OK) if name in self._prepared else self.call(step, timeout_s)

@@ -168,9 +168,9 @@ class _FailureWatch:
         """
         self.end()
         is_broken = _is_broken_exchange(error)
-        told = _broken_exchange(error) if is_broken else error
-        code = told.exit_code if isinstance(told, ScaffoldError) else 1
-        said = f"{code}\nProcess {self._rank} failed: {told or type(told).__name__}"
+        reported = _broken_exchange(error) if is_broken else error
+        code = reported.exit_code if isinstance(reported, ScaffoldError) else 1
+        said = f"{code}\nProcess {self._rank} failed: {reported or type(reported).__name__}"
         try:
             self._store.compare_set(_FAILED, "", said)
         except RuntimeError:
@@ -180,7 +180,7 @@ class _FailureWatch:
             self._say_gone(wait=not is_broken)
         if is_broken:
             time.sleep(_MOMENT_S)  # until the others have heard it
-            raise told from error
+            raise reported from error
 
     def leave(self) -> None:
         """Wait until no process can fail any more. The store may end with the first process, so it leaves last."""

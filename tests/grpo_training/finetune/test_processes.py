@@ -118,11 +118,11 @@ def test_if_the_first_process_is_killed_the_other_says_so_and_ends(tmp_path):
 
 
 def test_if_another_process_is_killed_the_first_one_says_so(tmp_path):
-    codes, (told, _) = run_two_processes(tmp_path, "other killed")
+    codes, (output, _) = run_two_processes(tmp_path, "other killed")
     assert codes == [1, -signal.SIGKILL]
-    assert "The exchange with another process broke off" in told
-    assert "That process was probably killed" in told
-    assert "Traceback" not in told
+    assert "The exchange with another process broke off" in output
+    assert "That process was probably killed" in output
+    assert "Traceback" not in output
 
 
 def test_processes_that_have_read_different_samples_do_not_start(tmp_path):

@@ -268,9 +268,7 @@ def test_a_reply_is_read_up_to_512_mib_in_all(n):
     assert transport._most_bytes({"n": n}) == 512 << 20
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "most"), [(200, BodyTooLargeError, 32 << 20), (500, StatusError, 1 << 20)]
-)
+@pytest.mark.parametrize(("status", "error", "most"), [(200, BodyTooLargeError, 32 << 20), (500, StatusError, 1 << 20)])
 async def test_a_body_that_never_ends_is_left(status, error, most):
     sent = asyncio.get_running_loop().create_future()
 

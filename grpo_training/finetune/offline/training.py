@@ -231,21 +231,10 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
 
 
 def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
-    """AdamW over the trained weights; the learning rate is set at each step.
-
-    Raises:
-        ConfigurationError: ``adamw_8bit`` without bitsandbytes.
-    """
+    """AdamW over the trained weights; the learning rate is set at each step."""
     weights = list(trained_weights(model).values())
     if config.optim == "adamw_8bit":
-        try:
-            bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
-        except ImportError as error:
-            raise ConfigurationError(
-                "optim adamw_8bit needs bitsandbytes",
-                why=str(error),
-                fix="Install bitsandbytes (it needs a GPU), or use adamw_torch.",
-            ) from error
+        bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
         optimizer: torch.optim.Optimizer = bitsandbytes.AdamW8bit(weights, weight_decay=config.weight_decay)
         return optimizer
     fused = True if config.optim == "adamw_torch_fused" else None

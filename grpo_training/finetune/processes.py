@@ -117,7 +117,7 @@ def _missing(ranks: str, why: str) -> ConfigurationError:
     return ConfigurationError(
         f"Of the {number_of_processes()} processes of this training these are missing (RANK): {ranks}",
         why=why,
-        fix="See their output. All need the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and each its own RANK, from 0 "
+        fix="See their output. All need the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and each its own RANK from 0 "
         "on; torchrun and accelerate launch set these.",
     )
 

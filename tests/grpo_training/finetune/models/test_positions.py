@@ -11,14 +11,15 @@ from grpo_training.finetune.objective.logprobs import completion_logps  # noqa: 
 from tests.support.tiny_model import sample  # noqa: E402
 
 SCALED = {"factor": 4.0, "original_max_position_embeddings": 32}
-LONGROPE = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8, "original_max_position_embeddings": 32}
+LONGROPE = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 
 
 def rotary(kind, **scaling):
     """A random model of two layers that was made for 32 positions, before its RoPE scaling."""
     torch.manual_seed(0)
-    names = {"longrope": "Phi3"}
-    made = names.get(kind, "Llama")
+    made, own = "Llama", {"max_position_embeddings": 32}
+    if kind == "longrope":
+        made, own = "Phi3", {"max_position_embeddings": 256, "original_max_position_embeddings": 32}
     config = getattr(transformers, f"{made}Config")(
         vocab_size=64,
         hidden_size=32,
@@ -27,7 +28,8 @@ def rotary(kind, **scaling):
         num_attention_heads=2,
         num_key_value_heads=2,
         pad_token_id=0,
-        max_position_embeddings=256 if kind == "longrope" else 32,
+        eos_token_id=1,
+        **own,
         rope_parameters={"rope_type": kind, "rope_theta": 10000.0, **scaling},
     )
     model = getattr(transformers, f"{made}ForCausalLM")(config).eval()

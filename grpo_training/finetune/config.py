@@ -111,7 +111,7 @@ class GRPOTrainingConfig(ResumableSettings):
         "cosine", description="learning-rate schedule after the warm-up"
     )
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
-        "adamw_torch", description="optimizer; adamw_8bit needs bitsandbytes and a GPU"
+        "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
     )
     weight_decay: Weight = Field(0.0, description="weight decay of AdamW")
     max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")

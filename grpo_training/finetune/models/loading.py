@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
-_FIRST_POSITION = 2
-"""The first row of OPT's table that is used for a position; GPT-2 uses all."""
 
 
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -117,29 +115,6 @@ def disable_dropout(model: torch.nn.Module) -> None:
         for name, value in vars(module).items():
             if name.endswith("dropout") and isinstance(value, float):
                 setattr(module, name, 0.0)
-
-
-def check_positions(model: PreTrainedModel, longest: int) -> None:
-    """Refuse sequences for which a model has no positions: one with a table of them, such as GPT-2 and OPT.
-
-    Args:
-        model: the model.
-        longest: tokens of the longest sequence, prompt and completion.
-
-    Raises:
-        InputError: the table is shorter.
-    """
-    config = model.config.get_text_config()
-    limit = getattr(config, "max_position_embeddings", None)
-    if limit is None or longest <= limit:
-        return
-    tables = {module for module in model.modules() if isinstance(module, torch.nn.Embedding)}
-    tables.discard(model.get_input_embeddings())
-    if any(limit <= table.num_embeddings <= limit + _FIRST_POSITION for table in tables):
-        raise InputError(
-            f"The longest prompt and reply have {longest} tokens; {config.model_type} has {limit} positions",
-            fix=f"Pass --max-seq-length {limit}: longer ones are then left out.",
-        )
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from engine.executor.local import LocalExecutor
 from engine.executor.ray_cluster import RayExecutor
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
-from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
+from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, Limits
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
@@ -69,10 +69,16 @@ def example_group() -> RolloutGroup:
 
 
 class MeasuredAccounts(SharedAccounts):
-    """Tells how much processor time it has used."""
+    """Tells how much processor time it has used. Minutes of the ledger can pass at once."""
 
     def cpu(self) -> float:
         return time.process_time()
+
+    def exchange_at(self, now: float, worker: str, limits: Limits, request: LeaseRequest) -> Grant:
+        """An exchange at a time of the ledger's clock."""
+        self._ledger.clock = lambda: now
+        grant: Grant = self.exchange(worker, "s", limits, request)
+        return grant
 
 
 @dataclass(frozen=True)
@@ -147,24 +153,35 @@ def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
 
 
 def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
-    """Processor seconds per second of the shared accounts for the rate limits of an endpoint."""
+    """Processor seconds per second of the shared accounts for the rate limits of an endpoint.
+
+    Measured after a minute of exchanges, when the ledger knows all uses that count and all workers.
+    """
     accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / f"l{workers}.sqlite", Budget)
-    limits = Limits(max_concurrency=IN_FLIGHT * workers, rpm=10**6)
+    limits = Limits(max_concurrency=IN_FLIGHT * workers, rpm=10**7, tpm=10**10)
+    granted: dict[int, Grant] = {}
+    now, number = 0.0, 0
 
-    def exchange(worker: int) -> Grant:
-        request = LeaseRequest(holder="a", in_use=IN_FLIGHT // 2, demand=IN_FLIGHT, requests=1)
-        grant: Grant = accounts.call("exchange", str(worker), "s", limits, request).result()
-        return grant
+    def exchange() -> float:
+        """An exchange of the next worker, which returns what it has not used. The time until the one after it."""
+        nonlocal now, number
+        worker, number = number % workers, number + 1
+        before = granted.get(worker)
+        used = () if before is None else (Correction(before.granted_at, -1, -300), Correction(now - 0.5, 1, 263))
+        request = LeaseRequest(f"{worker}", IN_FLIGHT // 2, IN_FLIGHT, requests=2, tokens=600, corrections=used)
+        granted[worker] = accounts.call("exchange_at", now, str(worker), limits, request).result()
+        every_s = granted[worker].renew_in_s / workers
+        now += every_s
+        return every_s
 
-    for worker in range(workers):
-        every_s = exchange(worker).renew_in_s
+    while now < WINDOW_S or number < workers:
+        exchange()
     before, times = accounts.call("cpu").result(), 200
-    for number in range(times):
-        exchange(number % workers)
+    every_s = sum(exchange() for _ in range(times)) / times
     cpu = (accounts.call("cpu").result() - before) / times
     accounts.call("close").result()
     accounts.end()
-    rate = workers / every_s
+    rate = 1 / every_s
     print(f"rate limits of {workers} workers: {cpu * 1e3:.2f} ms processor time, {rate:.0f} times a second")
     return cpu * rate
 

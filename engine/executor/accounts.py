@@ -28,6 +28,8 @@ _Result = TypeVar("_Result")
 _MOST_NOTES = 1000
 _EXCHANGE_S, _LONGEST_RENEW_S = 0.01, 20.0
 """Workers exchange with the ledger less often the more they are, all together once in 0.01 s, each once in 20 s."""
+_RETRY_S = 0.0025
+"""The same for workers whose requests wait for requests or tokens per minute."""
 
 
 class Found(NamedTuple):
@@ -149,7 +151,9 @@ class SharedAccounts:
         else:
             held.pop((scope, request.holder), None)
         grant = self._ledger.exchange(scope, limits, request)
-        grant.renew_in_s = max(grant.renew_in_s, min(_EXCHANGE_S * len(self._leases), _LONGEST_RENEW_S))
+        workers = len(self._leases)
+        grant.renew_in_s = max(grant.renew_in_s, min(_EXCHANGE_S * workers, _LONGEST_RENEW_S))
+        grant.retry_in_s = max(grant.retry_in_s, _RETRY_S * workers)
         return grant
 
     @_returns_errors

@@ -7,12 +7,13 @@ a process that died is reclaimed at the next exchange of another process.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,9 @@ _LONGEST_PAUSE_S = 3600.0
 _STALE_S = 60.0
 _AHEAD_S = 0.1
 """Corrections may be ahead of the exchange by the width of their time slots."""
-_SCHEMA_VERSION = 1
+_SLOT_S = 0.05
+"""Uses are counted by slots of this length, so that the rows of a minute do not grow with its requests."""
+_SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS salt (value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS scopes (
@@ -43,10 +46,15 @@ CREATE TABLE IF NOT EXISTS holders (
     started TEXT NOT NULL, beat REAL NOT NULL, held INTEGER NOT NULL, demand INTEGER NOT NULL,
     PRIMARY KEY (scope, holder)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS grants (
-    scope TEXT NOT NULL, granted_at REAL NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS grants_by_time ON grants (scope, granted_at);
+DROP TABLE IF EXISTS grants;
+CREATE TABLE IF NOT EXISTS uses (
+    scope TEXT NOT NULL, slot INTEGER NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
+    PRIMARY KEY (scope, slot)
+) WITHOUT ROWID;
+"""
+_ADD_USE = """
+INSERT INTO uses VALUES (?, ?, ?, ?) ON CONFLICT (scope, slot)
+DO UPDATE SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens
 """
 
 
@@ -198,43 +206,48 @@ class RateLedger:
 
     def _grant(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
         now = self.clock()
-        for correction in request.corrections:
-            self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, *correction)
+        for granted_at, *counts in request.corrections:
+            self._run(_ADD_USE, scope, _slot(granted_at), *counts)
         slots = self._lease_slots(scope, limits.max_concurrency, request, now)
         # Times in the future are of a clock that was set back, or of before the machine was started again.
-        self._run("UPDATE grants SET granted_at = ? WHERE scope = ? AND granted_at > ?", now, scope, now + _AHEAD_S)
+        ahead = "FROM uses WHERE scope = ? AND slot > ?", scope, _slot(now + _AHEAD_S)
+        later = self._run("SELECT total(requests), total(tokens) " + ahead[0], *ahead[1:])
+        if any(later):
+            self._run("DELETE " + ahead[0], *ahead[1:])
+            self._run(_ADD_USE, scope, _slot(now), *map(int, later))
         window_s = WINDOW_S + MARGIN_S
-        self._run("DELETE FROM grants WHERE scope = ? AND granted_at <= ?", scope, now - window_s)
-        totals = "SELECT total(requests), total(tokens), min(granted_at) FROM grants WHERE scope = ?"
+        self._run("DELETE FROM uses WHERE scope = ? AND slot * ? <= ?", scope, _SLOT_S, now - window_s)
+        totals = "SELECT total(requests), total(tokens), min(slot) FROM uses WHERE scope = ?"
         used_requests, used_tokens, oldest = self._run(totals, scope)
         requests = _free(request.requests, limits.rpm, int(used_requests))
         tokens = _free(request.tokens, limits.tpm, int(used_tokens))
         if tokens < request.min_tokens:
             tokens = 0
         if requests or tokens:
-            self._run("INSERT INTO grants VALUES (?, ?, ?, ?)", scope, now, requests, tokens)
-        retry_in_s = max(0.0, (now if oldest is None else oldest) + window_s - now)
+            self._run(_ADD_USE, scope, _slot(now), requests, tokens)
+        retry_in_s = max(0.0, (now if oldest is None else oldest * _SLOT_S) + window_s - now)
         return Grant(slots, requests, tokens, now, retry_in_s)
 
     def _lease_slots(self, scope: str, total: int | None, request: LeaseRequest, now: float) -> int:
         me, name = self._process, f"{self._holder_prefix}/{request.holder}"
-        held, demands = 0, {name: request.demand}
-        alive: dict[ProcessIdentity, bool] = {}  # many holders may be of one process
-        rows = self._connection.execute(
-            "SELECT holder, machine, pid, started, beat, held, demand FROM holders WHERE scope = ?", (scope,)
-        ).fetchall()
-        for holder, machine, pid, started, beat, others, demand in rows:
-            process = ProcessIdentity(machine, pid, started)
-            if process not in alive:
-                alive[process] = machine != me.machine or process.alive
-            if holder == name or not alive[process] or not now - _STALE_S <= beat <= now + _STALE_S:
-                self._run("DELETE FROM holders WHERE scope = ? AND holder = ?", scope, holder)
-            else:
-                held += others
-                demands[holder] = demand
+        self._run(
+            "DELETE FROM holders WHERE scope = ? AND (holder = ? OR beat NOT BETWEEN ? AND ?)",
+            *(scope, name, now - _STALE_S, now + _STALE_S),
+        )
+        processes = "SELECT DISTINCT machine, pid, started FROM holders WHERE scope = ?"
+        for row in self._connection.execute(processes, (scope,)).fetchall():  # many holders may be of one process
+            process = ProcessIdentity(*row)
+            if process.machine == me.machine and not process.alive:
+                self._run(
+                    "DELETE FROM holders WHERE scope = ? AND machine = ? AND pid = ? AND started = ?", scope, *row
+                )
         if total is None:
             return request.demand
-        slots = max(0, min(fair_shares(total, demands)[name], total - held))
+        others = self._connection.execute(
+            "SELECT demand, count(*), total(holder < ?) FROM holders WHERE scope = ? GROUP BY demand", (name, scope)
+        ).fetchall()
+        (held,) = self._run("SELECT total(held) FROM holders WHERE scope = ?", scope)
+        slots = max(0, min(fair_share(total, request.demand, others), total - int(held)))
         if request.in_use or request.demand:
             row = (scope, name, *me, now, max(slots, request.in_use), request.demand)
             self._run("INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -266,19 +279,31 @@ class RateLedger:
             ) from error
 
 
-def fair_shares(total: int, demands: Mapping[str, int]) -> dict[str, int]:
-    """Max-min fair shares of ``total`` slots: no share exceeds its demand, small demands are met in full.
+def fair_share(total: int, demand: int, others: Iterable[tuple[int, int, int]]) -> int:
+    """The max-min fair share of one holder: no share exceeds its demand, and small demands are met in full.
 
-    The remainder of an even division goes to the first by name, so that all processes compute the same shares.
+    The remainder of an even division goes to the first by demand and name, so that all processes compute the same
+    shares.
+
+    Args:
+        total: slots.
+        demand: of this holder.
+        others: for each demand of other holders, their number, and how many of them come before this holder by name.
     """
-    shares: dict[str, int] = {}
-    left = total
-    ordered = sorted(demands, key=lambda name: (demands[name], name))
-    for position, name in enumerate(ordered):
-        share = min(demands[name], -(-left // (len(ordered) - position)) if left > 0 else 0)
-        shares[name] = share
-        left -= share
-    return shares
+    counts = {wanted: (count, int(before)) for wanted, count, before in others}
+    own_count, own_before = counts.get(demand, (0, 0))
+    counts[demand] = own_count + 1, own_before
+    left, holders = total, sum(count for count, _ in counts.values())
+    for wanted in sorted(counts):
+        count, _ = counts[wanted]
+        if wanted * holders > left:
+            share, remainder = divmod(left, holders)
+            before = own_before + sum(count for one, (count, _) in counts.items() if wanted <= one < demand)
+            return share + (before < remainder)
+        if wanted == demand:
+            break
+        left, holders = left - wanted * count, holders - count
+    return demand
 
 
 def scope_id(endpoint: Endpoint, salt: bytes) -> str:
@@ -293,6 +318,11 @@ def machine_clock() -> float:
 
 
 _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _slot(time_s: float) -> int:
+    """The slot of a time."""
+    return math.ceil(time_s / _SLOT_S - 1e-6)
 
 
 def _free(wanted: int, limit: int | None, used: int) -> int:

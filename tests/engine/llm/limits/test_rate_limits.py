@@ -10,7 +10,7 @@ import time
 import pytest
 
 from engine.api_manager import ApiManager
-from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_shares
+from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_share
 from engine.storage.process_identity import ProcessIdentity
 from tests.conftest import ROOT
 from tests.support.table import table
@@ -51,7 +51,50 @@ def ledgers(tmp_path, clock):
     ],
 )
 def test_shares_are_max_min_fair(total, demands, shares):
-    assert fair_shares(total, demands) == shares
+    assert shares_by_name(total, demands) == shares
+
+
+def shares_by_name(total, demands):
+    """The share of each holder, as it finds it from the counts of the others."""
+
+    def others(name):
+        rest = [(demand, other) for other, demand in demands.items() if other != name]
+        for wanted in {demand for demand, _ in rest}:
+            names = [other for demand, other in rest if demand == wanted]
+            yield wanted, len(names), sum(other < name for other in names)
+
+    return {name: fair_share(total, demand, others(name)) for name, demand in demands.items()}
+
+
+def test_shares_equal_those_of_an_allocation_slot_by_slot():
+    """Each slot goes to the holder with the fewest that wants more, the first by demand and name."""
+    rng = random.Random(5)
+    for _ in range(500):
+        demands = {f"h{number}": rng.choice((0, 1, 2, 3, 8, 8, 20)) for number in range(rng.randint(1, 12))}
+        total = rng.randint(0, 60)
+        given = dict.fromkeys(demands, 0)
+        for _ in range(total):
+            wanting = [name for name in demands if given[name] < demands[name]]
+            if not wanting:
+                break
+            given[min(wanting, key=lambda name: (given[name], demands[name], name))] += 1
+        assert shares_by_name(total, demands) == given
+
+
+def test_the_file_does_not_grow_with_the_requests_of_a_minute(ledgers, clock):
+    ledger, limits = ledgers[0], Limits(max_concurrency=1000, rpm=10**6, tpm=10**9)
+    sizes = []
+    for number in range(2400):  # two minutes, 20 a second, by 40 holders
+        clock.now += 0.05
+        correction = Correction(clock.now - 0.5, -1, -300)
+        asked = LeaseRequest(f"{number % 40}", 1, 2, requests=3, tokens=900, corrections=(correction,))
+        assert ledger.exchange("s", limits, asked).requests == 3
+        if number % 100 == 99:
+            sizes.append(ledger._run("SELECT count(*) FROM uses")[0])
+    assert max(sizes) <= 1215  # 60.5 s in slots of 0.05 s
+    assert sizes[-1] == sizes[-8]
+    used = ledger._run("SELECT total(requests), total(tokens) FROM uses")
+    assert used == (pytest.approx(2 * 60.5 * 20, abs=30), pytest.approx(600 * 60.5 * 20, abs=9_000))
 
 
 def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):

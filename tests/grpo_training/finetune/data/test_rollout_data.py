@@ -23,7 +23,7 @@ from engine.tasks.registry import task_named
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import rollout_data, scored_files, stored_logprobs, stored_prompts
 from grpo_training.finetune.data import trl_datasets as exports
-from grpo_training.finetune.data.rollout_data import join_reasoning, load_groups, split_validation
+from grpo_training.finetune.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
 from grpo_training.finetune.data.samples import DropReport
 
 MATH = task_named("math")
@@ -272,6 +272,20 @@ def test_log_probs_of_another_model_are_not_used_and_reported(cache):
     assert "sampled by b/model, not by a/model" in str(report)
     assert "--served-as b/model" in str(report)
     assert logprobs_of(path, served_as="b/model")[0] == (-0.5,)
+
+
+def test_a_model_that_is_not_recorded_is_said_to_be_unknown_and_no_other_one(cache):
+    stored, report = logprobs_of(cache(logged_group(model="")))
+    assert stored is None
+    assert report.remarks == {
+        "groups: the model that sampled them is not recorded: trained off-policy, without stored log-probs": 1
+    }
+
+
+def test_groups_for_other_trainers_are_read_without_a_word_about_a_model(cache):
+    [one], report = read_groups(settings(cache(logged_group(model="b/model")), model_name_or_path="none"))
+    assert one.responses[0].logprobs == (-0.5,)
+    assert not report
 
 
 def test_the_local_server_names_a_model_by_its_weights(cache, tmp_path):

@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local

@@ -1,4 +1,4 @@
-"""Progress of a learner: a live panel on a terminal, a bar and plain lines elsewhere."""
+"""Progress of a learner: a live panel on a terminal, plain lines elsewhere, with a bar if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
@@ -100,7 +101,7 @@ class Progress:
         label: the learner (``generator_1``).
         total: number of groups; None while it is not known.
         counters: returns the client's counters.
-        stream: where lines are written, stdout by default; the bar is written to stderr.
+        stream: where lines are written, stdout by default. The bar is written to stderr, if that is a terminal.
         live: show a live panel; by default if ``stream`` is a terminal.
         clock: monotonic time in seconds.
     """
@@ -136,7 +137,12 @@ class Progress:
             self._live.__enter__()
         else:
             self._bar = tqdm(
-                total=self._total, desc=self._label, file=LastingStream(sys.stderr), dynamic_ncols=True, mininterval=1.0
+                total=self._total,
+                desc=self._label,
+                file=LastingStream(sys.stderr),
+                disable=None,  # unless it is a terminal: in a file, its redrawn lines would run into others
+                dynamic_ncols=True,
+                mininterval=1.0,
             )
         return self
 
@@ -201,8 +207,12 @@ class Progress:
         self._notes.append(text)
         self._say(text)
 
-    def summary(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print the final table. Call it after the context has ended."""
+    def summary(self, rows: Sequence[tuple[str, str | Path]]) -> None:
+        """Print the final table. Call it after the context has ended.
+
+        Args:
+            rows: name and value. A path is printed in one piece below the table, so that it can be copied.
+        """
         counters = self._counters()
         table = Table(title=self._label, box=box.SIMPLE, show_header=False)
         table.add_column(style="bold")
@@ -228,8 +238,19 @@ class Progress:
             ("time", f"{self._clock() - self._started:.0f} s"),
         ]
         for name, value in shown:
-            table.add_row(Text(name), Text(harmless(value, keep="\n")))
+            if not isinstance(value, Path):
+                table.add_row(Text(name), Text(harmless(value, keep="\n")))
         _console(self._stream).print(table)
+        self._unbroken([(name, str(value)) for name, value in shown if isinstance(value, Path)])
+
+    def next_commands(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Print what can be run next: what each command does, and its command line."""
+        self._unbroken(commands)
+
+    def _unbroken(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print values that may be copied: only the terminal itself breaks their lines."""
+        for name, value in rows:
+            _console(self._stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
     def _experience_rows(self) -> list[str]:
         """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""

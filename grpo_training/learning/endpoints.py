@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from grpo_training.runs.settings import ClientSettings
 
 
+def check_endpoint(settings: ExtractionSettings, role: str) -> None:
+    """Check the endpoint of a role as far as this needs no server, so that a wrong one is reported first of all.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
+    """
+    if settings.endpoint == "config":
+        manager = settings.load_endpoints()
+        if manager.local_model(role) is None:
+            manager.endpoint(role)
+
+
 @contextmanager
 def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
     """Yield the endpoints of a run. Local models are served until the block ends.

@@ -87,10 +87,26 @@ class Comparer(ABC):
             return self._same_interval(answer, truth)
         if kinds == {"value"}:
             return self._same_named_values(answer, truth)
+        if kinds == {"list", "value"}:
+            return truth.kind == "value" and self._are_notations_of(answer.parts, truth)
+        if kinds == {"set", "value"}:
+            return self._same_elements(_elements(answer), _elements(truth))
         if "value" in kinds or kinds == {"set", "tuple"}:
             return False
         answer, truth = self._without_repetitions(answer), self._without_repetitions(truth)
-        return len(answer.parts) == len(truth.parts) and self._same_collection(answer, truth)
+        if len(answer.parts) == len(truth.parts) and self._same_collection(answer, truth):
+            return True
+        return kinds == {"set"} and self._same_elements(answer.parts, truth.parts)
+
+    def _are_notations_of(self, answers: Sequence[Shape], truth: Shape) -> bool:
+        """Whether several answers are one value: ``1/2 or 0.5``."""
+        return len({answer.name for answer in answers}) == 1 and all(self.same(answer, truth) for answer in answers)
+
+    def _same_elements(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
+        """Whether each element of a set is in the other one, also where it is repeated in another notation."""
+        return all(any(self.same(answer, truth) for truth in truths) for answer in answers) and all(
+            any(self.same(answer, truth) for answer in answers) for truth in truths
+        )
 
     def _same_values(self, answer: str, truth: str) -> bool:
         plain = same_plain_quantity if self.comparison == "measured" else same_plain_value
@@ -209,6 +225,10 @@ def _are_named(shape: Shape) -> bool:
 
 def _are_different_letters(left: str, right: str) -> bool:
     return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
+
+
+def _elements(shape: Shape) -> tuple[Shape, ...]:
+    return shape.parts if shape.kind == "set" else (shape,)
 
 
 def _entries(matrix: Shape) -> tuple[Shape, ...]:

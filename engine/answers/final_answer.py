@@ -27,7 +27,7 @@ _TAG = "<answer>"
 _LINE_OF_GSM8K = re.compile(r"####[ \t]*([^\n#]+)")
 _ANNOUNCED = re.compile(
     r"final[ _\n]answer(?:\s+(?:is|are)\b)?[\"'*`]*\s*[:=]?|\banswer\s+(?:is|are)\b:?|answer[\"'*`]*\s*[:=]"
-    r"|\A\W*answer\b|答案(?:是|为)?[:：]?",
+    r"|\A\W*answer\b[\"'*`]*\s*[:=]?|答案(?:是|为)?[:：]?",
     re.IGNORECASE,
 )
 _ANSWER_WORD = re.compile("[aA答](?:[nN][sSſ][wW][eE][rR]|案)")
@@ -60,11 +60,14 @@ _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])
 _OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
 _OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compile(rf"{_OPERATOR}[\w(]|\(")
 _MAX_UNIT_CHARS = 40
+_BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
+_AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
+_WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*\d[^{}]*)\}")
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"^(?:\\approx|\\sim|approximately|approx\.?|about|roughly|around|ca\.)\s*(?=[-+\\\d.(])", re.IGNORECASE
+    r"^(?:\\approx|\\sim|approximately|approx\.?|about|roughly|around|exactly|ca\.)\s*(?=[-+\\\d.(])", re.IGNORECASE
 )
 _HEDGE_AT_END = re.compile(
     r"(?<=[\w)}%])\s*(?:\\text\w*\s*\{\s*)?[,(]?\s*(?:approx(?:imately|\.)?|roughly)\s*\.?\s*\)?\s*\}?$", re.IGNORECASE
@@ -98,6 +101,8 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
         return clean(text)
     answer = _marked(text)
     text = text if answer is None else answer
+    in_text = _WHOLE_TEXT.fullmatch(text)
+    text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
     text = _end_of_prose(text) if is_sentence else text
     has_sign = ("$" in text and reads_dollars) or "€" in text or "£" in text
@@ -236,8 +241,23 @@ def _unit_at(text: str, position: int) -> str:
     found = _UNIT.match(text[position : position + _MAX_UNIT_CHARS])
     is_unit = found is not None and (not found[1][0].isalpha() or found[1][:3] in ("per", "pct") or read_unit(found[1]))
     if not found or not is_unit:
-        return ""
+        return _short_unit(text, position)
     return f" {found[1]}" if found[1][0].isalpha() else found[1]
+
+
+def _short_unit(text: str, position: int) -> str:
+    """A unit such as ``m/s`` or ``\\text{kg}``; one letter only at the end of a line or of a part of a sentence."""
+    before = _BEFORE_UNIT.match(text, position)
+    start = before.end() if before else position
+    after = _AFTER_UNIT.search(text, start)
+    end = after.start() if after else len(text)
+    rest = text[start:end].strip()
+    word = rest.split(maxsplit=1)[0] if rest else ""
+    is_marked = "/" in word or "^" in word or word.startswith(("\\text", "\\mathrm"))
+    for unit in (rest, word) if is_marked else (rest,):
+        if len(unit) <= _MAX_UNIT_CHARS and unit[:1] not in "/*^(" and read_unit(unit):
+            return f" {unit}" if "\\" in unit else rf"\text{{ {unit.replace('{', '').replace('}', '')}}}"
+    return ""
 
 
 def _balanced(text: str, start: int) -> str | None:
@@ -286,9 +306,10 @@ def _end_of_prose(text: str) -> str:
     if rest and not _words(rest):
         return rest
     for place in () if _DENIES.search(end) else (end, sentence):
-        for marked in (_BOLD.findall(place), [next(filter(None, groups)) for groups in _MATH.findall(place)]):
+        for pattern in (_BOLD, _MATH):
+            marked = list(pattern.finditer(place))
             if len(marked) == 1:
-                return str(marked[0])
+                return str(next(filter(None, marked[0].groups()))) + _unit_at(place, marked[0].end())
     if _is_prose(rest) or not rest:
         return _only_number(end or sentence) or text
     return rest

@@ -29,7 +29,8 @@ _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
 _CHANGES_MEANING = re.compile(
     r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
     r"choose|through|factorial|squared|cubed|percent|out|with|i|e|"
-    r"hundreds?|thousands?|millions?|billions?|trillions?|lakhs?|crores?|dozens?|gross|"
+    r"(?:hundred|thousand|million|billion|trillion)(?:s|ths?)?|lakhs?|crores?|dozens?|gross|"
+    r"(?:fif|six|seven|eigh|nin|twelf)ths|tenths?|tens|basis|"
     r"not|no|never|none|neither|cannot|without|except|wrong|incorrect|false|invalid|untrue|"
     r"more|less|fewer|least|most|than|under|below|above|beyond|short|extra|additional|another|else|am|pm)\b|n't\b"
 )
@@ -44,7 +45,8 @@ _NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".spl
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s'.,-]*")
 _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|theta|gamma|lambda")
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
-_CHOICE = re.compile(r"(?:(?:option|choice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?)?", re.DOTALL)
+_CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?)?", re.DOTALL)
+_LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
 _TEN = 10
 _UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
@@ -79,6 +81,7 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
 
 def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
     """Compare two cleaned texts as quantities of physics, if both are numbers with a unit or none."""
+    answer, truth = _with_joined_digits(answer), _with_joined_digits(truth)
     right = read_quantity(truth)
     if right is None:
         return _words(answer, truth, truth_is_number=False)
@@ -210,10 +213,9 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
         return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
     if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
         return Decision(True, "text")
-    if len(plain_truth) == 1 and plain_truth.isupper():
-        choice = _CHOICE.fullmatch(plain_answer)
-        if choice:
-            return Decision(choice[1] == plain_truth, "text")
+    letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
+    if letter and choice:
+        return Decision(choice[1] == letter[1], "text")
     if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):
         return Decision(written_alike(plain_answer, plain_truth), "text")
     return None

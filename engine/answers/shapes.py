@@ -3,7 +3,8 @@ r"""The shape of an answer: one value, a tuple, a list of solutions, a set, an i
 Policies:
 
 * ``(1, 2)`` is ordered; ``\{1, 2\}`` and a bare list ``1, 2`` or ``x = 1 or x = 2`` are not. A bare list
-  is compared with a tuple in order. A set never equals a tuple. Repetitions count, except in a set and among tuples.
+  is compared with a tuple in order. A set never equals a tuple. Repetitions count, except in a set, among tuples, and
+  where one value is given in several notations (``1/2 or 0.5``).
 * ``1,024`` is one number; ``1,2`` is a list of two numbers.
 * Open and closed ends of an interval differ; ``x > 3`` is ``(3, \infty)``; ``\pm 2`` is a list of two values. Several
   ``\pm`` are independent, except where there is a ``\mp``.
@@ -223,9 +224,8 @@ def _split(text: str, separator: re.Pattern[str] = _SEPARATOR) -> list[str]:
 
 def _inside(text: str) -> str | None:
     """The text inside the brackets around the whole text; None if there are none."""
-    for opening, closing in ((r"\{", r"\}"), (r"\langle", r"\rangle")):
-        if text.startswith(opening) and text.endswith(closing):
-            return text[len(opening) : -len(closing)].strip()
+    if text.startswith(r"\{") and text.endswith(r"\}"):
+        return text[2:-2].strip()
     if text[:1] not in _CLOSE or text[-1:] != _CLOSE[text[0]]:
         return None
     level = 0

@@ -22,7 +22,7 @@ from engine.mathematics.equivalence import (
     same_zeros,
     symbols_of,
 )
-from engine.mathematics.parsing.tree import FormulaSyntaxError, Node, apply
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Name, Node, apply, substitute
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, read_quantity, same_quantity
@@ -30,11 +30,15 @@ from engine.mathematics.quantities.units import Quantity, read_quantity, same_qu
 _MAX_MATH_VERIFY_CHARS = 300
 _SMALLEST_FOR_MATH_VERIFY = 1e-5
 _FLOAT_ROUNDING, _NUMERIC_PRECISION = 40, 60
+_MOST_BITS, _MOST_FACTORS = 40_000, 100
 _NO_FORMULA = re.compile(
-    r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix|\\(?:sum|prod)(?![A-Za-z])"
-)  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices
+    r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix"
+    r"|\\(?:sum|prod|[dt]?binom|choose)(?![A-Za-z])|gcd|lcm"
+)  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
+_PRINTED = {"E": "e", "I": "i"}
+"""Constants as SymPy prints them, and as they are written. ``E`` and ``I`` alone are variables."""
 
 
 class _NeedsMathVerify(Exception):  # noqa: N818 - control flow, not an error
@@ -150,6 +154,7 @@ class WorkerComparer(Comparer):
             if decision is not None:
                 self.method = "math_verify"
             return bool(decision)
+        left, right = _with_names_of(left, right), _with_names_of(right, left)
         by_value = self._by_value(answer, truth, left, right)
         return same_formula(left, right) if by_value is None else by_value
 
@@ -172,7 +177,8 @@ class WorkerComparer(Comparer):
         """Compare formulas that our parser cannot read by Math-Verify; None if it cannot read them either.
 
         Only its LaTeX parser is used, because its parser of plain text evaluates the text. Its time limits are off,
-        because the worker pool has its own. Very small numbers give None, because Math-Verify rounds them to 0.
+        because the worker pool has its own. Very small numbers give None, because Math-Verify rounds them to 0, and
+        so do powers and factorials that it would take long to evaluate.
         """
         for text in (answer, truth):
             if len(text) > _MAX_MATH_VERIFY_CHARS or _NO_FORMULA.search(text) or not _LOOKS_LIKE_MATH.search(text):
@@ -186,7 +192,7 @@ class WorkerComparer(Comparer):
             math_verify.parse(f"${text}$", config, fallback_mode="no_fallback", parsing_timeout=None)
             for text in (answer, truth)
         )
-        if not said or not meant or any(_is_doubtful(value) for value in (*said, *meant)):
+        if not said or not meant or any(_is_large(value) or _is_doubtful(value) for value in (*said, *meant)):
             return None
         return bool(
             math_verify.verify(
@@ -197,6 +203,13 @@ class WorkerComparer(Comparer):
                 timeout_seconds=None,
             )
         )
+
+
+def _with_names_of(formula: Node, other: Node) -> Node:
+    """A formula with ``e`` for ``E`` and ``i`` for ``I``, where only the other formula has ``e`` or ``i``."""
+    names, others = formula.names, other.names
+    printed = {name: Name(one) for name, one in _PRINTED.items() if name in names - others and one in others - names}
+    return substitute(formula, printed) if printed else formula
 
 
 def _difference(relation: Shape) -> Node:
@@ -213,6 +226,30 @@ def _with_number(quantity: Quantity) -> Quantity | None:
     except FormulaSyntaxError:
         return None
     return None if value is None else Quantity(quantity.unit, Numeral(value), prose=quantity.prose)
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a value from Math-Verify, which is not evaluated yet, has a power or a factorial of too many digits.
+
+    The parts of a value come before it, so that no exponent of an exponent is computed that is too large.
+    """
+    import sympy  # loaded with Math-Verify
+
+    return not isinstance(value, str) and any(map(_is_large_part, sympy.postorder_traversal(value)))
+
+
+def _is_large_part(part: Any) -> bool:
+    import sympy
+
+    if isinstance(part, sympy.factorial):
+        return part.args[0].is_number and not abs(part.args[0].evalf(15)) < _MOST_FACTORS
+    if not isinstance(part, sympy.Pow | sympy.MatPow) or not part.exp.is_number or part.base.is_Symbol:
+        return False
+    exponent = abs(part.exp.evalf(15))
+    if not part.base.is_Rational and not part.base.is_Float:
+        return not exponent < _MOST_FACTORS
+    digits = max(abs(part.base.p), part.base.q).bit_length() if part.base.is_Rational else 1
+    return not exponent * digits < _MOST_BITS
 
 
 def _is_doubtful(value: Any) -> bool:

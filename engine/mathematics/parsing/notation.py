@@ -42,6 +42,11 @@ _REWRITES = tuple(
         ("geq", r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
         ("frac", r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
         ("neq", r"\\neq(?![A-Za-z])", r"\\ne "),
+        ("langle", r"\\langle(?![A-Za-z])", "("),
+        ("rangle", r"\\rangle(?![A-Za-z])", ")"),
+        ("bar", r"(?<=[\d.])\s*\\bar(?![A-Za-z])", r"\\overline"),  # the period of a decimal
+        ("\\", r"\\(?:textcolor\s*\{[^{}]*\}|underline)\s*(?=\{)", ""),
+        ("\\", r"\\(?:color\s*\{[^{}]*\}|(?:bf|bfseries|small|large|Large|LARGE|huge|Huge)(?![A-Za-z]))", " "),
         ("lbrace", r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
         ("rbrace", r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
         ("degree", r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),

@@ -179,7 +179,7 @@ class _Parser(CallParser):
         parts = left.arguments if isinstance(left, Apply) else ()
         ended = self.ahead(-1).text in BRACKETS.values()
         if joined in ("div", "floordiv", "mod"):
-            unclear = not ended and not all(isinstance(part, Number) for part in parts)
+            unclear = not ended and not all(map(_is_number, parts))
         elif joined == "pow":
             bare = isinstance(parts[0], Number) or (isinstance(parts[0], Name) and parts[0].name == "e")
             unclear = bare and not ended and not token.spaced and token.kind != "symbol"
@@ -293,6 +293,13 @@ class _Parser(CallParser):
         node = self._operand()
         self._depth -= 1
         return node
+
+
+def _is_number(node: Node) -> bool:
+    """Whether a node is a number, perhaps with a sign."""
+    if isinstance(node, Apply) and node.function == "neg":
+        node = node.arguments[0]
+    return isinstance(node, Number)
 
 
 def _is_letter(token: Token) -> bool:

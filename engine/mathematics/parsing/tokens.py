@@ -67,7 +67,7 @@ _TEXT_COMMANDS = frozenset({"text", "mathrm", "operatorname", "mathit", "mathbf"
 WORDS_AMONG_LETTERS = sorted(
     {
         *"sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp abs".split(),
-        *"floor ceil max min gcd lcm sqrt cbrt binom pi infinity inf".split(),
+        *"floor ceil max min gcd lcm sqrt cbrt binom pi infinity inf Abs Max Min".split(),
         *(name for name in GREEK if len(name) > 2),
     },
     key=len,

@@ -35,6 +35,16 @@ def is_right(answer, truth, comparison="exact"):
         (r"\boxed{1} red and \boxed{2} blue", "1, 2"),
         (r"\boxed{1} then after long work \boxed{2}", "2"),
         ("The answer is not 42", "not 42"),
+        ("**Answer:** 42", "42"),
+        ("**Answer: 42**", "42"),
+        ("exactly 42", "42"),
+        (r"\boxed{\text{42 apples}}", "42 apples"),
+        (r"\boxed{14} m/s", r"14\text{ m/s}"),
+        (r"\boxed{14}~\text{m/s}", r"14 \text{m/s}"),
+        (r"\(\boxed{14}\) m/s for the car", r"14\text{ m/s}"),
+        (r"\boxed{14} m.", r"14\text{ m}"),
+        (r"\boxed{14} a day", "14"),
+        (r"The speed is approximately \(14\) m/s.", r"14\text{ m/s}"),
     ],
 )
 def test_the_answer_is_found_in_prose(text, answer):
@@ -73,6 +83,15 @@ def test_the_answer_is_found_in_prose(text, answer):
         ("1 way", "1"),
         ("33 possible ways", "33"),
         ("12 ordered pairs", "12"),
+        ("5 sixth graders", "5"),
+        ("1/2 or 0.5", "1/2"),
+        (r"\frac{1}{2} \text{ or } 0.5", "0.5"),
+        (r"\boxed{42} m", "42"),
+        (r"0.\bar{3}", "1/3"),
+        (r"\bf 42", "42"),
+        (r"\textcolor{red}{42}", "42"),
+        (r"\color{blue}{42}", "42"),
+        (r"\underline{42}", "42"),
     ],
 )
 def test_numbers(answer, truth):
@@ -88,6 +107,11 @@ def test_numbers(answer, truth):
         ("(x, y) = (5, 8) and (8, 5)", "(5, 8), (8, 5)"),
         ("(1,2),(3,4),(1,2)", "(1,2),(3,4)"),
         (r"\{1, 1, 2\}", r"\{1, 2\}"),
+        (r"\{1/2, 0.5\}", r"\{0.5\}"),
+        (r"\{0.5\}", r"\{1/2, 0.5\}"),
+        (r"\{1/2, 0.5, 3\}", r"\{3, 0.5\}"),
+        (r"\{\sqrt{8}, 2\sqrt{2}, 1\}", r"\{1, \sqrt{8}\}"),
+        (r"\langle 1, 2\rangle", "(1, 2)"),
         ("(11,7)or(7,11)", "(7,11), (11,7)"),
         (r"\emptyset", "no solution"),
         ("no real solutions", r"\emptyset"),
@@ -118,6 +142,7 @@ def test_collections(answer, truth):
         (r"1 \ge x", "x <= 1"),
         (r"1 \le |z| \le 2", r"z \in [-2,-1] \cup [1,2]"),
         (r"-2 \\le x \\le 7", "[-2, 7]"),
+        ("y = -3/2 x + 3", "3x + 2y = 6"),
     ],
 )
 def test_relations(answer, truth):
@@ -149,11 +174,38 @@ def test_matrices_bases_and_signs(answer, truth):
 @pytest.mark.parametrize(
     ("answer", "truth"),
     [
+        ("E**2", "e^2"),
+        ("2*E", "2e"),
+        ("E", "e"),
+        ("1 + 2*I", "1 + 2i"),
+        ("Abs(x - 1)", "|x - 1|"),
+        ("Max(2, 7)", "7"),
+    ],
+)
+def test_names_as_sympy_prints_them(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [("Option B", "B"), ("B", r"\text{(B)}"), ("(B)", r"\text{(B)}"), (r"\textbf{(B)}\ 42", r"\text{(B)}")],
+)
+def test_letters_of_choices(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
         ("0.672 s (approx)", "0.672 s"),
         ("1,5 m", "1.5 m"),
         ("about 5 €", "5 euros"),
         ("60 rpm", "1 Hz"),
         ("2 turns", "12.57 rad"),
+        (r"\boxed{14} m/s", "14 m/s"),
+        (r"\boxed{14} N.", "14 N"),
+        (r"The final speed is approximately \(14\) m/s.", "14 m/s"),
+        ("12 000 N", "12 kN"),
     ],
 )
 def test_quantities(answer, truth):

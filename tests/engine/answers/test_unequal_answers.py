@@ -90,6 +90,9 @@ def test_units_that_measure_different_things(answer, truth, comparison):
         ("42 less than before", "42"),
         ("42 or so", "42"),
         ("12 dozens", "12"),
+        ("5 tenths", "5"),
+        ("5 hundredths", "5"),
+        ("19 basis points", "19"),
         ("5 apples", "5 oranges"),
         (r"5 \text{ boys}", "5 girls"),
         ("10 am", "10 pm"),
@@ -128,6 +131,13 @@ def test_words_that_change_a_number(answer, truth):
         ("(1,2),(1,2)", "(1,2),(2,1)"),
         (r"\emptyset", "0"),
         ("no solution", "0"),
+        ("5, 6", "5"),
+        ("x = 5, y = 5", "5"),
+        (r"\{1/2, 0.5\}", r"\{1/2, 3\}"),
+        (r"\{1, 2\}", r"\{1\}"),
+        ("E", "2e"),
+        ("E + e", "2e"),
+        ("C", r"\text{(B)}"),
     ],
 )
 def test_notations_that_look_alike(answer, truth):

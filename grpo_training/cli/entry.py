@@ -34,9 +34,9 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
     Args:
         main: returns the exit code.
         resumes: whether the command stores results with which the same command continues later.
-        collects_rarely: whether reference cycles are searched for seldom, which saves 5 % of the processor time of a
-            run that keeps most of its objects. Not for a command that holds tensors, which a cycle would keep in
-            memory.
+        collects_rarely: whether reference cycles are searched for seldom. In generator 1 this saves 5 % of the
+            processor time with 100 problems and 6 % with 600 (8 rollouts each), and takes 1 and 6 MB more memory. Not
+            for a command that holds tensors, which a cycle would keep in memory.
 
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).

@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
@@ -110,8 +110,9 @@ $(BACKENDS): pyproject.toml constraints.txt
 	@touch $@
 
 test-training-backends: $(BACKENDS)  ## run the tests of bitsandbytes and DeepSpeed, in an environment of their own; takes minutes
-	$(WITH_BACKENDS) python -m pytest -q -p no:xdist -k 'quantised or rounded_base or deepspeed' \
-		tests/grpo_training/finetune/models tests/grpo_training/finetune/offline/test_several_processes.py
+	$(WITH_BACKENDS) python -m pytest -q -p no:xdist -k 'quantised or rounded_base or 8_bit_optimizer or deepspeed' \
+		tests/grpo_training/finetune/models tests/grpo_training/finetune/offline/test_several_processes.py \
+		tests/grpo_training/finetune/online/test_loop.py
 
 lint: $(STAMP)  ## style, types, import contracts
 	$(BIN)/ruff check .

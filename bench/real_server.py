@@ -7,19 +7,22 @@ those of the analyst, each after the reply that it belongs to, from slots of the
 has to wait for with learning on. A run's replies are new, so these begin with a new word each time, which keeps the
 server from finding them in its cache of prefixes. All are programs of their own, and their start is part of the time.
 
-Each client runs ``--rounds`` times, in turn; printed are the medians. On a CPU, server and client share the processors:
-the processor time of the client is lost to the server.
+Each client runs ``--rounds`` times. The order is reversed after each round, as the speed of a machine changes over
+minutes. Printed are medians, and the geometric mean of the ratios within a round with a 95 % interval. If server and
+client have the same processors, the processor time of the client is lost to the server; on Linux, ``taskset`` before
+both commands separates them.
 """
 
 import argparse
 import asyncio
 import compileall
 import contextlib
+import math
 import statistics
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import aiohttp
 from aiohttp import web
@@ -29,6 +32,7 @@ import engine
 import grpo_training
 import prompts
 from bench.full_server import ANALYSIS, LEARNING_OFF, PROBLEM, bare, generator, got
+from engine.statistics.paired import clustered_mean
 
 
 @contextlib.contextmanager
@@ -82,6 +86,23 @@ def unseen(chains: list[list[dict]]) -> list[list[dict]]:
     return [[first, *map(marked, rest)] for first, *rest in chains]
 
 
+def compare(clients: dict[str, Callable[[], float]], rounds: int) -> None:
+    """Run two clients in turn, in both orders, and print their times and the ratio of the first to the second."""
+    times: dict[str, list[float]] = {name: [] for name in clients}
+    for number in range(rounds):
+        for name in list(clients)[:: -1 if number % 2 else 1]:
+            times[name].append(clients[name]())
+    for name, seconds in times.items():
+        print(f"  {name}: {statistics.median(seconds):.1f} s ({min(seconds):.1f} to {max(seconds):.1f})")
+    firsts, others = times.values()
+    logs = {
+        str(number): [math.log(first / other)] for number, (first, other) in enumerate(zip(firsts, others, strict=True))
+    }
+    mean = clustered_mean(logs)
+    interval = "" if mean.low is None else f" ({math.exp(mean.low):.2f} to {math.exp(mean.high):.2f})"
+    print(f"  ratio {math.exp(mean.value):.2f}{interval}", flush=True)
+
+
 def main() -> int:
     """Measure each number of requests, the clients in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -90,6 +111,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--in-flight", type=int, nargs="*", default=[8, 32])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--learning", choices=("off", "on", "both"), default="both", help="what is measured")
     arguments = parser.parse_args()
     url, counts = arguments.url, (arguments.problems, arguments.samples)
     model = got(f"{url}/models")["data"][0]["id"]
@@ -102,21 +124,21 @@ def main() -> int:
         chains = chains_of(bodies)
         alone = [chain[:1] for chain in chains]
         print(f"{in_flight} in flight, {len(chains)} problems, {len(bodies) - len(chains)} analyses", flush=True)
-        clients = {
-            "bare client": lambda alone=alone, k=in_flight: bare(url, alone, k),
-            "generator 1, learning off": lambda k=in_flight: generator(url, *counts, k, *LEARNING_OFF, model=model),
-            "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(url, unseen(chains), k),
-            "generator 1, learning on": lambda k=in_flight: generator(url, *counts, k, extra=k, model=model),
+        pairs = {
+            "off": {
+                "bare client": lambda alone=alone, k=in_flight: bare(url, alone, k),
+                "generator 1, learning off": lambda k=in_flight: generator(url, *counts, k, *LEARNING_OFF, model=model),
+            },
+            "on": {
+                "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(
+                    url, unseen(chains), k
+                ),
+                "generator 1, learning on": lambda k=in_flight: generator(url, *counts, k, extra=k, model=model),
+            },
         }
-        times: dict[str, list[float]] = {name: [] for name in clients}
-        for _ in range(arguments.rounds):
-            for name, run in clients.items():
-                times[name].append(run())
-        first = statistics.median(times["bare client"])
-        for name, seconds in times.items():
-            middle = statistics.median(seconds)
-            spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
-            print(f"  {name}: {middle:.1f} s ({spread}), ratio {first / middle:.2f}", flush=True)
+        for name, clients in pairs.items():
+            if arguments.learning in (name, "both"):
+                compare(clients, arguments.rounds)
     return 0
 
 

@@ -20,4 +20,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_command(main, resumes=False)

@@ -32,6 +32,14 @@ def built(tmp_path_factory):
     return wheel, build.stdout + build.stderr
 
 
+@pytest.mark.parametrize("target", ["local", "finetune"])
+def test_make_shows_downloads_that_take_minutes(target, tmp_path):
+    make = ["make", "--dry-run", target, f"VENV={tmp_path}"]
+    printed = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    [install] = [line for line in printed.splitlines() if f"--editable '.[{target}]'" in line]
+    assert "--quiet" not in install
+
+
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
     """A folder as site-packages has it: the wheel unpacked, nothing of the checkout."""

@@ -352,7 +352,13 @@ class ExperienceLibrary:
         if not self._history:
             self._remember(self._import_event(parse_library(content, self.json_path)))
         elif content != self._renderer.render(self._history[-1].before):
-            self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
+            try:
+                self._edit_event(parse_library(content, self.json_path))
+            except InputError as error:
+                why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
+                self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
+            else:
+                self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:
         try:

@@ -115,7 +115,7 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         hint = "; is the server running?" if message == "connection refused" else ""
         return f"cannot reach {url}: {message}{hint}"
     if decision.code == "timeout":
-        text = f"no reply from {url} within {endpoint.timeout_s:g} s"
+        text = f"no complete reply from {url} within {endpoint.timeout_s:g} s"
     elif decision.code.startswith("http_"):
         text = f"{url} reports HTTP {decision.code.removeprefix('http_')}: {message}"
     else:

@@ -31,6 +31,12 @@ def load_object(place: str) -> Any:
     except MissingInputError:
         raise
     except Exception as error:  # the module is the user's own code
+        if not source.endswith(".py") and _is_no_module(source, error):
+            raise InputError(
+                f"There is no Python file or module {source!r}",
+                why=f"{place!r} is read as MODULE:NAME, as the part before the colon does not end in .py.",
+                fix="Give FILE.py:NAME or MODULE:NAME, such as my_task.py:TASK.",
+            ) from None
         why = f"{type(error).__name__}: {error}"
         raise InputError(f"Cannot import {source}", why=why, fix="Fix the error, or correct the place.") from error
     if not hasattr(module, name):
@@ -71,6 +77,13 @@ def _modules_below(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
         found += [Path(place, name) for name in files if name.endswith(".py")]
     return found
+
+
+def _is_no_module(source: str, error: Exception) -> bool:
+    """Whether an import failed because there is no such module, and not in its code."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"{source}.".startswith(f"{error.name}.")
+    return source.startswith(".")  # a path such as ./data.jsonl, which Python takes for a relative import
 
 
 def _file_module(path: Path) -> ModuleType:

@@ -61,7 +61,7 @@ def commands() -> list[str]:
 
 def main() -> NoReturn:
     """Run the command that the first argument names, with the remaining arguments."""
-    run_command(_run)
+    run_command(_run, resumes=False)  # each command that it runs says this for itself
 
 
 def _listing() -> list[str]:

@@ -1,4 +1,4 @@
-"""Progress of a learner: a live panel on a terminal, a bar and plain lines elsewhere."""
+"""Progress of a learner: a live panel on a terminal, plain lines elsewhere, with a bar if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich import box
@@ -100,7 +101,7 @@ class Progress:
         label: the learner (``generator_1``).
         total: number of groups; None while it is not known.
         counters: returns the client's counters.
-        stream: where lines are written, stdout by default; the bar is written to stderr.
+        stream: where lines are written, stdout by default. The bar is written to stderr, if that is a terminal.
         live: show a live panel; by default if ``stream`` is a terminal.
         clock: monotonic time in seconds.
     """
@@ -121,7 +122,7 @@ class Progress:
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
         self._notes: deque[str] = deque(maxlen=3)
         self._experiences: list[str] = []
-        self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
+        self._done = self._before = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
         self._clock = clock
         self._started = clock()
         self._waits = ""
@@ -136,7 +137,12 @@ class Progress:
             self._live.__enter__()
         else:
             self._bar = tqdm(
-                total=self._total, desc=self._label, file=LastingStream(sys.stderr), dynamic_ncols=True, mininterval=1.0
+                total=self._total,
+                desc=self._label,
+                file=LastingStream(sys.stderr),
+                disable=None,  # unless it is a terminal: in a file, its redrawn lines would run into others
+                dynamic_ncols=True,
+                mininterval=1.0,
             )
         return self
 
@@ -156,11 +162,13 @@ class Progress:
     def restored(self, count: int) -> None:
         """Report how many groups an earlier start has completed."""
         if count:
-            self._restored += count
+            self._before = count
             self.note(f"{self._label}: continuing after {count} completed groups")
 
     def restored_one(self, line: GroupLine) -> None:
         """Count a group that an earlier start has completed."""
+        self._restored += 1
+        self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
         self._correct += line.correct
         self._answers += line.size
         self._triggered += line.triggered
@@ -201,15 +209,19 @@ class Progress:
         self._notes.append(text)
         self._say(text)
 
-    def summary(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print the final table. Call it after the context has ended."""
+    def summary(self, rows: Sequence[tuple[str, str | Path]]) -> None:
+        """Print the final table. Call it after the context has ended.
+
+        Args:
+            rows: name and value. A path is printed in one piece below the table, so that it can be copied.
+        """
         counters = self._counters()
         table = Table(title=self._label, box=box.SIMPLE, show_header=False)
         table.add_column(style="bold")
         table.add_column(overflow="fold")
         share = f" ({self._correct / self._answers:.1%})" if self._answers else ""
         shown = [
-            ("groups", f"{self._done}" + (f" + {self._restored} completed before" if self._restored else "")),
+            ("groups", f"{self._done}" + (f" + {self._before} completed before" if self._before else "")),
             ("right answers", f"{self._correct} of {self._answers}{share}"),
             ("groups with σ>τ", str(self._triggered)),
             ("experiences saved", str(self._saved)),
@@ -228,8 +240,19 @@ class Progress:
             ("time", f"{self._clock() - self._started:.0f} s"),
         ]
         for name, value in shown:
-            table.add_row(Text(name), Text(harmless(value, keep="\n")))
+            if not isinstance(value, Path):
+                table.add_row(Text(name), Text(harmless(value, keep="\n")))
         _console(self._stream).print(table)
+        self._unbroken([(name, str(value)) for name, value in shown if isinstance(value, Path)])
+
+    def next_commands(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Print what can be run next: what each command does, and its command line."""
+        self._unbroken(commands)
+
+    def _unbroken(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print values that may be copied: only the terminal itself breaks their lines."""
+        for name, value in rows:
+            _console(self._stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
     def _experience_rows(self) -> list[str]:
         """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""
@@ -253,7 +276,7 @@ class Progress:
     def _panel(self) -> RenderableType:
         counters = self._counters()
         head = Table.grid(padding=(0, 2))
-        done = self._done + self._restored
+        done = self._done + self._before
         head.add_row(
             ProgressBar(total=self._total, completed=done, width=16),
             f"{done}/{'?' if self._total is None else self._total}",
@@ -285,7 +308,7 @@ class Progress:
     def _times(self) -> str:
         """Elapsed time, and the remaining time at the pace of this start."""
         elapsed = self._clock() - self._started
-        left = None if self._total is None else self._total - self._done - self._restored
+        left = None if self._total is None else self._total - self._done - self._before
         text = _duration(elapsed)
         if left and self._done:
             text += f", {_duration(elapsed / self._done * left)} left"

@@ -43,6 +43,12 @@ DEFAULT_DATASET = "aime2024"
 POCKET_DATASET = "quickstart"
 """The dataset that the pocket model was trained on. Its split ``test`` has other wordings and numbers."""
 
+
+def shown_path(path: Path) -> Path:
+    """The path as a person would type it: without the folder in which the command was started."""
+    return path.relative_to(WORKING_DIR) if path.is_relative_to(WORKING_DIR) else path
+
+
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 

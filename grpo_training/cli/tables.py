@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from grpo_training.cli.terminal_text import harmless
-
-_MAX_WIDTH = 60
-"""Columns; a longer cell shifts only its own row."""
 
 
 class View:
@@ -53,17 +51,37 @@ class View:
             self.raw(text)
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table. Without a terminal each row is one line with two spaces or more between its cells."""
+        """Write a table. Without a terminal each row is one line with two spaces or more between its cells.
+
+        Long texts belong into the last column, as every cell before it is as wide as its column.
+        """
         if self._is_terminal:
             self._rich_table(title, head, rows)
             return
         self.raw(title)
         cells = [[harmless(cell, keep="\n").replace("\n", " | ") for cell in row] for row in (head, *rows)]
-        widths = [min(_MAX_WIDTH, max(map(_width, column))) for column in zip(*cells, strict=True)]
+        widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
         for row in cells if rows else ():
             padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
             self.raw("  " + "  ".join(padded).rstrip())
         self.raw("" if rows else "  none yet\n")
+
+    def entries(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write rows whose last cell is a long text: on a terminal below the other cells, elsewhere as :meth:`table`.
+
+        A terminal shows of the cells between the first and the last only those with content, each with its name.
+        """
+        if not self._is_terminal:
+            self.table(title, head, rows)
+            return
+        console = Console(file=self._stream)
+        console.print(Text(harmless(title)))
+        for first, *cells, text in rows:
+            named = [f"{name} {cell}".lstrip() for name, cell in zip(head[1:-1], cells, strict=True) if cell.strip("-")]
+            console.print(Text.assemble((harmless(first), "bold"), "  ", harmless(", ".join(named))))
+            console.print(Padding(Text(harmless(text, keep="\n")), (0, 0, 0, 4)))
+        if not rows:
+            console.print("  none yet")
 
     def _rich_table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(

@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from grpo_training.cli.start import started_module
+
 _ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTION = "scaffold-grpo"
 _DOCTOR, _LIST = "grpo_training.doctor", "grpo_training"
@@ -20,7 +22,7 @@ def check_dependencies() -> None:
     ``python -m grpo_training.doctor`` checks each of them. Other commands check one, which takes no time; the list of
     commands needs none.
     """
-    module = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
+    module = started_module()
     is_list = module == _LIST and sys.orig_argv[-1] in (_LIST, "-h", "--help", "--version")
     if is_list or (module != _DOCTOR and importlib.util.find_spec("pydantic") is not None):
         return

@@ -23,6 +23,8 @@ PartT = TypeVar("PartT")
 
 _TIMEOUT = timedelta(hours=6)
 """How long a process waits for the others, which may be writing a model. A failure is reported at once."""
+_START = timedelta(minutes=10)
+"""How long processes wait for one that has not started. Launchers such as torchrun notice it themselves."""
 _FAILED, _LEFT, _GONE = "failed", "left", "gone"
 _POLL_S, _SHORT_POLL_S, _MOMENT_S, _HEAR = 0.2, 0.01, 1.0, timedelta(seconds=60)
 _KILLED = "The first process ended without a message; it was probably killed."
@@ -43,21 +45,81 @@ def join_processes() -> None:
     """Form one group of all processes that were started together. Nothing happens in a single one.
 
     Raises:
-        ConfigurationError: they do not form one group; each would train alone.
+        ConfigurationError: some have not started in time; or they do not form one group, and each would train alone.
     """
     if number_of_processes() == 1:
         return
     import torch
     from accelerate import PartialState
 
+    meeting = _meet()  # the group uses the same port
     # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
     joined = PartialState(cpu=not torch.accelerator.is_available(), timeout=_TIMEOUT).num_processes
+    del meeting
     if joined != number_of_processes():
         raise ConfigurationError(
             f"{number_of_processes()} processes were started, but {joined} form a group",
             why="Each group would train a model of its own and write the same directory.",
             fix="Start them with torchrun or accelerate launch, or start a single process.",
         )
+
+
+def _meet() -> Any:
+    """Wait until all processes have started, where no launcher watches them. Returns what keeps their port open.
+
+    Raises:
+        ConfigurationError: some have not.
+    """
+    rank, address, port = (os.environ.get(name) for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"))
+    if not rank or not address or not port or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    from torch.distributed import PrefixStore, TCPStore
+
+    place = f"{address}:{port} (MASTER_ADDR and MASTER_PORT)"
+    options = {"is_master": rank == "0", "timeout": _START, "wait_for_workers": False, "multi_tenant": True}
+    try:
+        store = TCPStore(address, int(port), **options)
+    except RuntimeError as error:  # of the network
+        if rank == "0":
+            why = str(error).partition("\n")[0]
+            raise ConfigurationError(f"The first process cannot listen at {place}", why=why) from error
+        raise _missing("0", f"Nothing has answered at {place} for {_START}.") from error
+    _check_in(PrefixStore("scaffold_grpo/start", store), int(rank))
+    return store
+
+
+def _check_in(store: Any, rank: int) -> None:
+    """Wait until all processes have called this. The first one decides which are missing.
+
+    Raises:
+        ConfigurationError: some are missing.
+    """
+    others = {number: f"here/{number}" for number in range(1, number_of_processes())}
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):  # the time is over
+            store.wait(list(others.values()), _START)
+        missing = ", ".join(str(number) for number, key in others.items() if not store.check([key]))
+        store.set("missing", missing)
+    else:
+        try:
+            store.set(others[rank], "1")
+            store.wait(["missing"], 2 * _START)
+            missing = store.get("missing").decode()
+        except RuntimeError as error:
+            raise _missing("0", "It ended before all others had started.") from error
+    if missing:
+        if rank == 0:
+            time.sleep(_MOMENT_S)  # until the others have read it
+        raise _missing(missing, f"The first process has waited for {_START}.")
+
+
+def _missing(ranks: str, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"Of the {number_of_processes()} processes of this training these are missing (RANK): {ranks}",
+        why=why,
+        fix="See their output. All need the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and each its own RANK from 0 "
+        "on; torchrun and accelerate launch set these.",
+    )
 
 
 def exit_code_of_the_first(exit_code: int | None) -> int | None:

@@ -90,11 +90,12 @@ def check_packages(config: GRPOTrainingConfig) -> None:
             why="The fine-tune needs packages that the other commands do not need.",
             fix=install_command("finetune"),
         )
-    if config.quantised is not None and importlib.util.find_spec("bitsandbytes") is None:
+    needs_it = config.quantised or ("optim adamw_8bit" if config.optim == "adamw_8bit" else None)
+    if needs_it is not None and importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
-            f"{config.quantised} needs bitsandbytes",
+            f"{needs_it} needs bitsandbytes",
             why="It is not installed.",
-            fix=f"Install it (pip install bitsandbytes), or leave {config.quantised} out.",
+            fix=f"Install it (pip install bitsandbytes), or leave {needs_it} out.",
         )
 
 

@@ -13,25 +13,23 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
-from grpo_training.cli.entry import run_async
-from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
 from grpo_training.learning.groups.records import attempt_from_fusion, total_of
-from grpo_training.learning.groups.remote import open_remote_groups
 from grpo_training.learning.learner import Learner, run_learner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
 
     from engine.experience.state import LibraryState
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
-    from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
@@ -48,10 +46,7 @@ def run_critic(settings: CriticSettings) -> int:
         ScaffoldError: as :func:`run_learner`.
     """
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
-    with open_endpoints(settings) as manager, open_remote_groups(ROLE, settings, manager) as remote:
-        return run_async(
-            run_learner(ROLE, store, settings, manager, lambda resumed: CriticLearner(store, resumed, remote))
-        )
+    return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))
 
 
 class CriticLearner(Learner[list[Fusion]]):
@@ -63,8 +58,8 @@ class CriticLearner(Learner[list[Fusion]]):
 
     kind = "critic"
 
-    def __init__(self, store: RolloutStore, settings: CriticSettings, remote: RemoteGroups | None = None) -> None:
-        self._store, self._settings, self.remote = store, settings, remote
+    def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
+        self._store, self._settings = store, settings
         self.choice = experience_choice(settings, ROLE)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
@@ -72,8 +67,7 @@ class CriticLearner(Learner[list[Fusion]]):
         self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
-        if remote is not None:
-            remote.prepare(settings, per_step=len(self._caches.names))
+        self.per_step = len(self._caches.names)
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""
@@ -83,22 +77,24 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
+        if self.per_step == 1:
+            progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
         return self._caches.steps(progress, follow=self._settings.follow)
 
     def producer(self, session: Session, progress: Progress) -> FusionProducer:
         """Fuses and scores, here or on the cluster of the run."""
-        maker = self.remote or LocalFusions(self._settings, session)
+        maker = session.remote or LocalFusions(self._settings, session)
         return FusionProducer(maker, self._store, self._settings, self._caches, self._done, self._counts, self.choice)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
         return [*self._caches.notes(), *(f"skipped {line}" for line in self._caches.broken)]
 
-    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[tuple[str, str]]:
+    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[tuple[str, str | Path]]:
         """Where the fusions are, and how many needed no model."""
         return [
             ("merged without a model", f"{self._counts.structural} of {self._counts.made} fusions"),
-            ("fusions kept in", str(self._store.path)),
+            ("fusions kept in", shown_path(self._store.path)),
         ]
 
 

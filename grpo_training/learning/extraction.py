@@ -15,6 +15,7 @@ from engine.storage.stored_records import StoredFusions, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK, load_task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
+from grpo_training.cli.settings import shown_path
 from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.endpoints import open_client, open_endpoints
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
@@ -40,22 +41,22 @@ def run_extractor(settings: ExtractorSettings) -> int:
     Raises:
         ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
-    with open_endpoints(settings) as manager:
-        return run_async(_extract(settings, manager))
-
-
-async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
-    role = settings.role
     # The library itself is never set aside: --fresh only begins a new run on it.
-    path = settings.experiences_dir / f"{role}_extraction.json"
+    path = settings.experiences_dir / f"{settings.role}_extraction.json"
     files = RunFiles(path, (), lock=AppendLog(path))
     settings = files.resumed(settings)
     if settings.task is not None:
         load_task(settings.task)  # the groups name their task, and a task of your own must be known by that name
+    groups = stored_groups(settings)  # before a server is started
+    with open_endpoints(settings) as manager:
+        return run_async(_extract(settings, files, groups, manager))
+
+
+async def _extract(settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager) -> int:
+    role = settings.role
     analyst_role = "analyst" if manager.has("analyst") else role
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
-    groups = stored_groups(settings)
     settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
         library_path = settings.experiences_dir / f"{role}_experiences.json"
@@ -72,7 +73,7 @@ async def _extract(settings: ExtractorSettings, manager: ApiManager) -> int:
                         progress.note(f"skipped {line}")
                     await loop.run(groups.steps())
             finally:
-                progress.summary([*loop.summary_rows(), ("library kept in", str(library_path))])
+                progress.summary([*loop.summary_rows(), ("library kept in", shown_path(library_path))])
         manifest.finish()
     return 0
 

@@ -15,24 +15,22 @@ from engine.storage.rollout_store import RolloutStore
 from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
-from grpo_training.cli.entry import run_async
-from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.records import attempt_from_rollout, check_same_problem, total_of
-from grpo_training.learning.groups.remote import open_remote_groups
 from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from engine.experience.state import LibraryState
     from engine.records import Rollout
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.experience_choice import ExperienceChoice
-    from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
@@ -47,10 +45,7 @@ def run_generator(number: int, settings: GeneratorSettings) -> int:
     """
     role = GENERATORS[number - 1]
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
-    with open_endpoints(settings) as manager, open_remote_groups(role, settings, manager) as remote:
-        return run_async(
-            run_learner(role, store, settings, manager, lambda resumed: GeneratorLearner(role, store, resumed, remote))
-        )
+    return run_learner(role, store, settings, lambda resumed: GeneratorLearner(role, store, resumed))
 
 
 class GeneratorLearner(Learner[RolloutGroup]):
@@ -62,17 +57,13 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     kind = "generator"
 
-    def __init__(
-        self, role: str, store: RolloutStore, settings: GeneratorSettings, remote: RemoteGroups | None = None
-    ) -> None:
-        self._role, self._store, self._settings, self.remote = role, store, settings, remote
+    def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
+        self._role, self._store, self._settings = role, store, settings
         self._steps = _steps(settings)
         self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
-        if remote is not None:
-            remote.prepare(settings)
         self.total = len(self._steps)
         self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
@@ -89,12 +80,12 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores, here or on the cluster of the run."""
-        maker = self.remote or LocalGroups(self._role, self._settings, session)
+        maker = session.remote or LocalGroups(self._role, self._settings, session)
         return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice)
 
-    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str]]:
+    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str | Path]]:
         """Where the rollouts are, and how many have log-probs."""
-        rows = [("rollouts kept in", str(self._store.path))]
+        rows: list[tuple[str, str | Path]] = [("rollouts kept in", shown_path(self._store.path))]
         if self._settings.logprobs:
             rows.insert(0, ("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from engine.api_manager import GENERATORS
 from engine.experience.library import ExperienceLibrary, library_prefix
+from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
+from grpo_training.cli.settings import shown_path
+from grpo_training.learning.endpoints import check_endpoint, open_endpoints
 from grpo_training.learning.experience_choice import choice_facts
 from grpo_training.learning.extractor import ExperienceExtractor
+from grpo_training.learning.groups.remote import open_remote_groups
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import fingerprint_facts, open_session, with_window
-from grpo_training.learning.settings import LearnerSettings
+from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from grpo_training.learning.session import Session
 
 RecordT = TypeVar("RecordT")
-SettingsT = TypeVar("SettingsT", bound=LearnerSettings)
+SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
 
 
 class Learner(ABC, Generic[RecordT]):
@@ -40,7 +47,7 @@ class Learner(ABC, Generic[RecordT]):
         choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
         tasks: those of its problems; None if they are not known yet.
-        remote: makes the groups on a cluster; None: this process does.
+        per_step: groups or fusions of a step.
     """
 
     kind: Literal["generator", "critic"]
@@ -48,7 +55,7 @@ class Learner(ABC, Generic[RecordT]):
     choice: ExperienceChoice
     total: int | None = None
     tasks: Sequence[Task] | None = None
-    remote: RemoteGroups | None = None
+    per_step: int = 1
 
     @abstractmethod
     def read_stored(self) -> list[BrokenLine]:
@@ -67,16 +74,12 @@ class Learner(ABC, Generic[RecordT]):
         return []
 
     @abstractmethod
-    def summary_rows(self, loop: LearningLoop[RecordT]) -> list[tuple[str, str]]:
+    def summary_rows(self, loop: LearningLoop[RecordT]) -> list[tuple[str, str | Path]]:
         """Rows of the final table."""
 
 
-async def run_learner(
-    role: str,
-    store: RolloutStore,
-    settings: SettingsT,
-    manager: ApiManager,
-    make_learner: Callable[[SettingsT], Learner[RecordT]],
+def run_learner(
+    role: str, store: RolloutStore, settings: SettingsT, make_learner: Callable[[SettingsT], Learner[RecordT]]
 ) -> int:
     """Run a learner until all its steps are done; the exit code.
 
@@ -84,16 +87,31 @@ async def run_learner(
         role: API role; the manifest and the library are named after it.
         store: where the learner's records are kept.
         settings: as given; ``--resume`` replaces them by the stored ones.
-        manager: the endpoints.
         make_learner: called with the settings that hold. Raises ``InputError`` for unusable input.
 
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
-    manager.endpoint(role)
+    check_endpoint(settings, role)
     files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
     settings = files.resumed(settings)
-    learner = make_learner(settings)  # refuses bad input before --fresh sets anything aside
+    learner = make_learner(settings)  # refuses bad input before a server is started and before --fresh moves anything
+    with (
+        open_endpoints(settings) as manager,
+        open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
+    ):
+        return run_async(_run(role, files, settings, manager, learner, remote))
+
+
+async def _run(
+    role: str,
+    files: RunFiles,
+    settings: GeneratorSettings | CriticSettings,
+    manager: ApiManager,
+    learner: Learner[RecordT],
+    remote: RemoteGroups | None,
+) -> int:
+    manager.endpoint(role)
     settings, window = with_window(settings, files, manager, role, learner.total)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     with files.open(settings, facts) as manifest:
@@ -101,9 +119,7 @@ async def run_learner(
         library = ExperienceLibrary(
             settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity
         )
-        async with open_session(
-            settings, manager, role, learner.kind, tasks=learner.tasks, remote=learner.remote
-        ) as session:
+        async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters)
             session.report_trouble_to(progress.note)
             extractor = ExperienceExtractor(manifest.run, session.analyst, library)
@@ -114,7 +130,51 @@ async def run_learner(
                 loop = LearningLoop(window, extractor, producer, progress, tracking)
                 await _run_loop(loop, learner, progress, broken)
         manifest.finish()
+        progress.next_commands(next_commands(role, settings, has_learned=bool(library.state.experiences)))
     return 0
+
+
+def next_commands(
+    role: str, settings: GeneratorSettings | CriticSettings, *, has_learned: bool
+) -> list[tuple[str, str]]:
+    """What can be run after a complete run: what it does, and the command.
+
+    Args:
+        role: of the learner.
+        settings: its settings. Those that the commands share are repeated where they are not the default ones, except
+            for addresses and names of endpoints.
+        has_learned: whether its library has experiences.
+    """
+    folders = _given(settings, "experiences_dir", "cache_dir")
+    places = [shlex.quote(str(shown_path(place))) for place in (settings.experiences_dir, settings.cache_dir)]
+    commands = [("in a browser", " ".join(["python -m grpo_training.view", *(places if folders else ())]))]
+    if has_learned:
+        learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
+        commands.insert(0, ("what was learned", learned))
+    if isinstance(settings, GeneratorSettings):
+        left = [name for name in GENERATORS if not (settings.cache_dir / f"{name}_rollouts.jsonl").exists()]
+        others = " and ".join(name.replace("_", "") for name in left)
+        first = f"{others} with the same flags, then " if left else ""
+        is_local = settings.endpoint == "local"
+        flags = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
+        is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
+        critic = " ".join(
+            ["python -m grpo_training.critic", *flags, *(["(with the same endpoint)"] if is_named else [])]
+        )
+        commands.append(("next", first + critic))
+    return commands
+
+
+def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
+    """The flags of settings that do not have their default."""
+    values = {name: getattr(settings, name) for name in names}
+    shown = {name: shown_path(value) if isinstance(value, Path) else value for name, value in values.items()}
+    fields = type(settings).model_fields
+    return [
+        f"--{name.replace('_', '-')} {shlex.quote(str(shown[name]))}"
+        for name, value in values.items()
+        if value != fields[name].default
+    ]
 
 
 async def _run_loop(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.llm.client import Counters, LLMClient
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
-    from engine.task import Task
+    from engine.task import Measurement, Task
     from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
     from grpo_training.runs.files import RunFiles
@@ -85,7 +85,7 @@ class Session:
         return scored
 
 
-def unverified(scored: Scored) -> Fault:
+def unverified(scored: Scored | Measurement) -> Fault:
     """The fault of a candidate that a checker could not measure."""
     why = scored.detail.get("why", "unknown reason")
     return Fault(kind="verifier_unavailable", message=f"an answer could not be verified: {why}")

@@ -56,11 +56,11 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         return
     for name in folder.names():
         state = folder.open(name).state
-        view.table(
+        view.entries(
             f"{name}: {len(state.experiences)} experiences, version {state.version}",
-            ("id", "content", "category", "from", "used", "right when present", ""),
+            ("id", "category", "from", "used", "right when present", "", "content"),
             [
-                (one.id, one.content, one.category, one.source_problem, *uses(one), mark_of(one, state))
+                (one.id, one.category, one.source_problem, *uses(one), mark_of(one, state), one.content)
                 for one in state.experiences
             ],
         )
@@ -140,7 +140,7 @@ def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -
             (str(entry.number), entry.event.at, origin(entry), entry.after.version, "\n".join(changes(entry)))
             for entry in folder.open(name).history()
         ]
-        view.table(name, ("line", "when", "by", "version", "what"), rows)
+        view.entries(name, ("line", "when", "by", "version", "what"), rows)
 
 
 def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:

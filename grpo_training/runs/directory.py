@@ -11,8 +11,8 @@ import yaml
 from engine.errors import InputError, ScaffoldError
 from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.environment import environment
-from grpo_training.runs.files import RunFiles, SettingsT
-from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.files import RunFiles
+from grpo_training.runs.manifest import RunManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,15 +35,6 @@ class RunDirectory(RunFiles):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run", owns_directory=True))
         self.folder = folder
-
-    def resumed(self, settings: SettingsT) -> SettingsT:
-        """As in :class:`RunFiles`; ``--resume`` needs a run that exists."""
-        if settings.resume and load_manifest(self.manifest) is None:
-            raise InputError(
-                f"No run to resume in {self.folder}",
-                fix="Leave --resume out to begin a run there, or pass the directory of a run as --output-dir.",
-            )
-        return super().resumed(settings)
 
     @contextlib.contextmanager
     def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:

@@ -46,12 +46,21 @@ class RunFiles:
         """With ``--resume``, the settings with the stored values; else the settings as they are.
 
         A setting that the manifest does not name, because it was written by an earlier version, has its default.
+        Results without a manifest are added to with the settings as they are.
 
         Raises:
-            InputError: the manifest is damaged, or holds settings that are not valid now.
+            InputError: there is nothing to resume, or the manifest is damaged or holds settings that are not valid now.
         """
-        manifest = load_manifest(self.manifest) if settings.resume else None
+        if not settings.resume:
+            return settings
+        manifest = load_manifest(self.manifest)
         if manifest is None:
+            if not self.has_results():
+                raise InputError(
+                    f"No run to resume in {self.manifest.parent}",
+                    why=f"There is no {self.manifest.name}, and there are no results.",
+                    fix="Leave --resume out to begin a run there, or give the folder of the run that you mean.",
+                )
             return settings
         try:
             return type(settings).model_validate(settings.model_dump() | _defaults(settings) | manifest.settings)

@@ -154,4 +154,4 @@ class _ServerFiles:
 
 
 if __name__ == "__main__":
-    run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2])))
+    run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2])), resumes=False)

@@ -99,9 +99,9 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
                 )
         if teacher_run.open:
             raise IncompleteRunError(
-                f"{len(teacher_run.open)} tasks are open; the first is {teacher_run.open[0]}",
-                why="All attempts failed. No trace of these tasks was written.",
-                fix="Run the same command again: it asks for what is missing. Replies that arrived are not paid again.",
+                f"{len(teacher_run.open)} of {len(problems)} problems lack traces; the first is {teacher_run.open[0]}",
+                why=f"All attempts failed.{teacher_run.why_stopped} Nothing was counted as wrong.",
+                fix="Run the same command again to continue from there. Stored replies are reused.",
             )
         manifest.finish()
     print(f"Traces are stored in {settings.output}")
@@ -145,7 +145,7 @@ def configuration_hash(configuration: Mapping[str, Any]) -> str:
 def _rows_of_start(teacher_run: TeacherRun, counters: Counters) -> list[tuple[str, str]]:
     cost = "no prices configured" if counters.cost_usd is None else f"${counters.cost_usd:.4f}"
     return [
-        ("Open tasks", str(len(teacher_run.open))),
+        ("Tasks that lack traces", str(len(teacher_run.open))),
         ("This start", f"{teacher_run.written} traces, {counters.requests_sent} requests, {counters.retries} retries"),
         ("  from the journal", str(counters.journal_hits)),
         ("  tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),

@@ -13,6 +13,7 @@ from engine.errors import InputError
 from engine.records import Fault, Outcome
 from engine.storage.rollout_store import BrokenLine, follow
 from grpo_training.cli.terminal_text import LastingStream, harmless
+from grpo_training.learning.session import unverified
 from grpo_training.learning.window import run_in_window
 from grpo_training.teacher.traces import (
     KeptTrace,
@@ -88,6 +89,13 @@ class TeacherRun:
         with tqdm(total=len(problems), unit="task", file=lasting, mininterval=0.5, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
 
+    @property
+    def why_stopped(self) -> str:
+        """A sentence about a run that ended before its last problem, after a space; empty for others."""
+        if self._open_in_a_row < GIVE_UP:
+            return ""
+        return f" The run stopped after {GIVE_UP} such problems in a row: the endpoint is probably not available."
+
     async def _read_store(self) -> None:
         broken: list[BrokenLine] = []
         async for trace in follow(self.store.path, TeacherTrace, stop=lambda: True, broken=broken):
@@ -145,7 +153,7 @@ class TeacherRun:
             return answer.reply.fault or Fault(kind="unknown")
         measured = self.task.evaluate(candidate, problem)
         if measured.outcome is Outcome.INFRA_FAULT:
-            return Fault(kind="verifier_unavailable", message=str(measured.detail.get("why", "")))
+            return unverified(measured)
         tests = list(self.task.tests(problem))
         return TeacherTrace(
             task_id=problem.id,
@@ -170,9 +178,9 @@ class TeacherRun:
         if self._bar is not None:
             self._bar.update()
         if isinstance(result, Fault):
-            self.open.append(f"{problem.id}: {result.kind} {result.message}".strip())
+            self.open.append(f"{problem.id}: {result.message or result.kind}")
             self._open_in_a_row += 1
-            self._note(f"open: {self.open[-1]}")
+            self._note(f"no traces written for {self.open[-1]}")
             return self._open_in_a_row < GIVE_UP
         self._open_in_a_row = 0
         for trace in result:

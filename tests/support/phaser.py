@@ -17,6 +17,9 @@ from engine.tasks.phaser.validation.verdict import (
 ALL_SIGNALS = ("has_new_phaser_game", "has_scene_in_config", "has_preload", "has_create", "has_update")
 
 
+SCENE_FIELDS = ("bodies", "static_bodies", "timers", "tweens", "inside", "texts", "shapes")
+
+
 def uses(*symbols):
     return tuple(ApiUse(symbol_id=symbol, raw=symbol, line=1, column=0) for symbol in symbols)
 
@@ -24,7 +27,7 @@ def uses(*symbols):
 def seen(objects=None, **fields):
     """A run with one scene that shows objects."""
     objects = {"Rectangle": 1} if objects is None else objects
-    scene = {name: fields.pop(name) for name in ("bodies", "static_bodies", "timers", "tweens") if name in fields}
+    scene = {name: fields.pop(name) for name in SCENE_FIELDS if name in fields}
     state = SceneState(key="main", created=1, updates=60, display_list=sum(objects.values()), objects=objects, **scene)
     return Observed(**{"frames": 60, "scenes": (state,), **fields})
 

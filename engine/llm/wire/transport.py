@@ -27,6 +27,10 @@ from engine.reading.masking import shown_url
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
 _KEEPALIVE_S = 4.0
+_MOST_PER_SAMPLE, _MOST_IN_ALL = 32 << 20, 512 << 20
+"""Bytes of a reply. A token with its log-prob and id takes about 120: 280,000 tokens for one sample, of 64 samples
+70,000 each."""
+_MOST_OF_AN_ERROR = 1 << 20
 _ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Header -> environment variable, as OpenAI defines them for keys of several organisations or projects."""
 
@@ -43,6 +47,10 @@ class StatusError(Exception):
     def __init__(self, status: int, headers: Mapping[str, str], body: object) -> None:
         super().__init__(f"HTTP {status}")
         self.status, self.headers, self.body = status, headers, body
+
+
+class BodyTooLargeError(Exception):
+    """A reply with status 2xx that is longer than any proper reply; it is not read to its end."""
 
 
 class Transport:
@@ -91,6 +99,7 @@ class Transport:
 
         Raises:
             StatusError: the status is not 2xx.
+            BodyTooLargeError: the body has more than 32 MiB for each of ``n`` samples, or more than 512 MiB.
             aiohttp.ClientError, OSError: there is no complete reply.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -99,9 +108,14 @@ class Transport:
                 first = response.history[0]
                 moved = f"it redirects to {shown_url(first.headers.get('Location', ''))}; give that address as base_url"
                 raise StatusError(first.status, first.headers, moved)
-            if 200 <= response.status < 300:
-                return await response.read()
-            raise StatusError(response.status, response.headers, _json_or_text(await response.text(errors="replace")))
+            if not 200 <= response.status < 300:
+                text = (await _first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace")
+                raise StatusError(response.status, response.headers, _json_or_text(text))
+            most = _most_bytes(body)
+            content = await _first_bytes(response, most + 1)
+            if len(content) > most:
+                raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
+            return content
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -112,6 +126,8 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     """Classify an exception of :meth:`Transport.post`. None for unrelated exceptions; the caller re-raises."""
     if isinstance(error, StatusError):
         return classify_status(error.status, error.headers, error.body, context)
+    if isinstance(error, BodyTooLargeError):
+        return RetryDecision(RetryAction.RETRY, "too_long", str(error), may_be_billed=True)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
     if not isinstance(error, aiohttp.ClientError | ConnectionError | TimeoutError):
@@ -123,6 +139,23 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     if was_sent and (isinstance(error, TimeoutError) or isinstance(cause, TimeoutError)):
         return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
     return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause), may_be_billed=was_sent)
+
+
+def _most_bytes(body: Mapping[str, Any]) -> int:
+    """The largest reply to a request that is read."""
+    samples = body.get("n")
+    return min(_MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1), _MOST_IN_ALL)
+
+
+async def _first_bytes(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
+    parts, left = [], most
+    async for part in response.content.iter_any():
+        parts.append(part[:left])
+        left -= len(parts[-1])
+        if not left:
+            break
+    return b"".join(parts)
 
 
 def _connection_message(cause: BaseException) -> str:

@@ -6,13 +6,14 @@ a whole number. Without them it holds if the count is at least 1. Any other text
 
 from __future__ import annotations
 
+import colorsys
 import operator
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from engine.tasks.phaser.validation.verdict import Observed
+from engine.tasks.phaser.validation.verdict import Observed, Shape
 
 _FORM = re.compile(r"([a-z_]+)(?:\.([A-Za-z0-9_]{1,40}))?(?:\s*(>=|==|<=|>|<)\s*([0-9]{1,6}))?")
 
@@ -30,11 +31,30 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
     {">=": operator.ge, "==": operator.eq, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 )
 
+_TOLERANCE = 1  # pixels
+
+_HUES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "red": (340, 20),
+        "orange": (10, 48),
+        "yellow": (40, 72),
+        "green": (65, 175),
+        "turquoise": (155, 205),
+        "blue": (185, 265),
+        "purple": (250, 325),
+        "pink": (290, 15),
+        "brown": (0, 48),
+    }
+)
+"""Degrees of the colours that a name can mean. The ranges overlap, as people name colours differently."""
+_GREY_SATURATION, _PINK_VALUE, _BROWN_VALUE = 0.25, 0.6, 0.87
+
 COUNTS: Mapping[str, Callable[[Observed], int]] = MappingProxyType(
     {
         "frames": lambda seen: seen.frames,
         "display_list": lambda seen: seen.display_list,
         "moved": lambda seen: seen.moved,
+        "changed_texts": lambda seen: seen.changed_texts,
         "timers_fired": lambda seen: seen.timers_fired,
         "tween_updates": lambda seen: int(seen.tween_updates),
         "collisions": lambda seen: seen.collisions,
@@ -54,6 +74,10 @@ COUNTS: Mapping[str, Callable[[Observed], int]] = MappingProxyType(
 NAMED: Mapping[str, Callable[[Observed, str], int]] = MappingProxyType(
     {
         "objects": lambda seen, key: sum(scene.objects.get(key, 0) for scene in seen.scenes),
+        "inside": lambda seen, key: sum(scene.inside.get(key, 0) for scene in seen.scenes),
+        "texts": lambda seen, key: sum(_has_word(text, key) for scene in seen.scenes for text in scene.texts),
+        "shapes": lambda seen, key: sum(is_color(shape.color, key) for scene in seen.scenes for shape in scene.shapes),
+        "sizes": lambda seen, key: sum(_has_size(shape, key) for scene in seen.scenes for shape in scene.shapes),
         "constructed": lambda seen, key: seen.constructed.get(key, 0),
         "keys": lambda seen, key: int(key in seen.keys or str(_KEY_CODES.get(key, "")) in seen.keys),
         "input_events": lambda seen, key: int(key in seen.input_events),
@@ -83,6 +107,41 @@ def holds(hint: str, seen: Observed) -> bool | None:
     name, key, sign, number = parts
     count = NAMED[name](seen, key) if key else COUNTS[name](seen)
     return _OPERATORS[sign](count, number)
+
+
+def is_color(value: int, name: str) -> bool:
+    """Whether a colour can be called by one of the names of :data:`COLORS` in ``seeds.features``.
+
+    Args:
+        value: ``0xRRGGBB``; negative: no colour, which has no name.
+        name: red, orange, yellow, green, turquoise, blue, purple, pink, brown or grey.
+    """
+    if value < 0:
+        return False
+    hue, saturation, brightness = colorsys.rgb_to_hsv(value // 65536 / 255, value // 256 % 256 / 255, value % 256 / 255)
+    if name == "grey":
+        return saturation <= _GREY_SATURATION and 0.1 < brightness < 1
+    if name not in _HUES or saturation < 0.1 or brightness < 0.15:
+        return False
+    if (name == "pink" and brightness < _PINK_VALUE) or (name == "brown" and brightness > _BROWN_VALUE):
+        return False
+    low, high = _HUES[name]
+    degrees = hue * 360
+    return low <= degrees <= high if low < high else degrees >= low or degrees <= high
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether a text has a word, or a number: ``40`` is in ``Score: 40``, not in ``40.5``."""
+    if word.isdecimal():
+        return re.search(rf"(?<![0-9.]){word}(?:\.0+)?(?![0-9]|\.[0-9])", text) is not None
+    return re.search(rf"\b{re.escape(word)}\b", text) is not None
+
+
+def _has_size(shape: Shape, size: str) -> bool:
+    """Whether a shape has a size such as ``100x40``, up to a pixel."""
+    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", size)
+    wanted = (int(found[1]), int(found[2])) if found else (-2, -2)
+    return all(abs(a - b) <= _TOLERANCE for a, b in zip((shape.width, shape.height), wanted, strict=True))
 
 
 def _parts(hint: str) -> tuple[str, str, str, int] | None:

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
+from engine.llm.wire.protocol import clean
 from engine.records import Message
 from grpo_training.finetune.data.samples import DropReport, Sample
 from grpo_training.finetune.data.scored_files import RowError, json_rows, prompt_messages, report_broken
@@ -75,7 +76,7 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
     messages = prompt_messages(row)
     completion = row.get("completion")
     if isinstance(completion, str):
-        messages += (Message(role="assistant", content=completion),)
+        messages += (Message(role="assistant", content=clean(completion)),)
     elif completion is not None:
         messages += prompt_messages({"prompt": completion})
     *prompt, reply = messages

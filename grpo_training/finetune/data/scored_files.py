@@ -13,12 +13,12 @@ a reply within its group.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from engine.errors import InputError
+from engine.llm.wire.protocol import clean
 from engine.records import Message
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
@@ -38,6 +38,10 @@ _REPLY, _REPLIES, _REWARD = (
     ("reward", "score"),
 )
 _SHOWN_BROKEN = 5
+_LARGEST = 1e30
+"""Larger rewards are mistakes: their sums and squares are not finite."""
+_LARGEST_LOGPROB = 0.01
+"""A log-prob is at most 0, but for rounding."""
 _ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
 """What is before an element of a JSON array."""
 
@@ -196,7 +200,7 @@ def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
     """
     prompt = row.get("prompt", row.get("messages"))
     if isinstance(prompt, str) and prompt.strip():
-        return (Message(role="user", content=prompt),)
+        return (Message(role="user", content=clean(prompt)),)
     if not isinstance(prompt, list) or not prompt:
         raise RowError("no prompt")
     return tuple(_message(one) for one in prompt)
@@ -206,7 +210,7 @@ def _message(raw: Any) -> Message:
     role = raw.get("role") if isinstance(raw, dict) else None
     if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
         raise RowError("a prompt message needs a role (system, user, assistant) and content")
-    return Message(role=role, content=raw["content"])
+    return Message(role=role, content=clean(raw["content"]))
 
 
 def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
@@ -236,18 +240,20 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
         reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
     if not isinstance(reply, str):
         raise RowError("a reply is not text")
-    reward = next((value for key in _REWARD if _is_finite(value := _total(facts.get(key)))), None)
+    reward = next((value for key in _REWARD if _is_number(value := _total(facts.get(key)))), None)
     if reward is None:
         return None
     token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
     verdict = facts.get("is_correct")
     return TrainingResponse(
-        text=reply,
+        text=clean(reply),
         reward=float(reward),
         is_correct=verdict if isinstance(verdict, bool) else None,
         truncated=facts.get("finish_reason") == "length",
         token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,
-        logprobs=tuple(map(float, logprobs)) if isinstance(logprobs, list) and all(map(_is_finite, logprobs)) else None,
+        logprobs=tuple(map(float, logprobs))
+        if isinstance(logprobs, list) and all(map(_is_logprob, logprobs))
+        else None,
     )
 
 
@@ -260,7 +266,7 @@ def _closed(group: _Open, group_id: str) -> TrainingGroup:
         messages=group.messages,
         responses=tuple(group.responses),
         model=_text(group.row, "model"),
-        temperature=float(temperature) if temperature is not None and _is_finite(temperature) else None,
+        temperature=float(temperature) if _is_number(temperature) else None,
     )
 
 
@@ -280,8 +286,12 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+
+
+def _is_logprob(value: Any) -> bool:
+    return _is_number(value) and value <= _LARGEST_LOGPROB
 
 
 def _is_id(value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
-_FIRST_POSITION = 2
-"""The first row of OPT's table that is used for a position; GPT-2 uses all."""
 
 
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -69,13 +68,22 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
-            return get_peft_model(model, lora_config(config))
+            with_lora = get_peft_model(model, lora_config(config))
         except ValueError as error:
             raise ConfigurationError(
                 f"The LoRA does not fit {config.model_name_or_path}",
                 why=first_line(error),
                 fix="Set lora_target_modules to names of this model's linear layers, or to all-linear.",
             ) from error
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    if is_tied and any(isinstance(one, BaseTunerLayer) for one in ends):
+        raise ConfigurationError(
+            f"The LoRA does not fit {config.model_name_or_path}",
+            why="Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too.",
+            fix="Leave embedding and head out of lora_target_modules.",
+        )
+    return with_lora
 
 
 def uses_bf16(config: GRPOTrainingConfig) -> bool:
@@ -117,29 +125,6 @@ def disable_dropout(model: torch.nn.Module) -> None:
         for name, value in vars(module).items():
             if name.endswith("dropout") and isinstance(value, float):
                 setattr(module, name, 0.0)
-
-
-def check_positions(model: PreTrainedModel, longest: int) -> None:
-    """Refuse sequences for which a model has no positions: one with a table of them, such as GPT-2 and OPT.
-
-    Args:
-        model: the model.
-        longest: tokens of the longest sequence, prompt and completion.
-
-    Raises:
-        InputError: the table is shorter.
-    """
-    config = model.config.get_text_config()
-    limit = getattr(config, "max_position_embeddings", None)
-    if limit is None or longest <= limit:
-        return
-    tables = {module for module in model.modules() if isinstance(module, torch.nn.Embedding)}
-    tables.discard(model.get_input_embeddings())
-    if any(limit <= table.num_embeddings <= limit + _FIRST_POSITION for table in tables):
-        raise InputError(
-            f"The longest prompt and reply have {longest} tokens; {config.model_type} has {limit} positions",
-            fix=f"Pass --max-seq-length {limit}: longer ones are then left out.",
-        )
 
 
 @contextlib.contextmanager

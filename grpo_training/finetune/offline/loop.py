@@ -33,6 +33,7 @@ from grpo_training.finetune.folders import repair_folders
 from grpo_training.finetune.models.export import TrainingResult
 from grpo_training.finetune.models.export_record import ADAPTER, MERGED
 from grpo_training.finetune.models.loading import NO_DROPOUT
+from grpo_training.finetune.models.positions import position_note
 from grpo_training.finetune.models.sharding import is_sharded, whole
 from grpo_training.finetune.offline.objective import objective
 from grpo_training.finetune.offline.plan import learning_rate
@@ -252,6 +253,8 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         )
     if training.config.lora_dropout and training.config.disable_dropout:
         yield NO_DROPOUT
+    if note := position_note(training.model, training.longest):
+        yield note
     if rows := unscored(training):
         yield f"scoring {len(rows)} replies with the initial model, the reference"
     if not training.validation:

@@ -22,13 +22,13 @@ from grpo_training.finetune.models.export import export_model
 from grpo_training.finetune.models.export_record import write_export
 from grpo_training.finetune.models.loading import (
     adapter_off,
-    check_positions,
     load_model,
     load_weights,
     sharded_weights,
     trained_weights,
     uses_bf16,
 )
+from grpo_training.finetune.models.positions import check_positions
 from grpo_training.finetune.models.sharding import (
     enable_on_cpu,
     fsdp_plugin,
@@ -113,6 +113,11 @@ class Training:
         return self.kl.beta if self.config.adaptive_kl else self.config.beta
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return _longest(self.groups, self.validation, self.teacher)
+
+    @property
     def kl_limit(self) -> float:
         """The KL above which a checkpoint is not exported. Supervised training moves away from the start on purpose."""
         return math.inf if self.config.mode == "sft" else self.config.max_kl
@@ -167,8 +172,7 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
-    rows = (row for group in (*groups, *validation, teacher) for row in group)
-    check_positions(model, max(row.length for row in rows))
+    check_positions(model, _longest(groups, validation, teacher))
     # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
     if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
         model = model.to(accelerator.device)
@@ -193,6 +197,10 @@ def prepare(
         optimizer=optimizer,
         kl=AdaptiveKL.of(config),
     )
+
+
+def _longest(groups: Sequence[Group], validation: Sequence[Group], teacher: Sequence[Sample]) -> int:
+    return max(row.length for group in (*groups, *validation, teacher) for row in group)
 
 
 def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
@@ -231,21 +239,10 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
 
 
 def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
-    """AdamW over the trained weights; the learning rate is set at each step.
-
-    Raises:
-        ConfigurationError: ``adamw_8bit`` without bitsandbytes.
-    """
+    """AdamW over the trained weights; the learning rate is set at each step."""
     weights = list(trained_weights(model).values())
     if config.optim == "adamw_8bit":
-        try:
-            bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
-        except ImportError as error:
-            raise ConfigurationError(
-                "optim adamw_8bit needs bitsandbytes",
-                why=str(error),
-                fix="Install bitsandbytes (it needs a GPU), or use adamw_torch.",
-            ) from error
+        bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
         optimizer: torch.optim.Optimizer = bitsandbytes.AdamW8bit(weights, weight_decay=config.weight_decay)
         return optimizer
     fused = True if config.optim == "adamw_torch_fused" else None

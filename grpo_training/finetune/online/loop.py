@@ -26,13 +26,8 @@ from engine.reward_evaluator import RewardEvaluator
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.models.export import TrainingResult, export_model
 from grpo_training.finetune.models.export_record import write_export
-from grpo_training.finetune.models.loading import (
-    NO_DROPOUT,
-    check_positions,
-    has_adapter,
-    load_model,
-    uses_bf16,
-)
+from grpo_training.finetune.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
+from grpo_training.finetune.models.positions import check_positions, position_note
 from grpo_training.finetune.objective.schedules import AdaptiveKL
 from grpo_training.finetune.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.finetune.online.custom_reward import load_reward
@@ -92,7 +87,8 @@ def train_online(
     prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
     kept = [problem for problem in problems if problem.id in prompt_ids]
     total = count_steps(config, len(kept), len(problems))
-    check_positions(model, max(map(len, prompt_ids.values())) + config.max_completion_length)
+    longest = max(map(len, prompt_ids.values())) + config.max_completion_length
+    check_positions(model, longest)
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
     kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
@@ -125,8 +121,9 @@ def train_online(
         log = progress = None
         if trainer.is_world_process_zero():
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
-            for note in _notes(config, len(problems) - len(kept), done, total):
-                progress.note(note)
+            for note in (*_notes(config, len(problems) - len(kept), done, total), position_note(model, longest)):
+                if note:
+                    progress.note(note)
         stop = stack.enter_context(StopRequest())
         trainer.add_callback(
             RunCallback(kl=kl, reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)

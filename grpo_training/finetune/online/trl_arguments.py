@@ -161,10 +161,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             "advantage_std population is not available online", why="TRL has the sample std.", fix="Set it to sample."
         )
-    if config.optim == "adamw_8bit" and importlib.util.find_spec("bitsandbytes") is None:
-        raise ConfigurationError(
-            "optim adamw_8bit needs bitsandbytes", fix="Install it (it needs a GPU), or use adamw_torch."
-        )
     if config.use_vllm and importlib.util.find_spec("vllm") is None:
         raise ConfigurationError(
             "--use-vllm: vllm is not installed",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from engine.records import Fault, Fusion, RolloutGroup
     from grpo_training.learning.groups.work import Maker, Order
     from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import GeneratorSettings, LearnerSettings
+    from grpo_training.learning.settings import GeneratorSettings
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""
@@ -185,26 +185,27 @@ class RemoteGroups:
 
     Args:
         role: of the learner.
+        settings: of the learner, after ``--resume``.
         executor: the cluster.
         manager: the endpoints with their keys.
+        per_step: orders of a problem.
     """
 
-    def __init__(self, role: str, executor: RayExecutor, manager: ApiManager) -> None:
-        self._role, self._executor, self._manager = role, executor, manager
+    def __init__(
+        self,
+        role: str,
+        settings: GeneratorSettings | CriticSettings,
+        executor: RayExecutor,
+        manager: ApiManager,
+        per_step: int,
+    ) -> None:
+        self._role, self._settings, self._executor, self._manager = role, settings, executor, manager
+        self._per_step = per_step
         self._counters: dict[int, Counters] = {}
         self._facts: dict[str, Facts] = {}
         self._tell: Callable[[str], object] = print
         self._notes_seen = 0
         self.budget: RemoteBudget | None = None
-
-    def prepare(self, settings: GeneratorSettings | CriticSettings, *, per_step: int = 1) -> None:
-        """Set what is made.
-
-        Args:
-            settings: those that hold, after ``--resume``.
-            per_step: orders of a problem.
-        """
-        self._settings, self._per_step = settings, per_step
 
     @asynccontextmanager
     async def opened(self, window: int) -> AsyncIterator[None]:
@@ -272,8 +273,16 @@ class RemoteGroups:
 
 
 @contextmanager
-def open_remote_groups(role: str, settings: LearnerSettings, manager: ApiManager) -> Iterator[RemoteGroups | None]:
+def open_remote_groups(
+    role: str, settings: GeneratorSettings | CriticSettings, manager: ApiManager, *, per_step: int
+) -> Iterator[RemoteGroups | None]:
     """What makes groups or fusions where ``--executor`` is a cluster; None for this process.
+
+    Args:
+        role: of the learner.
+        settings: of the learner, after ``--resume``.
+        manager: the endpoints.
+        per_step: groups or fusions of a problem.
 
     Raises:
         InputError: an endpoint is on this machine, and the cluster has others.
@@ -288,7 +297,7 @@ def open_remote_groups(role: str, settings: LearnerSettings, manager: ApiManager
         return
     with open_cluster(settings.executor) as executor:
         _check_addresses(role, manager, executor.hosts)
-        yield RemoteGroups(role, executor, manager)
+        yield RemoteGroups(role, settings, executor, manager, per_step)
 
 
 def _check_addresses(role: str, manager: ApiManager, hosts: set[str]) -> None:

@@ -235,6 +235,24 @@ def test_opening_a_missing_library_writes_nothing(path):
     assert list(path.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda text: text[:-5], "is not JSON"),
+        (lambda text: text.replace("Try parity first.", " ".join(["word"] * 33)), "33 words; at most 32 are allowed"),
+    ],
+)
+def test_a_reader_is_told_that_the_edits_of_a_file_cannot_be_imported(library, path, edit, message):
+    stored = entries(path)
+    stored[0]["content"] = "Try parity first."
+    path.write_text(edit(json.dumps(stored)))
+    [notice] = ExperienceLibrary(path, read_only=True).notices
+    assert notice.startswith(f"The next run will refuse the edits of {path.name}: ")
+    assert message in notice
+    with pytest.raises(InputError, match=message):
+        ExperienceLibrary(path)
+
+
 def test_a_read_only_library_changes_nothing(library, path):
     stored = entries(path)
     stored[0]["content"] = "Try parity first."

@@ -175,6 +175,7 @@ async def test_the_timeout_covers_a_reply_that_arrives_byte_by_byte():
         (reply,) = await client.sample(ask("q"), [0])
         assert time.monotonic() - began < 30.0
     assert (reply.outcome, reply.fault.kind) == (Outcome.INFRA_FAULT, "timeout")
+    assert reply.fault.message == f"no complete reply from {url} within 0.15 s"
     server.close()
 
 

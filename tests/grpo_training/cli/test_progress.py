@@ -1,6 +1,9 @@
 import io
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
 
 from engine.llm.tally import Spent
 from grpo_training.cli.progress import GroupLine, Progress
@@ -43,6 +46,36 @@ def test_plain_lines_are_the_documented_ones():
     assert "continuing after 1 completed groups" in shown
     for text in ("3 + 1 completed before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
         assert text in whole
+
+
+def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_known_or_not():
+    for number in (0, 2):
+        stream = io.StringIO()
+        progress = Progress("critic", 2, Traffic, stream=stream, live=False)
+        with progress:
+            progress.restored(number)
+            progress.restored_one(GroupLine("p1", 0.5, 0.0, False, 1, 3))
+            progress.restored_one(GroupLine("p2", 0.5, 0.0, False, 1, 3))
+        progress.summary([])
+        assert "0 + 2 completed before" in stream.getvalue()
+
+
+def test_no_bar_is_drawn_into_a_file_or_a_pipe(capsys):
+    run(live=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_paths_and_next_commands_can_be_copied_from_a_narrow_terminal(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    stream, path = Terminal(), Path("/home/user") / "/".join(["a-folder-with-a-name"] * 5)
+    progress = Progress("generator_1", 3, Traffic, stream=stream)
+    progress.summary([("library", "version abc"), ("rollouts kept in", path)])
+    progress.next_commands([("in a browser", f"python -m grpo_training.view {path}")])
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert f"  rollouts kept in: {path}\n" in shown
+    assert f"  in a browser: python -m grpo_training.view {path}\n" in shown
 
 
 def test_the_summary_lists_the_experiences_after_the_panel_is_closed():

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 accelerate = pytest.importorskip("accelerate")
 from accelerate.state import AcceleratorState, PartialState  # noqa: E402
 
@@ -88,18 +88,18 @@ def rank_of_a_training(rank, port, folder, where):
     run_command(lambda: train.train_grpo(config))
 
 
-def run_two_processes(folder, where):
-    """The exit codes of both processes, and what they wrote to stderr."""
+def run_two_processes(folder, where, started="01"):
+    """The exit codes of both processes, and what they wrote to stderr; ``started``: those that are started at all."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     fork = multiprocessing.get_context("fork")  # torch is imported already
-    ranks = [fork.Process(target=rank_of_a_training, args=(rank, port, folder, where), daemon=True) for rank in "01"]
+    ranks = [fork.Process(target=rank_of_a_training, args=(rank, port, folder, where), daemon=True) for rank in started]
     for process in ranks:
         process.start()
     for process in ranks:
         process.join(60)
-    return [process.exitcode for process in ranks], [(folder / f"err{rank}").read_text() for rank in "01"]
+    return [process.exitcode for process in ranks], [(folder / f"err{rank}").read_text() for rank in started]
 
 
 @pytest.mark.parametrize("where", ["reading", "saving"])
@@ -137,3 +137,35 @@ def test_the_first_process_shows_its_own_error_also_if_the_other_is_gone(tmp_pat
     codes, (told, _) = run_two_processes(tmp_path, "saving alone")
     assert codes == [1, -signal.SIGKILL]
     assert "No space left on device" in told
+
+
+@pytest.mark.parametrize(("started", "missing"), [("0", "1"), ("1", "0")])
+def test_a_process_that_never_starts_is_named(tmp_path, monkeypatch, started, missing):
+    """Without a launcher nobody else notices."""
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
+    monkeypatch.setattr(processes, "_START", timedelta(seconds=0.5))
+    codes, [said] = run_two_processes(tmp_path, "nowhere", started)
+    assert codes == [2]
+    assert f"✗ Of the 2 processes of this training these are missing (RANK): {missing}\n" in said
+    assert "0:00:00.5" in said
+
+
+def test_a_process_hears_from_the_first_one_which_others_are_missing(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    store = torch.distributed.HashStore()
+    store.set("missing", "2, 3")
+    with pytest.raises(ConfigurationError, match=r"Of the 4 processes .* missing \(RANK\): 2, 3\n"):
+        processes._check_in(store, 1)
+
+
+def test_a_port_that_another_program_uses_is_named(monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", port)):
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ConfigurationError, match=f"cannot listen at localhost:{port}") as raised:
+            join_processes()
+    assert "address already in use" in raised.value.why

@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
 from grpo_training import critic, evaluate, experience_extractor, generator1
+from grpo_training.learning import endpoints
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS
 from tests.support.quickstart_model import learner_reply
@@ -94,3 +95,22 @@ def test_the_figures_name_no_address_and_no_variable(run):
     assert not {"base_url", "api_key_env"} & set(json.loads((folder / "figures.json").read_text())["settings"])
     stored = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
     assert b"sk-test-one-key" not in stored
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "message"),
+    [
+        (generator1, ["--dataset", "quikstart"], "Unknown dataset: 'quikstart'"),
+        (generator1, ["--dataset", "quickstart", "--resume"], "No run to resume in"),
+        (generator1, ["--dataset", "quickstart", "--task", "p.jsonl:TASK"], "no Python file or module 'p.jsonl'"),
+        (generator1, ["--dataset", "quickstart", "--model", "gpt-4o"], "No model in gpt-4o"),
+        (critic, [], "Rollouts file not found"),
+        (experience_extractor, [], "Rollouts file not found"),
+    ],
+)
+def test_wrong_input_is_refused_before_a_local_server_is_started(command, flags, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(endpoints, "shared_server", lambda *given: pytest.fail("a server was started"))
+    places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
+    with pytest.raises((InputError, MissingInputError), match=message):
+        command.main(["--endpoint", "local", "--prompts", "compact", *places, *flags])
+    assert list(tmp_path.iterdir()) == []

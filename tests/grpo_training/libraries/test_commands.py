@@ -83,10 +83,47 @@ def version_of(places, name="generator_1", prefix="G1"):
 def test_the_list_shows_all_libraries(run, places):
     for out in (run(), run("list")):
         assert f"generator_1: 2 experiences, version {version_of(places)}" in out
-        assert re.search(rf"G1-001 +{re.escape(PARITY)} +counting +aime_7 +3 +67%", out)
-        assert re.search(rf"G1-002 +{re.escape(UNITS)} +aime_8 +0 +-", out)
+        assert re.search(rf"G1-001 +counting +aime_7 +3 +67% +{re.escape(PARITY)}\n", out)
+        assert re.search(rf"G1-002 +aime_8 +0 +- +{re.escape(UNITS)}\n", out)
         assert "critic: 1 experiences" in out
     assert "generator_1" not in run("list", "--library", "critic")
+
+
+def test_long_ids_and_texts_leave_the_columns_where_they_are(run, places):
+    library = library_of(places, "generator_1", "G1")
+    long = PROBLEM.model_copy(update={"id": "a-problem-with-a-long-name-" * 4})
+    content = "When many words are needed to say something, say it in the last column of the list, please."
+    library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
+    head, *rows = run("list", "--library", "generator_1").splitlines()[1:5]
+    for row, text in zip(rows, (PARITY, UNITS, content), strict=True):
+        assert row.index(text) == head.index("content")
+        assert row[head.index("used") - 2 :].lstrip()[0].isdigit()
+        assert row[head.index("right") - 2 : head.index("right")] == "  "
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_narrow_terminal_texts_have_the_whole_width_and_ids_stay_in_one_piece(places, monkeypatch, run):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    long = PROBLEM.model_copy(update={"id": "quickstart-parallel_resistors-6f30b91cc8"})
+    content = "When many words are needed to say something, say it below the other cells of the list, please."
+    library = library_of(places, "generator_1", "G1")
+    library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
+    for command in ("list", "history"):
+        stream = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            run(command, "--library", "generator_1")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+        lines = [line.strip() for line in plain.splitlines()]
+        assert max(map(len, lines)) <= 60
+        shown = " ".join(lines)
+        assert content in shown
+        assert long.id in shown
 
 
 def test_options_may_stand_before_the_command(places, capsys):
@@ -184,11 +221,6 @@ def test_reading_subcommands_write_nothing(run, places):
     for args in (["list"], ["show", "G1-001"], ["history"], ["export", "--library", "critic"]):
         run(*args)
     assert {path: path.stat().st_mtime_ns for path in places["experiences"].iterdir()} == before
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def test_a_terminal_gets_a_table_without_control_characters(monkeypatch):

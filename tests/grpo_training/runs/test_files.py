@@ -114,6 +114,18 @@ def test_results_without_a_manifest_need_resume(results):
     assert start(results, resume=True).run == stored(results)["run"]
 
 
+def test_resume_without_anything_stored_is_refused(results):
+    with pytest.raises(InputError, match=r"No run to resume in .*\n.*no probe_run.json.*no results(.|\n)*--resume"):
+        start(results, resume=True)
+    assert list(results.parent.iterdir()) == []
+
+
+def test_a_run_that_stopped_before_its_first_result_is_resumed_with_its_settings(results):
+    start(results, tau=0.2)
+    results.unlink()
+    assert files(results).resumed(ProbeSettings(resume=True)).tau == 0.2
+
+
 def test_a_manifest_without_results_may_be_replaced(results):
     first = start(results)
     results.unlink()

@@ -1,6 +1,7 @@
 import contextlib
 import json
 import random
+import re
 import time
 
 import pytest
@@ -281,10 +282,10 @@ def test_the_same_command_asks_for_nothing_twice(tmp_path, capsys, undisturbed):
         world.generate()
         content, asked = world.output.read_bytes(), world.asked()
         assert asked == 24
-        table_of_first = capsys.readouterr().out.split("Open tasks")[0]
+        table_of_first = capsys.readouterr().out.split("Tasks that lack traces")[0]
         assert world.generate() == 0
         assert (world.output.read_bytes(), world.asked()) == (content, asked)
-        assert capsys.readouterr().out.split("Open tasks")[0] == table_of_first
+        assert capsys.readouterr().out.split("Tasks that lack traces")[0] == table_of_first
     assert plain(world.rows()) == undisturbed
 
 
@@ -326,10 +327,12 @@ def test_a_task_with_a_failing_reply_stays_open_and_is_asked_again(tmp_path, und
     fine = plan.decide
     plan.decide = lambda body: "500" if b"Triple" in body and b'"seed": 5' in body.replace(b":", b": ") else fine(body)
     with world.served(never_send=["n"]):
-        with pytest.raises(IncompleteRunError, match="1 tasks are open; the first is mbpp_2: http_500"):
+        with pytest.raises(IncompleteRunError, match="1 of 3 problems lack traces; the first is mbpp_2: ") as raised:
             world.generate("--attempts", 2)
+        assert raised.value.what.endswith("/v1 reports HTTP 500: Internal Server Error")
+        assert "The run stopped" not in raised.value.why
         assert {row["task_id"] for row in world.rows()} == {"mbpp_1", "mbpp_3"}
-        assert "open: mbpp_2" in capsys.readouterr().err
+        assert re.search(r"no traces written for mbpp_2: http://\S+ reports HTTP 500", capsys.readouterr().err)
         before = world.asked()
         plan.decide = fine
         assert world.generate() == 0
@@ -340,8 +343,9 @@ def test_a_task_with_a_failing_reply_stays_open_and_is_asked_again(tmp_path, und
 def test_an_endpoint_that_is_gone_ends_the_run_after_some_tasks(tmp_path):
     rows = [dict(ROWS[0], task_id=number) for number in range(40)]
     world = World(tmp_path, rows=rows, plan=FaultPlan(seed=0, rate=1.0, kinds=("500",), max_consecutive_per_request=99))
-    with world.served(), pytest.raises(IncompleteRunError, match="8 tasks are open"):
+    with world.served(), pytest.raises(IncompleteRunError, match="8 of 40 problems lack traces") as raised:
         world.generate("--attempts", 2, "--concurrency", 4)
+    assert "The run stopped after 8 such problems in a row" in raised.value.why
     assert not world.output.exists()
     assert len(world.traffic.requests) < 2 * 40
 
@@ -356,7 +360,7 @@ def test_a_sandbox_that_fails_makes_no_row(tmp_path, monkeypatch):
     with world.served():
         with monkeypatch.context() as patch:
             patch.setattr(code, "run_program", lambda *arguments, **named: broken)
-            with pytest.raises(IncompleteRunError, match="verifier_unavailable no workers"):
+            with pytest.raises(IncompleteRunError, match="mbpp_1: an answer could not be verified: no workers"):
                 world.generate()
         assert not world.output.exists()
         assert world.generate() == 0

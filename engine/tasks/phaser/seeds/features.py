@@ -19,6 +19,7 @@ A feature is an entry of ``features/*.yaml``:
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,6 +75,15 @@ _RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
 )
 """Numbers: lowest, highest, step."""
 
+_PATTERNS: Mapping[str, str] = MappingProxyType(
+    {
+        "color": "|".join([*COLORS, *(chinese for chinese, _ in COLORS.values())]),
+        "direction": "|".join([*DIRECTIONS, *(chinese for chinese, _, _ in DIRECTIONS.values())]),
+        "key": "|".join(KEYS),
+    }
+)
+"""Regular expressions of the values that are no numbers."""
+
 _SCALES = ("1.2", "1.5", "1.8", "2", "2.5", "3")
 
 
@@ -124,11 +134,47 @@ def draw_values(rng: random.Random) -> Values:
     """Values at random, one for every name."""
     numbers = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
     color, direction, key = rng.choice(list(COLORS)), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
-    color_zh, color_code = COLORS[color]
-    direction_zh, dx, dy = DIRECTIONS[direction]
-    shared = {**numbers, "scale": rng.choice(_SCALES), "key": key}
+    return _values({**numbers, "color": color, "direction": direction, "scale": rng.choice(_SCALES), "key": key})
+
+
+def values_in(feature: Feature, text: str, rng: random.Random) -> Values | None:
+    """The values with which a text describes a feature; those that it does not name are drawn.
+
+    Returns:
+        None if the text does not describe the feature.
+    """
+    for clause, names in (
+        (feature.en, {}),
+        (feature.zh, {chinese: name for name, (chinese, *_) in (*COLORS.items(), *DIRECTIONS.items())}),
+    ):
+        found = _clause_pattern(clause).search(text)
+        if found is not None:
+            named = {name: names.get(value, value) for name, value in found.groupdict().items()}
+            return _values({**draw_values(rng).en, **named})
+    return None
+
+
+@cache
+def _clause_pattern(clause: str) -> re.Pattern[str]:
+    """Matches a clause with values; each value is a group, and the same value is the same text."""
+    pattern, seen = "", set()
+    for literal, name, _, _ in string.Formatter().parse(clause):
+        pattern += re.escape(literal)
+        if name in seen:
+            pattern += f"(?P={name})"
+        elif name:
+            seen.add(name)
+            pattern += f"(?P<{name}>{_PATTERNS.get(name, r'[0-9]+(?:[.][0-9]+)?')})"
+    return re.compile(pattern)
+
+
+def _values(named: Mapping[str, str]) -> Values:
+    """Values by their names in English."""
+    color_zh, color_code = COLORS[named["color"]]
+    direction_zh, dx, dy = DIRECTIONS[named["direction"]]
+    shared = {**named, "diameter": str(2 * int(named["radius"]))}
     return Values(
-        en={**shared, "color": color, "direction": direction},
+        en=shared,
         zh={**shared, "color": color_zh, "direction": direction_zh},
         code={**shared, "color": color_code, "dx": str(dx), "dy": str(dy)},
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engine.tasks.phaser.problems import PromptRow
-from engine.tasks.phaser.seeds.features import Feature, Values, all_features, draw_values, features_by_name
+from engine.tasks.phaser.seeds.features import Feature, Values, all_features, draw_values, features_by_name, values_in
 
 _OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
     {
@@ -125,14 +125,9 @@ def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[s
             unknown.append(symbol)
         elif feature not in features:
             features.append(feature)
-    keys = [found[1] for hint in prompt.eval_hints if (found := _KEY_HINT.fullmatch(hint))]
-    parts = []
-    for feature in features:
-        values = draw_values(rng)
-        changed = {"count": _MOST}
-        if any("{key}" in hint for hint in feature.hints) and keys:
-            changed["key"] = keys.pop(0)
-        parts.append(Part(feature, replace(values, code={**values.code, **changed})))
+    parts = [
+        Part(feature, values_in(feature, prompt.task, rng) or _guessed(feature, prompt, rng)) for feature in features
+    ]
     if not parts:
         parts.append(Part(features_by_name()["rectangle"], draw_values(rng)))
     program = Program(
@@ -143,6 +138,16 @@ def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[s
         scene="MainScene" if "Phaser.Scene" in prompt.must_use_apis else rng.choice(("MainScene", "")),
     )
     return program, tuple(symbol for symbol in unknown if symbol not in ("Phaser.Scene", "Phaser.Game"))
+
+
+def _guessed(feature: Feature, prompt: PromptRow, rng: random.Random) -> Values:
+    """Values of a feature that the text of a prompt does not describe: as its conditions need them."""
+    values = draw_values(rng)
+    keys = [found[1] for hint in prompt.eval_hints if (found := _KEY_HINT.fullmatch(hint))]
+    changed = {"count": _MOST}
+    if any("{key}" in hint for hint in feature.hints) and keys:
+        changed["key"] = keys[0]
+    return replace(values, code={**values.code, **changed})
 
 
 def feature_of(symbol: str) -> Feature | None:

@@ -199,7 +199,17 @@ def runtime_report(
 def _observed(state: Mapping[str, Any]) -> Observed:
     listeners = [str(name) for name in state["listeners"]]
     keys = {"frames", "renderer", "width", "height", "scenes", "constructed", "animations", "timers_fired"}
-    keys |= {"tween_updates", "collisions", "moved", "keys", "calls", "external_assets", "console", "digest"}
+    keys |= {
+        "tween_updates",
+        "collisions",
+        "moved",
+        "changed_texts",
+        "keys",
+        "calls",
+        "external_assets",
+        "console",
+        "digest",
+    }
     return Observed(
         **{key: state[key] for key in keys},
         textures=tuple(key for key in state["textures"] if not _GENERATED_TEXTURE.fullmatch(key)),

@@ -181,6 +181,19 @@ class SourceSignals(Record):
     has_update: bool = False
 
 
+class Shape(Record):
+    """A shape (``Rectangle``, ``Arc``, ``Star`` ...) in the last frame.
+
+    Args:
+        color: of its filling, or of its outline if it is not filled, as ``0xRRGGBB``; -1: none.
+        width, height: on the screen, in pixels.
+    """
+
+    color: int = -1
+    width: int = 0
+    height: int = 0
+
+
 class SceneState(Record):
     """A scene at the end of the run. Counts of objects, bodies, timers and tweens are of the last frame.
 
@@ -191,6 +204,9 @@ class SceneState(Record):
         active: whether it runs at the end.
         display_list: number of game objects on its display list.
         objects: class name -> number on the display list, e.g. ``{"Sprite": 3}``.
+        inside: ``Container`` or ``Layer`` -> number of objects in those of the scene.
+        texts: the first 200 characters of each text object, at most 300 objects.
+        shapes: at most 300.
         bodies: dynamic physics bodies; ``static_bodies`` the static ones.
         timers: pending time events.
         tweens: tweens that exist.
@@ -202,6 +218,9 @@ class SceneState(Record):
     active: bool = False
     display_list: int = 0
     objects: dict[str, int] = Field(default_factory=dict)
+    inside: dict[str, int] = Field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    shapes: tuple[Shape, ...] = ()
     bodies: int = 0
     static_bodies: int = 0
     timers: int = 0
@@ -224,6 +243,7 @@ class Observed(Record):
         tween_updates: whether a tween changed a value.
         collisions: callbacks of colliders and overlaps that ran.
         moved: objects whose position differs between the first and the last frame.
+        changed_texts: text objects whose text differs between them.
         input_events: names of the input and keyboard events for which the program listens.
         other_events: names of other events for which it listens.
         keys: names of keys it reads.
@@ -249,6 +269,7 @@ class Observed(Record):
     tween_updates: bool = False
     collisions: int = 0
     moved: int = 0
+    changed_texts: int = 0
     input_events: tuple[str, ...] = ()
     other_events: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()

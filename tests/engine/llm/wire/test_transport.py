@@ -1,6 +1,7 @@
 """What a request looks like to the server, and how each way to get no reply is classified."""
 
 import asyncio
+import gzip
 import shutil
 import socket
 import ssl
@@ -15,7 +16,7 @@ from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction
 from engine.llm.wire import transport
-from engine.llm.wire.transport import StatusError, Transport, classify_exception
+from engine.llm.wire.transport import BodyTooLargeError, StatusError, Transport, classify_exception
 from tests.support.fault_server import serve
 from tests.support.llm_client import SECRET, refusing_url
 
@@ -243,3 +244,48 @@ async def test_a_request_whose_reply_is_cut_off_or_unreadable_may_be_billed(sent
         decision = await classified(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
     assert (decision.action, decision.code, decision.may_be_billed) == (RetryAction.RETRY, "connection", True)
     assert decision.message.startswith(message)
+
+
+@pytest.mark.parametrize(("coding", "encoded"), [("identity", bytes), ("gzip", gzip.compress)])
+async def test_a_reply_is_read_up_to_32_mib_for_each_sample(coding, encoded):
+    """64 samples of 8,000 tokens with ids and log-probs have 60 MB, which one sample never has."""
+    most = 32 << 20
+
+    async def handler(request):
+        return web.Response(body=encoded(bytes(most + 1)), headers={"Content-Encoding": coding})
+
+    async with serve(app_of(handler)) as url:
+        assert len(await post(url, {"n": 2})) == most + 1
+        with pytest.raises(BodyTooLargeError) as caught:
+            await post(url, {"n": 1})
+    decision = classify_exception(caught.value, RequestContext())
+    assert (decision.action, decision.code, decision.may_be_billed) == (RetryAction.RETRY, "too_long", True)
+    assert decision.message == "it has more than 32 MiB and was not read to its end"
+
+
+@pytest.mark.parametrize("n", [16, 64, 10**6])
+def test_a_reply_is_read_up_to_512_mib_in_all(n):
+    assert transport._most_bytes({"n": n}) == 512 << 20
+
+
+@pytest.mark.parametrize(("status", "error", "most"), [(200, BodyTooLargeError, 32 << 20), (500, StatusError, 1 << 20)])
+async def test_a_body_that_never_ends_is_left(status, error, most):
+    sent = asyncio.get_running_loop().create_future()
+
+    async def endless(request):
+        response = web.StreamResponse(status=status)
+        await response.prepare(request)
+        count = 0
+        try:
+            while True:
+                await response.write(bytes(1 << 18))
+                count += 1 << 18
+        except ConnectionError:
+            sent.set_result(count)
+            raise
+
+    async with serve(app_of(endless)) as url:
+        async with asyncio.timeout(60):
+            with pytest.raises(error):
+                await post(url)
+            assert most <= await sent < most + (32 << 20)  # what the buffers of both sides hold is not read

@@ -42,6 +42,34 @@ def test_every_feature_passes_all_stages_and_shows_its_symbol_and_hints(validato
         assert [hint for hint in hints if not holds(hint, found.runtime.observed)] == [], names
 
 
+WRONG_VALUES = {
+    "text_style": ("setText('$number')", "setText('0')"),
+    "layer": ("n < $count", "n < $count - 1"),
+    "container_add": ("n < $count", "n < 1"),
+    "rectangle": ("$width, $height, $color", "$width, $height, 0xffffff"),
+    "ellipse": ("$width, $height, $color", "$height, $width * 3, $color"),
+    "star": ("$radius / 2, $radius", "$radius, $radius * 2"),
+    "add_event": ("shown$i.setText(String(ticks$i));", ""),
+    "distance": ("apart$i.toFixed(0)", "'far'"),
+    "registry": ("this.registry.get('goal')", "'goal'"),
+}
+"""What a feature's text asks for -> a program with the same symbols that does something else."""
+
+
+def test_a_program_with_other_values_fails_a_condition(validator):
+    by_name = {feature.name: feature for feature in all_features()}
+    for name, (right, wrong) in WRONG_VALUES.items():
+        feature, values = by_name[name], draw_values(random.Random(name))
+        assert right in feature.create, name
+        changed = feature.model_copy(update={"create": feature.create.replace(right, wrong)})
+        facts = GameFacts(must_use_apis=(feature.symbol,), eval_hints=tuple(values.hints(feature)))
+        for shown, expected in ((feature, True), (changed, False)):
+            found = validator.validate(GameOptions().request(Program((Part(shown, values),)).source(), facts))
+            assert found.gates["runtime"].ok, found.runtime.message
+            results = [holds(hint, found.runtime.observed) for hint in facts.eval_hints]
+            assert all(results) is expected, (name, results)
+
+
 @pytest.mark.timeout(300)
 def test_every_mock_rollout_ends_as_it_expects(validator):
     task = PhaserTask(validator=validator)

@@ -11,6 +11,7 @@ pytest.importorskip("accelerate")
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.finetune import train  # noqa: E402
 from grpo_training.finetune.models.loading import load_model, trained_weights  # noqa: E402
+from grpo_training.finetune.offline import loop  # noqa: E402
 from grpo_training.finetune.offline.loop import train_offline  # noqa: E402
 from tests.support.tiny_model import good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 
@@ -52,12 +53,22 @@ def test_runs_of_earlier_versions_keep_their_fingerprint(folder, bits):
     assert settings(folder, **{bits: True}).fingerprint()[bits] is True
 
 
-@BITS
-def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(folder, tmp_path, monkeypatch, bits):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("load_in_4bit", {"load_in_4bit": True}),
+        ("load_in_8bit", {"load_in_8bit": True}),
+        ("optim adamw_8bit", {"optim": "adamw_8bit"}),
+        ("optim adamw_8bit", {"optim": "adamw_8bit", "mode": "online", "dataset": "quickstart"}),
+    ],
+)
+def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(
+    folder, tmp_path, monkeypatch, name, changes
+):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
-    with pytest.raises(ConfigurationError, match=f"{bits} needs bitsandbytes"):
-        train.train_grpo(settings(folder, **{bits: True}, output_dir=tmp_path / "run"))
+    with pytest.raises(ConfigurationError, match=f"^{name} needs bitsandbytes"):
+        train.train_grpo(settings(folder, **changes, output_dir=tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
@@ -132,3 +143,51 @@ def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_t
     on_top = peft.PeftModel.from_pretrained(load(folder), result.adapter).eval()
     assert logps(merged, groups[0]) == pytest.approx(logps(on_top, groups[0]), abs=1e-4)
     assert logps(merged, groups[0])[0] > logps(load(folder), groups[0])[0]
+
+
+class Kill(BaseException):
+    """The process is gone."""
+
+
+def states(run_dir, step):
+    """The optimizer state of each weight in a checkpoint."""
+    stored = torch.load(run_dir / f"checkpoint-{step}" / "training.pt", weights_only=True)["optimizer"]["state"]
+    return [one.get("__bnb_optimizer_quant_state__", one) for one in stored.values()]
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_an_8_bit_optimizer_takes_nearly_the_same_steps_and_can_be_resumed(tmp_path, monkeypatch, use_peft):
+    """Weights of at least 4096 numbers have a state in 8 bits."""
+    folder = write_model(tmp_path / "model", hidden=256)
+    rows = good_and_bad(1)[0]
+
+    def trained(name, **changes):
+        options = {"rce_epochs": 1, "lora_r": 32, "learning_rate": 5e-4, "save_steps": 1, "use_peft": use_peft}
+        config = settings(folder, **options, **changes)
+        return train_offline(config, good_and_bad(), (), (), tmp_path / name, stream=io.StringIO())
+
+    whole = trained("whole", optim="adamw_8bit")
+    assert whole.steps == 9
+    kinds = {one["state1"].dtype for one in states(tmp_path / "whole", 9)}
+    assert torch.uint8 in kinds
+
+    real = loop.save
+
+    def dying(training, number, held_out):
+        real(training, number, held_out)
+        if number == 6:  # in the second phase
+            raise Kill
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save", dying)
+        with pytest.raises(Kill):
+            trained("torn", optim="adamw_8bit")
+    resumed = trained("torn", optim="adamw_8bit")
+    one, other = load(whole.merged).state_dict(), load(resumed.merged).state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+    exact, start = logps(load(trained("exact").merged), rows), logps(load(folder), rows)
+    moved = torch.tensor(exact) - torch.tensor(start)
+    off = torch.tensor(logps(load(whole.merged), rows)) - torch.tensor(exact)
+    assert 0 < off.norm() < 0.05 * moved.norm()

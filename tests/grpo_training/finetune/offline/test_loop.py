@@ -547,7 +547,7 @@ def test_several_processes_write_the_rows_of_a_loss_to_files_of_their_own(tmp_pa
 
 
 def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written(model, tmp_path):
-    """A model with rotary positions takes them."""
+    """A model with rotary positions takes them, with a note."""
     folder = tmp_path / "gpt2"
     shutil.copytree(model, folder)
     config = GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
@@ -560,7 +560,9 @@ def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written
     assert "--max-seq-length 8" in raised.value.fix
     assert not (tmp_path / "long").exists()
     rotary = [[sample([20] * 140, reward, reward) for reward in (1.0, -1.0)]]
-    assert train(settings(model, max_steps=1), rotary, tmp_path / "rotary").steps == 1
+    shown = io.StringIO()
+    assert train_offline(settings(model, max_steps=1), rotary, (), (), tmp_path / "rotary", stream=shown).steps == 1
+    assert "the longest prompt and reply have 144 tokens; the model was made for 128" in shown.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import dataclasses
+import importlib.util
 import io
 import json
 import os
@@ -422,6 +423,15 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
     assert not given.bf16
 
 
+@pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
+def test_an_8_bit_optimizer_trains_online(task, tmp_path):
+    folder = write_model(tmp_path / "model", hidden=256)  # weights of at least 4096 numbers have a state in 8 bits
+    train(config_of(folder, optim="adamw_8bit", lora_r=32), tmp_path / "run")
+    stored = torch.load(tmp_path / "run/checkpoint-2/optimizer.pt", weights_only=True)["state"].values()
+    assert torch.uint8 in {one["__bnb_optimizer_quant_state__"]["state1"].dtype for one in stored}
+    assert [line["step"] for line in lines(tmp_path / "run")] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
@@ -430,7 +440,6 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
         ({"max_seq_length": 10}, InputError, "8 of 8 leave no room for a reply"),
         ({"kl_estimator": "k1", "beta": 0.1}, ConfigurationError, "k1 is not available online"),
         ({"use_vllm": True}, ConfigurationError, "vllm is not installed"),
-        ({"optim": "adamw_8bit"}, ConfigurationError, "needs bitsandbytes"),
         ({"num_train_epochs": 0, "rce_epochs": 1, "max_steps": -1}, ConfigurationError, "num_train_epochs is 0"),
     ],
 )

@@ -2,18 +2,24 @@
 // may have replaced any of them. The text is put together by hand, because JSON.stringify calls toJSON methods.
 (function (clock, dom, Phaser, uses, lifecycle, global) {
   'use strict';
+  const { setPrototypeOf } = Object;
   const { apply, ownKeys } = Reflect;
   const { parse, stringify } = JSON;
   const { get: mapGet, set: mapSet } = Map.prototype;
   const { slice, charCodeAt } = String.prototype;
   const { isFinite } = Number;
   const { round, imul } = Math;
+  const { isPrototypeOf } = Object.prototype;
   const { KeyCodes } = Phaser.Input.Keyboard;
+  const { prototype: shapePrototype } = Phaser.GameObjects.Shape;
   const MAX_OBJECTS = 5000;
+  const MAX_SHOWN = 300;
   const MAX_SIGNAL_CHARS = 20000;
   const RUNNING = 5;
+  const TEXTS = { __proto__: null, Text: true, BitmapText: true, DynamicBitmapText: true };
   const DEFAULT_TEXTURES = { __proto__: null, __DEFAULT: true, __MISSING: true, __WHITE: true, __NORMAL: true };
 
+  const list = () => setPrototypeOf([], null);
   const number = (value) => (typeof value === 'number' && isFinite(value) ? value : 0);
   const count = (value) => (value >= 0 && value < 1e9 ? round(number(value)) : 0);
   const string = (value) => stringify(typeof value === 'string' ? apply(slice, value, [0, 200]) : '');
@@ -44,29 +50,45 @@
     return object(shown);
   }
 
-  // Calls visit(object) for the objects of a display list, and for those in containers and layers on it.
+  // Calls visit(object, parent) for the objects of a display list, and for those in containers and layers on it. `parent`
+  // is the class of the container or layer; '' on the list itself.
   function visitObjects(children, visit) {
     let left = MAX_OBJECTS;
-    const walk = (all, depth) => {
+    const walk = (all, depth, parent) => {
       for (let i = 0; all && i < all.length && left > 0; i++) {
         left -= 1;
-        visit(all[i]);
-        if (depth < 4 && all[i] && all[i].list && typeof all[i].list === 'object') walk(all[i].list, depth + 1);
+        visit(all[i], parent);
+        if (depth < 4 && all[i] && all[i].list && typeof all[i].list === 'object') walk(all[i].list, depth + 1, uses.className(all[i]));
       }
     };
-    walk(children, 0);
+    walk(children, 0, '');
   }
 
   const size = (set) => (set ? count(set.size) || count(set.length) || count(set.entries && set.entries.length) : 0);
 
+  // Colour and size on the screen. A shape is filled, or has an outline only.
+  function shapeText(shape) {
+    const color = read(() => (shape.isFilled ? shape.fillColor : shape.isStroked ? shape.strokeColor : -1), -1);
+    const [width, height] = read(() => [shape.displayWidth, shape.displayHeight], [0, 0]);
+    return object({
+      __proto__: null, color: color >= 0 && color <= 0xffffff ? count(color) : -1, width: count(width), height: count(height),
+    });
+  }
+
   function sceneText(state) {
     const { scene, sys } = state;
     const types = { __proto__: null };
+    const inside = { __proto__: null };
+    const texts = list();
+    const shapes = list();
     let shown = 0;
-    read(() => visitObjects(sys.displayList.list, (child) => {
+    read(() => visitObjects(sys.displayList.list, (child, parent) => {
       const name = uses.className(child) || 'Object';
       types[name] = (types[name] || 0) + 1;
       shown += 1;
+      if (parent) inside[parent] = (inside[parent] || 0) + 1;
+      if (TEXTS[name] && texts.length < MAX_SHOWN) texts[texts.length] = read(() => child.text);
+      if (shapes.length < MAX_SHOWN && apply(isPrototypeOf, shapePrototype, [child])) shapes[shapes.length] = shapeText(child);
     }));
     const matter = read(() => (scene.matter && scene.matter.world ? scene.matter.world.localWorld.bodies : null), null);
     return object({
@@ -77,6 +99,9 @@
       active: read(() => sys.settings.status === RUNNING, false) ? 'true' : 'false',
       display_list: shown,
       objects: numbers(types),
+      inside: numbers(inside),
+      texts: array(texts, string, MAX_SHOWN),
+      shapes: array(shapes, (shape) => shape, MAX_SHOWN),
       bodies: read(() => size(scene.physics.world.bodies), 0) + (matter ? count(matter.length) : 0),
       static_bodies: read(() => size(scene.physics.world.staticBodies), 0),
       timers: read(() => size(sys.time._active) + size(sys.time._pendingInsertion), 0),
@@ -85,11 +110,24 @@
   }
 
   const firstPositions = new Map();
+  const firstTexts = new Map();
   function allObjects(visit) {
     for (let i = 0; i < lifecycle.scenes.length; i++) read(() => visitObjects(lifecycle.scenes[i].sys.displayList.list, visit));
   }
-  function keepPositions() {
-    allObjects((child) => read(() => apply(mapSet, firstPositions, [child, `${number(child.x)},${number(child.y)}`])));
+  const isText = (child) => TEXTS[uses.className(child)] && typeof child.text === 'string';
+  function keepFirst() {
+    allObjects((child) => read(() => {
+      apply(mapSet, firstPositions, [child, `${number(child.x)},${number(child.y)}`]);
+      if (isText(child)) apply(mapSet, firstTexts, [child, child.text]);
+    }));
+  }
+  function changedTexts() {
+    let changed = 0;
+    allObjects((child) => read(() => {
+      const before = isText(child) ? apply(mapGet, firstTexts, [child]) : undefined;
+      if (before !== undefined && before !== child.text) changed += 1;
+    }));
+    return changed;
   }
   function moved() {
     let changed = 0;
@@ -148,7 +186,7 @@
     animate() {
       const goesOn = lifecycle.animate();
       if (lifecycle.frames() === 1) {
-        keepPositions();
+        keepFirst();
         startSignals = signals();
       }
       return goesOn;
@@ -205,6 +243,7 @@
         tween_updates: tweenRan() ? 'true' : 'false',
         collisions: count(uses.counts.collisions),
         moved: count(moved()),
+        changed_texts: count(changedTexts()),
         listeners: names(uses.listeners),
         keys: names(uses.keys),
         calls: names(uses.calls),

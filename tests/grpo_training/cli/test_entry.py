@@ -1,0 +1,95 @@
+"""How commands end when they are interrupted, also before they have begun."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from engine.errors import InputError
+from grpo_training import experiences
+from grpo_training.cli import entry
+from grpo_training.cli.program import commands
+from tests.conftest import ROOT
+from tests.support.table import table
+
+CONTINUE = "Stored results are kept; run the same command again to continue."
+WITHOUT_RESULTS = {"doctor", "experiences", "export", "prepare_data", "replay_server", "serve", "show", "view"}
+
+
+def started(*arguments, path=(), **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT)))}
+    return subprocess.Popen([sys.executable, *arguments], env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+@table("command", commands())
+def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, monkeypatch, capsys):
+    given = []
+    monkeypatch.setattr(entry, "run_command", lambda main, **options: given.append(options))
+    runpy.run_path(str(ROOT / f"grpo_training/{command}.py"), run_name="__main__")
+    monkeypatch.undo()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    monkeypatch.setattr(entry.gc, "freeze", lambda: None)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            entry.run_command(interrupted, resumes=given[0].get("resumes", True))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert "Interrupted." in said
+    assert (CONTINUE in said) == (command not in WITHOUT_RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "fix"),
+    [
+        (["--libary", "critic"], "unrecognized arguments: --libary", "Did you mean --library?"),
+        (["lst", "--json"], "invalid choice: 'lst'", "Did you mean list?"),
+        (["--library", "critic", "lst"], "invalid choice: 'lst'", "Did you mean list?"),
+        (["show", "G1-001", "--cashe-dir", "x"], "unrecognized arguments: --cashe-dir x", "Did you mean --cache-dir?"),
+    ],
+)
+def test_a_misspelled_word_of_a_command_with_subcommands_is_named(words, what, fix):
+    with pytest.raises(InputError) as refused:
+        experiences.main(words)
+    assert what in refused.value.what
+    assert refused.value.fix.startswith(fix)
+
+
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path):
+    (tmp_path / "pydantic.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    arguments = ("-m", "grpo_training.experience_extractor")
+    with started(*arguments, path=[tmp_path], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == -signal.SIGINT
+
+
+def test_a_running_command_is_interrupted_in_order(tmp_path):
+    (tmp_path / "pydantic.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    arguments = ("-m", "grpo_training.generator1")  # it imports its settings inside its frame
+    with started(*arguments, path=[tmp_path], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("", f"\nInterrupted. {CONTINUE}\n")
+    assert process.returncode == entry.INTERRUPTED
+
+
+@pytest.mark.parametrize("arguments", [("-c", "import host.__main__"), ("-m", "host")])
+def test_a_program_that_imports_the_package_keeps_its_handler_of_ctrl_c(tmp_path, arguments):
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host/__init__.py").write_text("import grpo_training\n")
+    shows = "import signal\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    (tmp_path / "host/__main__.py").write_text(shows)
+    with started(*arguments, path=[tmp_path]) as process:
+        assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0

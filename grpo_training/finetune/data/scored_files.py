@@ -208,7 +208,7 @@ def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
     Raises:
         RowError: there is no prompt.
     """
-    prompt = row.get("prompt", row.get("messages"))
+    prompt = row.get("messages") if row.get("prompt") is None else row["prompt"]
     if isinstance(prompt, str) and prompt.strip():
         return (Message(role="user", content=clean(prompt)),)
     if not isinstance(prompt, list) or not prompt:

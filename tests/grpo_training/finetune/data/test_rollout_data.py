@@ -397,6 +397,14 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
 
 
+def test_messages_are_the_prompt_where_the_prompt_is_null(tmp_path):
+    """As in a table with the columns of several formats."""
+    row = {"prompt": None, "messages": [{"role": "user", "content": "Say one."}], "completion": "one"}
+    [one], report = scored(tmp_path, {**row, "reward": 1}, {**row, "reward": 0})
+    assert one.messages[0].content == "Say one."
+    assert not report.dropped
+
+
 def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_groups(tmp_path):
     """So that no prompt is held out and trained on."""
     for name, prompts in (("a", ["Say one.", "Say two.", "Say one."]), ("b", ["Say two.", "Say three."])):

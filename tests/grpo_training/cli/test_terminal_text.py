@@ -62,9 +62,9 @@ def test_a_terminal_without_greek_letters_or_marks_shows_words():
 
 
 def test_a_long_line_continues_below_its_last_column(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("COLUMNS", "32")
     assert fitted("  show G1-003  its evidence, rollouts, uses") == (
         "  show G1-003  its evidence,\n               rollouts, uses"
     )
-    assert fitted("A sentence of words, with no columns.") == "A sentence of words, with no\ncolumns."
+    assert fitted("A sentence of words, without columns.") == "A sentence of words, without\ncolumns."
     assert fitted("  import a/file/with/a/long/name.json") == "  import\n  a/file/with/a/long/name.json"

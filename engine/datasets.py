@@ -176,6 +176,8 @@ def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
     names = sorted({*dataset_names(), *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]!r}? " if near else ""
+    if _PLAIN_NAME.fullmatch(name) and Path(name).exists():
+        guess = f"To read {name} of this folder, write ./{name}. "
     return InputError(
         f"Unknown dataset: {name!r}",
         why=f"Known: {', '.join(names)}. Files are looked up in {', '.join(map(str, folders))}{_more_places()}.",

@@ -122,7 +122,7 @@ class Progress:
         self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
         self._notes: deque[str] = deque(maxlen=3)
         self._experiences: list[str] = []
-        self._done = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
+        self._done = self._before = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
         self._clock = clock
         self._started = clock()
         self._waits = ""
@@ -162,11 +162,13 @@ class Progress:
     def restored(self, count: int) -> None:
         """Report how many groups an earlier start has completed."""
         if count:
-            self._restored += count
+            self._before = count
             self.note(f"{self._label}: continuing after {count} completed groups")
 
     def restored_one(self, line: GroupLine) -> None:
         """Count a group that an earlier start has completed."""
+        self._restored += 1
+        self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
         self._correct += line.correct
         self._answers += line.size
         self._triggered += line.triggered
@@ -219,7 +221,7 @@ class Progress:
         table.add_column(overflow="fold")
         share = f" ({self._correct / self._answers:.1%})" if self._answers else ""
         shown = [
-            ("groups", f"{self._done}" + (f" + {self._restored} completed before" if self._restored else "")),
+            ("groups", f"{self._done}" + (f" + {self._before} completed before" if self._before else "")),
             ("right answers", f"{self._correct} of {self._answers}{share}"),
             ("groups with σ>τ", str(self._triggered)),
             ("experiences saved", str(self._saved)),
@@ -274,7 +276,7 @@ class Progress:
     def _panel(self) -> RenderableType:
         counters = self._counters()
         head = Table.grid(padding=(0, 2))
-        done = self._done + self._restored
+        done = self._done + self._before
         head.add_row(
             ProgressBar(total=self._total, completed=done, width=16),
             f"{done}/{'?' if self._total is None else self._total}",
@@ -306,7 +308,7 @@ class Progress:
     def _times(self) -> str:
         """Elapsed time, and the remaining time at the pace of this start."""
         elapsed = self._clock() - self._started
-        left = None if self._total is None else self._total - self._done - self._restored
+        left = None if self._total is None else self._total - self._done - self._before
         text = _duration(elapsed)
         if left and self._done:
             text += f", {_duration(elapsed / self._done * left)} left"

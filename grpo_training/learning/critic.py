@@ -77,6 +77,8 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
+        if self.per_step == 1:
+            progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
         return self._caches.steps(progress, follow=self._settings.follow)
 
     def producer(self, session: Session, progress: Progress) -> FusionProducer:

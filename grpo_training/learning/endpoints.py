@@ -16,6 +16,7 @@ from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.serving.local_server import user_folder
+from grpo_training.serving.model_folder import check_model
 from grpo_training.serving.shared_server import shared_server
 
 if TYPE_CHECKING:
@@ -31,12 +32,18 @@ def check_endpoint(settings: ExtractionSettings, role: str) -> None:
     """Check the endpoint of a role as far as this needs no server, so that a wrong one is reported first of all.
 
     Raises:
-        MissingInputError, ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
+        MissingInputError: there is no API config, or no model in the folder of a local one.
+        ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
-    if settings.endpoint == "config":
-        manager = settings.load_endpoints()
-        if manager.local_model(role) is None:
-            manager.endpoint(role)
+    if settings.endpoint == "local":
+        check_model(settings.local_model)
+        return
+    manager = settings.load_endpoints()
+    model = manager.local_model(role)
+    if model is None:
+        manager.endpoint(role)
+    else:
+        check_model(Path(model))
 
 
 @contextmanager

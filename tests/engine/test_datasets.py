@@ -97,6 +97,14 @@ def test_an_unknown_name_gets_the_nearest_valid_one():
     assert all(name in caught.value.why for name in ("aime2024", "aime2025", "physics"))
 
 
+def test_a_file_or_folder_that_is_given_as_a_name_is_pointed_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "problems.txt").write_text(json.dumps(GOOD))
+    with pytest.raises(InputError, match=r"To read problems\.txt of this folder, write \./problems\.txt\."):
+        load_problems("problems.txt")
+    assert load_problems("./problems.txt")[0].id == "a"
+
+
 def test_a_name_is_never_a_way_out_of_the_folders(tmp_path):
     (tmp_path / "secret.jsonl").write_text(json.dumps(GOOD))
     (tmp_path / "inner").mkdir()

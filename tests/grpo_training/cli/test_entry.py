@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from engine.errors import InputError
+from grpo_training import experiences
 from grpo_training.cli import entry
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
@@ -44,6 +46,22 @@ def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, m
     said = capsys.readouterr().err
     assert "Interrupted." in said
     assert (CONTINUE in said) == (command not in WITHOUT_RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "fix"),
+    [
+        (["--libary", "critic"], "unrecognized arguments: --libary", "Did you mean --library?"),
+        (["lst", "--json"], "invalid choice: 'lst'", "Did you mean list?"),
+        (["--library", "critic", "lst"], "invalid choice: 'lst'", "Did you mean list?"),
+        (["show", "G1-001", "--cashe-dir", "x"], "unrecognized arguments: --cashe-dir x", "Did you mean --cache-dir?"),
+    ],
+)
+def test_a_misspelled_word_of_a_command_with_subcommands_is_named(words, what, fix):
+    with pytest.raises(InputError) as refused:
+        experiences.main(words)
+    assert what in refused.value.what
+    assert refused.value.fix.startswith(fix)
 
 
 def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path):

@@ -48,6 +48,18 @@ def test_plain_lines_are_the_documented_ones():
         assert text in whole
 
 
+def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_known_or_not():
+    for number in (0, 2):
+        stream = io.StringIO()
+        progress = Progress("critic", 2, Traffic, stream=stream, live=False)
+        with progress:
+            progress.restored(number)
+            progress.restored_one(GroupLine("p1", 0.5, 0.0, False, 1, 3))
+            progress.restored_one(GroupLine("p2", 0.5, 0.0, False, 1, 3))
+        progress.summary([])
+        assert "0 + 2 completed before" in stream.getvalue()
+
+
 def test_no_bar_is_drawn_into_a_file_or_a_pipe(capsys):
     run(live=False)
     assert capsys.readouterr().err == ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
 from engine.reading.masking import MASK, looks_secret
-from grpo_training.cli.terminal_text import say
+from grpo_training.cli.terminal_text import fitted, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -123,6 +123,13 @@ def _terminate(number: int, frame: object) -> NoReturn:
     for repeated in _STOP_SIGNALS:  # shells send them twice; the second one would interrupt the cleanup
         signal.signal(repeated, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+class LinesFormatter(argparse.HelpFormatter):
+    """Keeps the lines of description and epilog; a line that is too long for the terminal is broken."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(fitted(line) for line in text.splitlines())
 
 
 class CommandParser(argparse.ArgumentParser):

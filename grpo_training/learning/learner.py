@@ -154,14 +154,15 @@ def next_commands(
     if isinstance(settings, GeneratorSettings):
         left = [name for name in GENERATORS if not (settings.cache_dir / f"{name}_rollouts.jsonl").exists()]
         others = " and ".join(name.replace("_", "") for name in left)
-        first = f"{others} with the same flags, then " if left else ""
+        if left:
+            commands.append(("next", f"{others} with the same flags"))
         is_local = settings.endpoint == "local"
         flags = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
         is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
         critic = " ".join(
             ["python -m grpo_training.critic", *flags, *(["(with the same endpoint)"] if is_named else [])]
         )
-        commands.append(("next", first + critic))
+        commands.append(("then" if left else "next", critic))
     return commands
 
 

@@ -17,7 +17,8 @@ def test_a_generator_names_the_others_that_are_missing_and_the_critic(tmp_path):
     assert next_commands("generator_1", settings, has_learned=True) == [
         ("what was learned", f"python -m grpo_training.experiences --library generator_1 {folders}"),
         ("in a browser", f"python -m grpo_training.view {tmp_path}/experiences '{cache}'"),
-        ("next", f"generator2 and generator3 with the same flags, then {critic}"),
+        ("next", "generator2 and generator3 with the same flags"),
+        ("then", critic),
     ]
     for number in (2, 3):
         (cache / f"generator_{number}_rollouts.jsonl").touch()
@@ -34,7 +35,7 @@ def test_the_default_folders_are_not_repeated():
 
 def test_a_local_model_and_its_prompts_are_repeated(tmp_path):
     settings = GeneratorSettings(endpoint="local", model="my model", prompts="compact", cache_dir=tmp_path)
-    [(_, view), (_, following)] = next_commands("generator_1", settings, has_learned=False)
+    [(_, view), _, then] = next_commands("generator_1", settings, has_learned=False)
     assert view == f"python -m grpo_training.view data/grpo_experiences {tmp_path}"
     flags = f"--endpoint local --prompts compact --model 'my model' --cache-dir {tmp_path}"
-    assert following.endswith(f"then python -m grpo_training.critic {flags}")
+    assert then == ("then", f"python -m grpo_training.critic {flags}")

@@ -114,7 +114,7 @@ class GRPOTrainingConfig(ResumableSettings):
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
         "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
     )
-    weight_decay: Weight = Field(0.0, description="weight decay of AdamW")
+    weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
     max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
     seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
 

@@ -23,6 +23,7 @@ from engine.records import Message
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
+from grpo_training.teacher.traces import messages_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +89,7 @@ def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file, each with its place for messages: ``path, line N``.
 
     Raises:
-        InputError: a line or an element of the array is no JSON object; names file and line.
+        InputError: a line or an element of the array is no JSON object, or cannot be encoded; names file and line.
     """
     if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
         try:
@@ -117,9 +118,8 @@ def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any
     while match := _ELEMENT.match(text, place):
         line, counted = line + text.count("\n", counted, match.end()), match.end()
         value, place = decoder.raw_decode(text, match.end())
-        if not isinstance(value, dict):
-            raise InputError(f"{path}, line {line}: not a JSON object")
-        yield f"{path}, line {line}", value
+        where = f"{path}, line {line}"
+        yield where, _checked(value, where)
 
 
 def _object(text: str | bytes, where: str) -> dict[str, Any]:
@@ -127,8 +127,18 @@ def _object(text: str | bytes, where: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON", why=str(error)) from None
+    return _checked(value, where)
+
+
+def _checked(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where}: not a JSON object")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix="Replace it, or remove the row."
+        ) from None
     return value
 
 
@@ -174,7 +184,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
             broken.append(f"{path}, row {number}: {error}")
             continue
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
-        group = groups.setdefault(key, _Open(_problem_id(row, len(groups) + 1), messages, row))
+        group = groups.setdefault(key, _Open(_problem_id(row, messages), messages, row))
         group.responses += [response for response in responses if response is not None]
         group.has_all_rewards &= None not in responses
     report_broken(report, broken)
@@ -275,10 +285,10 @@ def _total(reward: Any) -> Any:
     return reward.get("total") if isinstance(reward, dict) else reward
 
 
-def _problem_id(row: Mapping[str, Any], number: int) -> str:
-    return next(
-        (text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), f"prompt_{number}"
-    )
+def _problem_id(row: Mapping[str, Any], messages: Sequence[Message]) -> str:
+    """The id that a row has; without one all rows of a prompt are of one problem, in all files."""
+    own = next((text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), "")
+    return own or f"prompt_{messages_hash(messages)}"
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

@@ -32,6 +32,11 @@ NO_LOGPROBS = {
     "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
 }
 
+DATED = (
+    "The chat template writes today's date into prompts: stored log-probs of another day are of other prompts, and a "
+    "training is not continued on another day."
+)
+
 _STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 _MARKER = "kJq7vRw2"
 _IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
@@ -57,6 +62,8 @@ def tokenise_groups(
     """
     report = DropReport()
     chat = ChatTokens(tokenizer)
+    if "strftime_now" in str(tokenizer.chat_template):
+        report.detail(DATED)
     rewards = [[response.reward for response in group.responses] for group in groups]
     scaled = advantages(rewards, config.scale_rewards, config.advantage_std)
     result = []

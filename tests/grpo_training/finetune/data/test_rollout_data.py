@@ -397,6 +397,22 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
 
 
+def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_groups(tmp_path):
+    """So that no prompt is held out and trained on."""
+    for name, prompts in (("a", ["Say one.", "Say two.", "Say one."]), ("b", ["Say two.", "Say three."])):
+        rows = [
+            {"prompt": prompt, "completion": text, "reward": reward, "group_id": f"{name}{number}"}
+            for number, prompt in enumerate(prompts)
+            for text, reward in (("one", 1), ("two", 0))
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    groups, _ = load(tmp_path)
+    assert len(groups) == 5
+    problems = {one.messages[0].content: one.problem_id for one in groups}
+    assert len(set(problems.values())) == 3
+    assert all(one.problem_id == problems[one.messages[0].content] for one in groups)
+
+
 @pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "1", None])
 def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, reward):
     row = {"prompt": "Say one.", "completion": "one"}

@@ -201,6 +201,15 @@ def test_a_template_that_leaves_out_a_system_text_that_the_user_writes_too_is_re
         check_prompts(make_tokenizer(DROPS + TEMPLATE), [chat])
 
 
+def test_a_template_that_writes_the_date_is_noted():
+    rows = [group(TrainingResponse("one", 1.0))]
+    dated = make_tokenizer("{{ strftime_now('%d %b %Y') }} " + TEMPLATE)
+    [[sample]], report = tokenise_groups(rows, dated, settings())
+    assert sample.prompt_ids[-2:] == (END, ASSISTANT)
+    assert report.details == [tokenising.DATED]
+    assert tokenise_groups(rows, make_tokenizer(), settings())[1].details == []
+
+
 def test_a_template_that_fails_on_plain_text_is_refused():
     """As one for messages of several parts."""
     with pytest.raises(ConfigurationError, match="rejects a conversation of user, assistant"):

@@ -187,7 +187,7 @@ class ProgramProcess:
             os.close(child_stdout)
             os.close(child_stdin)
         self._pid, self._clock = pid, process_clock(pid)
-        self._priority: tuple[str, str] | None = None
+        self._priority = next(((nice, policy) for _, nice, policy in self._threads()), None)  # it waits for its job
         self._cpu_seen = self._cpu_at_start = 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})
@@ -203,7 +203,6 @@ class ProgramProcess:
             raise
         self._cpu_at_start = self.cpu_s()
         self.waited_s = self._held_up_s = 0.0
-        self._priority = next(((nice, policy) for _, nice, policy in self._threads()), None)
         return self
 
     def __exit__(

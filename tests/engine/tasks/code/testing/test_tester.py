@@ -67,6 +67,8 @@ RIGHT = {
     "own_file": ("open('x', 'w').write('1')\nprint(open('x').read())", StdinTest("", "1")),
     "tokens": ("print(' 1   2 \\n\\n3')", StdinTest("", "1 2 3", cmp="tokens")),
     "close": ("print(0.1 + 0.2, 'x')", StdinTest("", "0.3 x", cmp="float")),
+    "close_integer": ("print('2.9999999999', '1e9')", StdinTest("", "3 1000000000", cmp="float")),
+    "close_large_float": ("def f(): return [1000000.5, 3.0]", CallTest("f", expected=[1000000.6, 3], cmp="float")),
     "lines_in_any_order": ("print('b\\na ')", StdinTest("", "a\nb\n", cmp="set")),
     "two_places": ("assert True\ndef f(x): return x", AssertTest("assert f(1) == 1")),
     "assert_reversed": ("def f(x): return [x]", AssertTest("assert [1] == f(1)")),
@@ -108,6 +110,11 @@ def test_a_right_program_passes(tester, name):
 
 
 WRONG = {
+    "near_integer_printed": ("print('1000000001 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
+    "near_float_for_an_integer_printed": ("print('1000000001.0 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
+    "near_integer": ("def f(): return [1000000001, 0.5]", CallTest("f", expected=[1000000007, 0.5], cmp="float")),
+    "near_float_for_an_integer": ("def f(): return 1000000001.0", CallTest("f", expected=1000000007, cmp="float")),
+    "near_complex_for_an_integer": ("def f(): return 1000000001 + 0j", CallTest("f", expected=1000000007, cmp="float")),
     "complex_for_infinity": ("def f(): return 0j", CallTest("f", expected=float("inf"), cmp="float")),
     "infinity_for_complex": ("def f(): return float('inf')", CallTest("f", expected=1j, cmp="float")),
     "other_values": ("def f(): return {'a': 2}", CallTest("f", expected={"a": 1}, cmp="set")),

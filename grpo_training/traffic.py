@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine.errors import InputError
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.terminal_text import fitted
 from grpo_training.traffic_control.settings import STEPS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(f"usage: {_PROG} STEP [options]\n\nSteps (each has its own --help):")
         for name, settings in STEPS.items():
-            print(f"  {name:11} {settings.summary}")
+            print(fitted(f"  {name:11}  {settings.summary}"))
         return 0
     if words[0] not in STEPS:
         raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join(STEPS)}.")

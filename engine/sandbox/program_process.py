@@ -11,8 +11,10 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -22,11 +24,21 @@ from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
 _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _START_S = 20.0
-_SHORTEST_WAIT_S = 0.005
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.25
+_LATE_S = 1.0
+"""A wait that ends later than this was stopped together with this process (Ctrl-Z), and so was the program."""
+_LONGEST_HELD_UP_S = 600.0
+_HELD_UP = frozenset("RDTt")
+"""States of a thread that wants a processor or memory, or is stopped."""
+_STATE, _NICE, _POLICY = 0, 16, 38
+"""Places in ``/proc/PID/task/TID/stat`` after the name, see ``proc(5)``."""
 _CLOCK_OF_A_PROCESS = 2
 
 WALL_FACTOR = 6
-"""The wall-clock time that a program may take, as a multiple of its limit of processor time."""
+"""The time for which a program may be waited for, as a multiple of its limit of processor time.
+
+Time in which it wants a processor or is stopped does not count, nor does time in which this process is stopped.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +46,11 @@ class Limits:
     """Limits of one program.
 
     Args:
-        time_s: processor seconds for loading the program, and for each requested value or run. The bound of wall-clock
-            time is ``WALL_FACTOR`` times that, so that a busy machine does not change a result.
+        time_s: processor seconds for loading the program, and for each requested value or run. It may sleep for
+            ``WALL_FACTOR`` times that.
         memory_mb: address space in MiB.
         output_bytes: size of the printed text, and of each returned value in its encoded form.
-        total_s: processor seconds in total, with the same bound of wall-clock time.
+        total_s: processor seconds in total, with the same bound of sleep.
     """
 
     time_s: float = 5.0
@@ -107,9 +119,9 @@ def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | No
 
 @dataclass(frozen=True)
 class _Deadline:
-    """Until when to wait: a reading of the monotonic clock, and of the program's processor time (None: no limit)."""
+    """Until when to wait: a reading of ``waited_s``, and of the program's processor time (None: no limit)."""
 
-    wall: float
+    waited: float
     cpu: float | None
 
 
@@ -129,6 +141,10 @@ class ProgramProcess:
         limits: limits of memory, output and time.
         stdin: the standard input; None for an empty one.
         entry_point: a name that the program must define; for ``remote``, a function of the other process.
+
+    Attributes:
+        printed: the output so far.
+        waited_s: seconds for which it was waited for while it slept; the waits before an answer count too.
 
     Raises:
         SandboxError: from any method, if the sandbox itself fails.
@@ -150,6 +166,7 @@ class ProgramProcess:
         self._exit: ProgramExit | None = None
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
+        self.waited_s = self._held_up_s = 0.0
         self._channel, child_end = socket.socketpair()
         self._stdout, child_stdout = os.pipe()
         child_stdin = _as_file(stdin)
@@ -169,8 +186,9 @@ class ProgramProcess:
             child_end.close()
             os.close(child_stdout)
             os.close(child_stdin)
-        self._clock = process_clock(pid)
-        self._started, self._cpu_at_start = time.monotonic(), 0.0
+        self._pid, self._clock = pid, process_clock(pid)
+        self._priority = next(((nice, policy) for _, nice, policy in self._threads()), None)  # it waits for its job
+        self._cpu_seen = self._cpu_at_start = 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})
         self._open = {self._channel.fileno(), self._stdout}
@@ -183,8 +201,8 @@ class ProgramProcess:
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        self._started, self._cpu_at_start = time.monotonic(), 0.0
         self._cpu_at_start = self.cpu_s()
+        self.waited_s = self._held_up_s = 0.0
         return self
 
     def __exit__(
@@ -198,13 +216,12 @@ class ProgramProcess:
             os.close(self._stdout)
 
     def cpu_s(self) -> float:
-        """Processor seconds that the program has used; its wall-clock time where the kernel does not tell."""
+        """Processor seconds that the program has used; of a process that is gone, as they were read last."""
         if self._exit is not None:
             return self._exit.cpu_s - self._cpu_at_start
-        try:
-            return time.clock_gettime(self._clock) - self._cpu_at_start
-        except OSError:
-            return time.monotonic() - self._started
+        with contextlib.suppress(OSError):
+            self._cpu_seen = time.clock_gettime(self._clock)
+        return self._cpu_seen - self._cpu_at_start
 
     @property
     def unread(self) -> bool:
@@ -247,27 +264,56 @@ class ProgramProcess:
 
     def _deadline(self, time_s: float, is_starting: bool = False) -> _Deadline:
         if is_starting:
-            return _Deadline(time.monotonic() + time_s, None)
-        return _Deadline(time.monotonic() + WALL_FACTOR * time_s, self.cpu_s() + time_s)
+            return _Deadline(self.waited_s + time_s, None)
+        return _Deadline(self.waited_s + WALL_FACTOR * time_s, self.cpu_s() + time_s)
 
     def _pump(self, until: _Deadline) -> None:
         """Wait for the next event and read or write every descriptor that is ready."""
         events: list[tuple[int, int]] = []
         while not events:
-            wall = until.wall - time.monotonic()
-            cpu = wall if until.cpu is None else until.cpu - self.cpu_s()
-            if wall <= 0 or cpu <= 0:
+            left = until.waited - self.waited_s
+            cpu = left if until.cpu is None else until.cpu - self.cpu_s()
+            if left <= 0 or cpu <= 0:
                 if until.cpu is None:
                     raise SandboxError("a child did not start in time")
                 self.end(ending=False)
                 limit = "limit of processor time" if cpu <= 0 else "bound of wall-clock time"
                 raise ProgramStopped(ProgramFailure.TIMEOUT, f"{limit} reached")
-            events = self._poll.poll(1000 * min(wall, max(cpu, _SHORTEST_WAIT_S)))
+            wait_s, began = min(left, max(cpu, _SHORTEST_WAIT_S), _LONGEST_WAIT_S), time.monotonic()
+            events = self._poll.poll(1000 * wait_s)
+            took_s = time.monotonic() - began
+            self._count(took_s if took_s < wait_s + _LATE_S else wait_s, is_answered=bool(events))
         for fd, event in events:
             if event & select.POLLOUT:
                 self._flush()
             if event & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 self._read(fd)
+
+    def _count(self, took_s: float, *, is_answered: bool) -> None:
+        """Count a wait as sleep of the program, unless the machine holds it up."""
+        if is_answered or not self._is_held_up():
+            self.waited_s += took_s
+            return
+        self._held_up_s += took_s
+        if self._held_up_s > _LONGEST_HELD_UP_S:
+            raise SandboxError("a program got no processor, or was stopped, for too long")
+
+    def _is_held_up(self) -> bool:
+        """Whether one of its threads wants a processor or is stopped, and none has another priority than at its start.
+
+        A program that lowers its own priority could wait for a processor for as long as the machine is busy.
+        """
+        threads = list(self._threads())
+        is_lower = any((nice, policy) != self._priority for _, nice, policy in threads) and self._priority is not None
+        return not is_lower and any(state in _HELD_UP for state, _, _ in threads)
+
+    def _threads(self) -> Iterator[tuple[str, str, str]]:
+        """State, nice value and scheduling policy of its threads; nothing where the kernel does not tell."""
+        place = Path(f"/proc/{self._pid}/task")
+        with contextlib.suppress(OSError):
+            for thread in sorted(place.iterdir()):
+                fields = (thread / "stat").read_text().rpartition(") ")[2].split()
+                yield fields[_STATE], fields[_NICE], fields[_POLICY]
 
     def _read(self, fd: int) -> None:
         try:

@@ -23,6 +23,8 @@ from engine.records import Outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MAX_REPLY_BYTES = 1 << 20
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
+"""The threads of a library that wait for each other use processor time, the more the more cores the machine has."""
 _WALL_PER_CPU = 20
 """Seconds for each second of processor time, for a job that waits, or a machine that does much else."""
 _LATE_S = 1.0
@@ -88,8 +90,8 @@ class WorkerPool:
         Args:
             function: ``"engine.some.module:name"``.
             payload: a JSON value.
-            timeout_s: seconds of processor time after which the worker is killed. Its start, the import of the
-                function's module and the setup are not counted.
+            timeout_s: seconds of processor time, of all its threads, after which the worker is killed. Its start, the
+                import of the function's module and the setup are not counted. Libraries compute in one thread.
             setup: a function and its payload that are run before the first job of a worker that asks for them, such
                 as the import of a library that only some jobs need.
             wall_s: wall-clock seconds after which it is killed; None: many times ``timeout_s``, so that a machine
@@ -156,7 +158,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT,
-            env={"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
+            env={"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **_ONE_THREAD},
             start_new_session=True,
         )
         self.dead = False

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.sandbox.worker import WorkerPool, WorkResult
 
+_WALL_PER_CPU = 5
 _LOAD_LIMIT_S = 120.0
 
 
@@ -27,13 +28,14 @@ class PackageScorer:
 
         Args:
             payload: JSON values for ``score``.
-            limit_s: seconds for it; ``load`` has a longer time limit of its own.
+            limit_s: seconds of processor time for it, and a fifth of its wall-clock time, because scorers may wait for
+                something; ``load`` has a longer time limit of its own.
             load_argument: a JSON value for ``load``.
 
         Returns:
             the result of ``score``. ``INFRA_FAULT`` also if the package could not be loaded.
         """
-        return _pool().run(self._score, payload, limit_s, (self._load, load_argument), wall_s=limit_s)
+        return _pool().run(self._score, payload, limit_s, (self._load, load_argument), wall_s=_WALL_PER_CPU * limit_s)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import GENERATORS, LEARNERS
 from engine.errors import InputError
-from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line of ``show``: ``cache``, ``problem_id``, ``role``, ``epoch``, ``chars`` and ``json``."""
     parser = CommandParser(
         prog="python -m grpo_training.show",
+        usage="%(prog)s CACHE [PROBLEM_ID] [options]",
         description="Print what is stored about a problem: each rollout with its answer, rewards, experiences and "
         "reply, and the critic's fusions. Without a problem, list the problems.",
     )
@@ -58,10 +59,11 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     formats = {**FORMATS, **ENVIRONMENTS}
     parser = CommandParser(
         prog="python -m grpo_training.export",
+        usage="%(prog)s [CACHE] --to FORMAT --output FILE ...",
         description="Write stored rollouts, or a dataset with its task, for other programs. The trl formats are "
         "conversational; groups without a training signal are left out of them.",
-        epilog="formats:\n" + "\n".join(f"  {name:12} {text}" for name, text in formats.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="formats:\n" + "\n".join(f"  {name:12}  {text}" for name, text in formats.items()),
+        formatter_class=LinesFormatter,
     )
     parser.add_argument("cache", type=Path, nargs="?", metavar="CACHE",
                         help="cache folder, such as grpo_training/cache")  # fmt: skip

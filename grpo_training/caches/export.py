@@ -18,7 +18,7 @@ from grpo_training.caches.inspect_log import inspect_log
 from grpo_training.caches.stored import stored_answers
 from grpo_training.environments.package import export_environment
 from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.rollout_data import load_groups
+from grpo_training.finetune.data.rollout_data import read_groups
 from grpo_training.finetune.data.trl_datasets import (
     preference,
     prompt_completion,
@@ -78,7 +78,7 @@ def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
             "experiences": "strip" if arguments.strip_experiences else "keep",
         }
     )
-    groups, report = load_groups(settings)
+    groups, report = read_groups(settings)
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
     if arguments.to == "trl-sft":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
 from engine.reading.masking import MASK, looks_secret
-from grpo_training.cli.terminal_text import say
+from grpo_training.cli.terminal_text import fitted, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -34,9 +34,9 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
     Args:
         main: returns the exit code.
         resumes: whether the command stores results with which the same command continues later.
-        collects_rarely: whether reference cycles are searched for seldom, which saves 5 % of the processor time of a
-            run that keeps most of its objects. Not for a command that holds tensors, which a cycle would keep in
-            memory.
+        collects_rarely: whether reference cycles are searched for seldom. In generator 1 this saves 5 % of the
+            processor time with 100 problems and 6 % with 600 (8 rollouts each), and takes 1 and 6 MB more memory. Not
+            for a command that holds tensors, which a cycle would keep in memory.
 
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).
@@ -123,6 +123,13 @@ def _terminate(number: int, frame: object) -> NoReturn:
     for repeated in _STOP_SIGNALS:  # shells send them twice; the second one would interrupt the cleanup
         signal.signal(repeated, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+class LinesFormatter(argparse.HelpFormatter):
+    """Keeps the lines of description and epilog; a line that is too long for the terminal is broken."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(fitted(line) for line in text.splitlines())
 
 
 class CommandParser(argparse.ArgumentParser):

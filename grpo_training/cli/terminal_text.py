@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import re
+import shutil
 import sys
+import textwrap
 import unicodedata
 from typing import Any, TextIO
 
@@ -41,6 +44,18 @@ def harmless(text: str, keep: str = "") -> str:
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print text that a model, a file or a server may have written, on stdout by default. Line breaks are kept."""
     print(harmless(text, keep="\n\t"), file=stream or sys.stdout, flush=True)
+
+
+def fitted(line: str) -> str:
+    """A line of text for the terminal's width: broken between words, and continued below its last column.
+
+    Two spaces or more begin a column.
+    """
+    width = shutil.get_terminal_size().columns
+    columns = [found.end() for found in re.finditer(r"(?:^|(?<=\S) ) +(?=\S)", line)]
+    below = " " * max((column for column in columns if column < width / 2), default=0)
+    lines = textwrap.wrap(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 class LastingStream:

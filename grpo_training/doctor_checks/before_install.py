@@ -5,25 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-import signal
 import sys
 import tomllib
 from pathlib import Path
 
+from grpo_training.cli.start import started_module
+
 _ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTION = "scaffold-grpo"
 _DOCTOR, _LIST = "grpo_training.doctor", "grpo_training"
-
-
-def leave_ctrl_c_to_the_system() -> None:
-    """Let Ctrl-C end a command without a traceback while its modules are imported; ``run_command`` handles it then.
-
-    Another program that imports the package keeps its own handler.
-    """
-    package, _, command = _module().partition(".")
-    is_command = package == _LIST and "." not in command
-    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup, for example
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def check_dependencies() -> None:
@@ -32,7 +22,7 @@ def check_dependencies() -> None:
     ``python -m grpo_training.doctor`` checks each of them. Other commands check one, which takes no time; the list of
     commands needs none.
     """
-    module = _module()
+    module = started_module()
     is_list = module == _LIST and sys.orig_argv[-1] in (_LIST, "-h", "--help", "--version")
     if is_list or (module != _DOCTOR and importlib.util.find_spec("pydantic") is not None):
         return
@@ -68,11 +58,6 @@ def fix() -> str:
         folder = "" if Path.cwd() == _ROOT else f" -C {_ROOT}"
         return f"Run `make{folder} install`, then `source {_shown(environment)}/bin/activate`."
     return f"Run `{sys.executable} -m pip install --force-reinstall` with the wheel of Scaffold-GRPO."
-
-
-def _module() -> str:
-    """The module of ``python -m MODULE``; empty for another start."""
-    return sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
 
 
 def _shown(path: Path) -> str:

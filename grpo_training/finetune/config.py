@@ -17,6 +17,7 @@ from grpo_training.runs.settings import ResumableSettings
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
+ALL_LINEAR = "all-linear"
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
@@ -113,7 +114,7 @@ class GRPOTrainingConfig(ResumableSettings):
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
         "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
     )
-    weight_decay: Weight = Field(0.0, description="weight decay of AdamW")
+    weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
     max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
     seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
 
@@ -218,7 +219,7 @@ class GRPOTrainingConfig(ResumableSettings):
         True, description="train without dropout; with it the policy differs from the reference before any step"
     )
     lora_target_modules: tuple[str, ...] = Field(
-        ("all-linear",),
+        (ALL_LINEAR,),
         min_length=1,
         description="modules with an adapter, comma-separated; all-linear: every linear layer",
     )
@@ -317,6 +318,14 @@ class GRPOTrainingConfig(ResumableSettings):
             ),
             (self.reward is None and self.reward_weight != 1, "reward_weight is used with reward only"),
             (self.num_train_epochs + self.rce_epochs == 0, "num_train_epochs and rce_epochs are both 0"),
+            (
+                self.mode == "sft" and self.num_train_epochs == 0,
+                "num_train_epochs is 0: supervised training has no warm-up",
+            ),
+            (
+                ALL_LINEAR in self.lora_target_modules and len(self.lora_target_modules) > 1,
+                f"{ALL_LINEAR} in lora_target_modules stands alone: it is every linear layer but the head",
+            ),
             (
                 not self.kl_target_low < self.kl_target_high,
                 f"kl_target_low ({self.kl_target_low}) must be below kl_target_high ({self.kl_target_high})",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from engine.api_manager import GENERATORS
@@ -23,7 +24,6 @@ from grpo_training.runs.files import RunFiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-    from pathlib import Path
 
     from engine.api_manager import ApiManager
     from engine.storage.rollout_store import BrokenLine, RolloutStore
@@ -141,24 +141,41 @@ def next_commands(
 
     Args:
         role: of the learner.
-        settings: its settings; folders that are not the default ones are named in the commands.
+        settings: its settings. Those that the commands share are repeated where they are not the default ones, except
+            for addresses and names of endpoints.
         has_learned: whether its library has experiences.
     """
-    folders = {
-        flag: shlex.quote(str(shown_path(folder)))
-        for flag, folder in (("--experiences-dir", settings.experiences_dir), ("--cache-dir", settings.cache_dir))
-        if folder != type(settings).model_fields[flag.strip("-").replace("-", "_")].default
-    }
-    flags = " ".join(["", *(f"{flag} {folder}" for flag, folder in folders.items())])
-    commands = [("in a browser", " ".join(["python -m grpo_training.view", *folders.values()]))]
+    folders = _given(settings, "experiences_dir", "cache_dir")
+    places = [shlex.quote(str(shown_path(place))) for place in (settings.experiences_dir, settings.cache_dir)]
+    commands = [("in a browser", " ".join(["python -m grpo_training.view", *(places if folders else ())]))]
     if has_learned:
-        commands.insert(0, ("what was learned", f"python -m grpo_training.experiences --library {role}{flags}"))
+        learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
+        commands.insert(0, ("what was learned", learned))
     if isinstance(settings, GeneratorSettings):
         left = [name for name in GENERATORS if not (settings.cache_dir / f"{name}_rollouts.jsonl").exists()]
         others = " and ".join(name.replace("_", "") for name in left)
-        first = f"{others} with the same flags, then " if left else ""
-        commands.append(("next", f"{first}python -m grpo_training.critic{flags} (with the endpoint of this run)"))
+        if left:
+            commands.append(("next", f"{others} with the same flags"))
+        is_local = settings.endpoint == "local"
+        flags = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
+        is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
+        critic = " ".join(
+            ["python -m grpo_training.critic", *flags, *(["(with the same endpoint)"] if is_named else [])]
+        )
+        commands.append(("then" if left else "next", critic))
     return commands
+
+
+def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
+    """The flags of settings that do not have their default."""
+    values = {name: getattr(settings, name) for name in names}
+    shown = {name: shown_path(value) if isinstance(value, Path) else value for name, value in values.items()}
+    fields = type(settings).model_fields
+    return [
+        f"--{name.replace('_', '-')} {shlex.quote(str(shown[name]))}"
+        for name, value in values.items()
+        if value != fields[name].default
+    ]
 
 
 async def _run_loop(

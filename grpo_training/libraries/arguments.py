@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
 
 if TYPE_CHECKING:
@@ -17,17 +17,16 @@ Each agent keeps a library of experiences: advice of at most 32 words that is pa
 This command shows what was learned, from which evidence, and what was refused; and it changes libraries by hand.
 """
 _EPILOG = """\
-examples:
-  python -m grpo_training.experiences                          all libraries
-  python -m grpo_training.experiences show G1-003              one experience: evidence, rollouts, uses, history
-  python -m grpo_training.experiences history --library critic what changed, and what was refused and why
-  python -m grpo_training.experiences diff 3f2a 9c41           two versions, by the first digits of their hash
-  python -m grpo_training.experiences rollback 3f2a            restore a version; nothing is erased
-  python -m grpo_training.experiences pin G1-003               the analyst may no longer change it
-  python -m grpo_training.experiences forbid G1-003            delete it; the analyst cannot add it again
-  python -m grpo_training.experiences export --library generator_1 > block.txt
-  python -m grpo_training.experiences import other/critic_experiences.json --library critic
-  python -m grpo_training.experiences merge ../other-run/data/grpo_experiences
+examples, each after python -m grpo_training.experiences:
+  show G1-003               one experience: evidence, rollouts, uses, history
+  history --library critic  what changed, and what was refused and why
+  diff 3f2a 9c41            two versions, by the first digits of their hash
+  rollback 3f2a             restore a version; nothing is erased
+  pin G1-003                the analyst may no longer change it
+  forbid G1-003             delete it; the analyst cannot add it again
+  export --library generator_1 > block.txt
+  import other/critic_experiences.json --library critic
+  merge ../other-run/data/grpo_experiences
 
 The JSON files may also be edited in a text editor: the next run applies the edits and records them.
 """
@@ -50,7 +49,7 @@ def _parser() -> CommandParser:
         prog="python -m grpo_training.experiences",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=LinesFormatter,
         parents=[shared],
     )
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the libraries as JSON")

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+from grpo_training.cli.terminal_text import fitted
 
 DATA = WORKING_DIR / "data/phaser"
 _PROMPT_SEEDS = DATA / "prompt_seeds.jsonl"
@@ -134,4 +135,4 @@ def usage(prog: str) -> Sequence[str]:
     head = f"usage: {prog} STEP [options]\n\nSteps (each has its own --help):"
     summaries = {name: settings.summary for name, settings in STEPS.items()}
     summaries[SCORE] = "verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts"
-    return [head, *(f"  {name:14} {summary}" for name, summary in summaries.items())]
+    return [head, *(fitted(f"  {name:14}  {summary}") for name, summary in summaries.items())]

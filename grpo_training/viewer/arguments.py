@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.viewer.web.languages import LANGUAGES
 
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDERS = tuple(WORKING_DIR / name for name in ("grpo_training/cache", "data/grpo_experiences", "outputs"))
 
-_DESCRIPTION = """\
-Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, fusions,
-trainings. Files are only read; experiences are changed where you ask for it on their page.
-"""
+_DESCRIPTION = (
+    "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
+    "fusions, trainings. Files are only read; experiences are changed where you ask for it on their page."
+)
 _EPILOG = """\
-examples:
-  python -m grpo_training.view                           what is in grpo_training/cache, data/grpo_experiences, outputs
-  python -m grpo_training.view grpo_training/cache/demo  one folder, with its subfolders
-  python -m grpo_training.view --export report           the same pages as files: open report/index.html
-  python -m grpo_training.view --export report.html      the same pages as one file
+examples, each after python -m grpo_training.view:
+  grpo_training/cache/demo  one folder, with its subfolders
+  --export report           the same pages as files: open report/index.html
+  --export report.html      the same pages as one file
 """
 
 
@@ -34,7 +33,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m grpo_training.view",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=LinesFormatter,
     )
     parser.add_argument(
         "folders",

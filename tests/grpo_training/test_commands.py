@@ -54,6 +54,11 @@ def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
     assert not HEAVY & set(found.modules)
 
 
+@table("command", commands())
+def test_help_fits_a_terminal_of_80_columns(helped, command):
+    assert [line for line in helped[command].text.splitlines() if len(line) > 80] == []
+
+
 def test_the_list_of_commands_describes_each_of_them_once(tmp_path):
     listed = [name for described in GROUPS.values() for name in described]
     assert sorted(listed) == commands()

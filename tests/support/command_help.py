@@ -33,7 +33,7 @@ class Help(NamedTuple):
 
 def help_of_all(calls, cwd, path=ROOT):
     """Call -> help. A call is the name of a command, with a step where it has steps; ``path`` has the packages."""
-    environment = {**os.environ, "PYTHONPATH": str(path)}
+    environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "80"}
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT, json.dumps(calls)],
         cwd=cwd, env=environment, capture_output=True, text=True, timeout=100,

@@ -1,5 +1,6 @@
 """Jobs for ``WorkerPool`` that end well, raise, never end, wait, use too much memory, or remember."""
 
+import os
 import sys
 import time
 
@@ -22,6 +23,13 @@ def spin(payload):
 def nap(seconds):
     time.sleep(seconds)
     return "awake"
+
+
+def threads(payload):
+    import numpy  # starts its threads
+
+    numpy.ones((500, 500)) @ numpy.ones((500, 500))
+    return len(os.listdir("/proc/self/task"))
 
 
 def hoard(payload):

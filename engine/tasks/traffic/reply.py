@@ -41,11 +41,11 @@ def read_reply(text: str | None) -> TrafficReply:
     """Read a decision.
 
     Strict: the whole text is one JSON object whose only key is ``extend``, with "yes" or "no" in any case.
-    Partial: somewhere an object begins with such a key. Invalid: neither.
+    Partial: somewhere an object begins with such a key. Invalid: neither. Text before ``</think>`` is not part of it.
     """
     if not isinstance(text, str):
         return INVALID
-    text = text[:_LONGEST]
+    text = text.rpartition("</think>")[2][:_LONGEST]
     value = _only_value(text)
     if value is not None:
         return TrafficReply(Tier.STRICT, value)

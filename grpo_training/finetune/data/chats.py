@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
+from engine.llm.wire.protocol import clean
 from engine.records import Message
 from grpo_training.finetune.data.samples import DropReport, Sample
 from grpo_training.finetune.data.scored_files import RowError, json_rows, prompt_messages, report_broken
@@ -14,7 +15,7 @@ from grpo_training.finetune.data.training_data import TrainingData
 from grpo_training.finetune.models.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from grpo_training.finetune.config import GRPOTrainingConfig
@@ -24,7 +25,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     """The chats of ``config.dataset_path``, tokenised; each is a group of one sample with reward 1.
 
     A row has ``messages`` that end with the assistant's, or ``prompt`` and ``completion``. Only the last message is
-    trained on, with the token that ends it. A random share of the chats is held out.
+    trained on, with the token that ends it. All chats of a random share of the prompts are held out.
 
     Raises:
         MissingInputError: there is no such file, or no such model.
@@ -57,10 +58,10 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             why=str(report) or "It is empty.",
             fix="A row needs `messages` that end with one of the assistant.",
         )
-    held_out = _held_out(len(samples), config.validation_share, config.seed)
+    held_out = _held_out([sample.prompt_ids for sample in samples], config.validation_share, config.seed)
     return TrainingData(
-        groups=[[sample] for number, sample in enumerate(samples) if number not in held_out],
-        validation=[[samples[number]] for number in sorted(held_out)],
+        groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
+        validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
         teacher=[],
         report=report,
     )
@@ -75,7 +76,7 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
     messages = prompt_messages(row)
     completion = row.get("completion")
     if isinstance(completion, str):
-        messages += (Message(role="assistant", content=completion),)
+        messages += (Message(role="assistant", content=clean(completion)),)
     elif completion is not None:
         messages += prompt_messages({"prompt": completion})
     *prompt, reply = messages
@@ -96,9 +97,10 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
     )
 
 
-def _held_out(count: int, share: float, seed: int) -> set[int]:
-    """Numbers of the chats that are held out: a random sample, so that no part of a sorted file is left out alone."""
-    if share == 0 or count < 2:
+def _held_out(prompts: Sequence[tuple[int, ...]], share: float, seed: int) -> set[tuple[int, ...]]:
+    """The prompts whose chats are held out: a random sample, so that no part of a sorted file is left out alone."""
+    different = list(dict.fromkeys(prompts))
+    if share == 0 or len(different) < 2:
         return set()
-    size = min(max(1, round(share * count)), count - 1)
-    return set(random.Random(f"{seed}:validation").sample(range(count), size))  # noqa: S311
+    size = min(max(1, round(share * len(different))), len(different) - 1)
+    return set(random.Random(f"{seed}:validation").sample(different, size))  # noqa: S311

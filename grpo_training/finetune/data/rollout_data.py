@@ -48,12 +48,20 @@ class Source:
 
 
 def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
-    """All groups of ``settings.dataset_path`` that have a training signal.
+    """All groups of ``settings.dataset_path`` that have a training signal, to train the model of ``settings``.
+
+    Stored log-probs are those of the old policy: where another model or temperature gave them, they are left out.
 
     Raises:
         MissingInputError: there is no such file or folder.
         InputError: it holds nothing that can be trained on.
     """
+    groups, report = read_groups(settings)
+    return without_unusable_logprobs(groups, settings, report), report
+
+
+def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
+    """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored."""
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as grpo_training/cache")
     report = DropReport()
@@ -75,7 +83,6 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
     for advice in prompts.advice():
         report.detail(advice)
     groups = [group for group in groups if _has_signal(group, settings, report)]
-    groups = without_unusable_logprobs(groups, settings, report)
     return first_problems(groups, settings.max_problems), report
 
 

@@ -13,16 +13,17 @@ a reply within its group.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from engine.errors import InputError
+from engine.llm.wire.protocol import clean
 from engine.records import Message
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
+from grpo_training.teacher.traces import messages_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,10 @@ _REPLY, _REPLIES, _REWARD = (
     ("reward", "score"),
 )
 _SHOWN_BROKEN = 5
+_LARGEST = 1e30
+"""Larger rewards are mistakes: their sums and squares are not finite."""
+_LARGEST_LOGPROB = 0.01
+"""A log-prob is at most 0, but for rounding."""
 _ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
 """What is before an element of a JSON array."""
 
@@ -84,7 +89,7 @@ def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file, each with its place for messages: ``path, line N``.
 
     Raises:
-        InputError: a line or an element of the array is no JSON object; names file and line.
+        InputError: a line or an element of the array is no JSON object, or cannot be encoded; names file and line.
     """
     if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
         try:
@@ -113,9 +118,8 @@ def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any
     while match := _ELEMENT.match(text, place):
         line, counted = line + text.count("\n", counted, match.end()), match.end()
         value, place = decoder.raw_decode(text, match.end())
-        if not isinstance(value, dict):
-            raise InputError(f"{path}, line {line}: not a JSON object")
-        yield f"{path}, line {line}", value
+        where = f"{path}, line {line}"
+        yield where, _checked(value, where)
 
 
 def _object(text: str | bytes, where: str) -> dict[str, Any]:
@@ -123,8 +127,18 @@ def _object(text: str | bytes, where: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON", why=str(error)) from None
+    return _checked(value, where)
+
+
+def _checked(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where}: not a JSON object")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix="Replace it, or remove the row."
+        ) from None
     return value
 
 
@@ -170,7 +184,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
             broken.append(f"{path}, row {number}: {error}")
             continue
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
-        group = groups.setdefault(key, _Open(_problem_id(row, len(groups) + 1), messages, row))
+        group = groups.setdefault(key, _Open(_problem_id(row, messages), messages, row))
         group.responses += [response for response in responses if response is not None]
         group.has_all_rewards &= None not in responses
     report_broken(report, broken)
@@ -194,9 +208,9 @@ def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
     Raises:
         RowError: there is no prompt.
     """
-    prompt = row.get("prompt", row.get("messages"))
+    prompt = row.get("messages") if row.get("prompt") is None else row["prompt"]
     if isinstance(prompt, str) and prompt.strip():
-        return (Message(role="user", content=prompt),)
+        return (Message(role="user", content=clean(prompt)),)
     if not isinstance(prompt, list) or not prompt:
         raise RowError("no prompt")
     return tuple(_message(one) for one in prompt)
@@ -206,7 +220,7 @@ def _message(raw: Any) -> Message:
     role = raw.get("role") if isinstance(raw, dict) else None
     if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
         raise RowError("a prompt message needs a role (system, user, assistant) and content")
-    return Message(role=role, content=raw["content"])
+    return Message(role=role, content=clean(raw["content"]))
 
 
 def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
@@ -236,18 +250,20 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
         reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
     if not isinstance(reply, str):
         raise RowError("a reply is not text")
-    reward = next((value for key in _REWARD if _is_finite(value := _total(facts.get(key)))), None)
+    reward = next((value for key in _REWARD if _is_number(value := _total(facts.get(key)))), None)
     if reward is None:
         return None
     token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
     verdict = facts.get("is_correct")
     return TrainingResponse(
-        text=reply,
+        text=clean(reply),
         reward=float(reward),
         is_correct=verdict if isinstance(verdict, bool) else None,
         truncated=facts.get("finish_reason") == "length",
         token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,
-        logprobs=tuple(map(float, logprobs)) if isinstance(logprobs, list) and all(map(_is_finite, logprobs)) else None,
+        logprobs=tuple(map(float, logprobs))
+        if isinstance(logprobs, list) and all(map(_is_logprob, logprobs))
+        else None,
     )
 
 
@@ -260,7 +276,7 @@ def _closed(group: _Open, group_id: str) -> TrainingGroup:
         messages=group.messages,
         responses=tuple(group.responses),
         model=_text(group.row, "model"),
-        temperature=float(temperature) if temperature is not None and _is_finite(temperature) else None,
+        temperature=float(temperature) if _is_number(temperature) else None,
     )
 
 
@@ -269,10 +285,10 @@ def _total(reward: Any) -> Any:
     return reward.get("total") if isinstance(reward, dict) else reward
 
 
-def _problem_id(row: Mapping[str, Any], number: int) -> str:
-    return next(
-        (text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), f"prompt_{number}"
-    )
+def _problem_id(row: Mapping[str, Any], messages: Sequence[Message]) -> str:
+    """The id that a row has; without one all rows of a prompt are of one problem, in all files."""
+    own = next((text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), "")
+    return own or f"prompt_{messages_hash(messages)}"
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
@@ -280,8 +296,12 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+
+
+def _is_logprob(value: Any) -> bool:
+    return _is_number(value) and value <= _LARGEST_LOGPROB
 
 
 def _is_id(value: Any) -> bool:

@@ -72,10 +72,11 @@ def _place(name: str) -> str:
 
 
 def _other_model(sampled_by: str, settings: GRPOTrainingConfig) -> str:
-    advice = f" (pass --served-as {sampled_by} if it is the same model)" if sampled_by else ""
+    if not sampled_by:
+        return "groups: the model that sampled them is not recorded: trained off-policy, without stored log-probs"
     return (
-        f"groups: sampled by {sampled_by or 'an unknown model'}, not by {settings.model_name_or_path}: "
-        f"trained off-policy, without their log-probs{advice}"
+        f"groups: sampled by {sampled_by}, not by {settings.model_name_or_path}: trained off-policy, without stored "
+        f"log-probs (pass --served-as {sampled_by} if it is the same model)"
     )
 
 

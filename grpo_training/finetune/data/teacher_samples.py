@@ -57,9 +57,7 @@ def load_teacher_samples(
             fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style.",
         )
     if report is not None:
-        report.dropped += counts.dropped
-        report.remarks += counts.remarks
-        report.details += counts.details
+        report.add(counts)
     return samples
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grpo_training.finetune.config import GRPOTrainingConfig
     from grpo_training.finetune.data.samples import TrainingGroup, TrainingResponse
 
-EMPTY = "replies: no text is stored"
+EMPTY = "replies: without text"
 TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
 NOTHING_LEFT = "groups: none of their replies is usable"
 OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
@@ -31,6 +31,11 @@ NO_LOGPROBS = {
     "start": "replies: without log-probs of the sampling policy; those of the initial model take their place",
     "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
 }
+
+DATED = (
+    "The chat template writes today's date into prompts: stored log-probs of another day are of other prompts, and a "
+    "training is not continued on another day."
+)
 
 _STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 _MARKER = "kJq7vRw2"
@@ -57,6 +62,8 @@ def tokenise_groups(
     """
     report = DropReport()
     chat = ChatTokens(tokenizer)
+    if "strftime_now" in str(tokenizer.chat_template):
+        report.detail(DATED)
     rewards = [[response.reward for response in group.responses] for group in groups]
     scaled = advantages(rewards, config.scale_rewards, config.advantage_std)
     result = []
@@ -132,12 +139,14 @@ class ChatTokens:
         self.end_of_turn = self._find_end_of_turn()
         opening = self._render((("user", _MARKER),), add_generation_prompt=True)
         self._opens_thinking = opening.rstrip().endswith("<think>")
+        self._leaves_out_system = self._find_leaves_out_system()
 
     def prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
         """The ids of a conversation with the generation prompt."""
         if messages not in self._prompts:
             text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
-            if any(one.role == "system" and _words(one.content) not in _words(text) for one in messages):
+            system = [_words(one.content) for one in messages if one.role == "system"]
+            if any(self._leaves_out_system or words not in _words(text) for words in system):
                 raise self._refuses_system("It leaves the text of the system message out.")
             self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         return self._prompts[messages]
@@ -173,6 +182,14 @@ class ChatTokens:
             return int(after[0])
         return int(self._tokenizer.eos_token_id)
 
+    def _find_leaves_out_system(self) -> bool:
+        """Whether a system message is not in the prompt. A refusal is reported with the prompt that has one."""
+        try:
+            text = self._render((("system", _MARKER), ("user", "a")), add_generation_prompt=True)
+        except ConfigurationError:
+            return False
+        return _MARKER not in text
+
     def _render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool) -> str:
         conversation = [{"role": role, "content": content} for role, content in messages]
         try:
@@ -181,7 +198,7 @@ class ChatTokens:
                     conversation, add_generation_prompt=add_generation_prompt, tokenize=False
                 )
             )
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError) as error:
             if any(role == "system" for role, _ in messages):
                 raise self._refuses_system(str(error)) from error
             roles = ", ".join(role for role, _ in messages)
@@ -233,6 +250,9 @@ def _sample(
             report.drop(EMPTY)
             return None
         ids, old = chat.completion(response.text, truncated=response.truncated), None
+        if not ids:  # cut off within the tag that opens its reasoning
+            report.drop(EMPTY)
+            return None
     ids = ids or ()
     old = old if old is not None and len(old) == len(ids) else None
     if not response.truncated and not chat.is_ended(ids):  # the server does not return its stop token

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ConfigurationError, InputError
 from engine.storage.installation import install_command
 from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.rollout_data import find_sources, load_groups
+from grpo_training.finetune.data.rollout_data import find_sources, read_groups
 from grpo_training.finetune.data.samples import DropReport
 from grpo_training.finetune.data.scored_files import RowError, placed_rows, prompt_messages
 
@@ -46,7 +46,7 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
         placed = (one for file in prompt_files for one in placed_rows(file))
         return to_dataset([{**row, "prompt": _prompt(row, where)} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    groups, _ = load_groups(settings)
+    groups, _ = read_groups(settings)
     return to_dataset(prompt_only(groups))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -67,13 +68,22 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
-            return get_peft_model(model, lora_config(config))
+            with_lora = get_peft_model(model, lora_config(config))
         except ValueError as error:
             raise ConfigurationError(
                 f"The LoRA does not fit {config.model_name_or_path}",
                 why=first_line(error),
                 fix="Set lora_target_modules to names of this model's linear layers, or to all-linear.",
             ) from error
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    if is_tied and any(isinstance(one, BaseTunerLayer) for one in ends):
+        raise ConfigurationError(
+            f"The LoRA does not fit {config.model_name_or_path}",
+            why="Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too.",
+            fix="Leave embedding and head out of lora_target_modules.",
+        )
+    return with_lora
 
 
 def uses_bf16(config: GRPOTrainingConfig) -> bool:

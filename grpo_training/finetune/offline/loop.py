@@ -9,6 +9,7 @@ Differences from the papers:
 * In epochs that take the best k responses of a group, advantages stay relative to the whole group.
 * A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
   model. It counts in the divisor of the loss, so the gradient is the same.
+* Weight decay applies to all trained weights; the optimizer of online training leaves out norms and biases.
 * RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
 * Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP), so any
   number of processes and any micro-batch size give the same step.
@@ -240,10 +241,12 @@ def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -
 def _notes(training: Training, done: int) -> Iterator[str]:
     if done:
         yield f"resuming after step {done} of {len(training.plan)}"
+    if unused := [name for name in ("dataset", "use_vllm") if getattr(training.config, name)]:
+        yield f"{' and '.join(unused)}: used by online training only"
     if training.config.mode == "sft":
-        unused = [name for name in ("rce_epochs", "curriculum_epochs") if getattr(training.config, name)]
-        if unused:
-            yield f"{' and '.join(unused)}: not used by supervised training"
+        others = ("rce_epochs", "curriculum_epochs", "teacher_traces")
+        if unused := [name for name in others if getattr(training.config, name)]:
+            yield f"{', '.join(unused)}: not used by supervised training"
     elif all(row.old_logps is None for group in training.groups for row in group):
         yield (
             "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "

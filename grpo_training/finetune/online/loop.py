@@ -23,6 +23,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from engine.reward_evaluator import RewardEvaluator
+from grpo_training.finetune.data.samples import DropReport
 from grpo_training.finetune.data.teacher_samples import load_teacher_samples
 from grpo_training.finetune.models.export import TrainingResult, export_model
 from grpo_training.finetune.models.export_record import write_export
@@ -89,6 +90,7 @@ def train_online(
     total = count_steps(config, len(kept), len(problems))
     longest = max(map(len, prompt_ids.values())) + config.max_completion_length
     check_positions(model, longest)
+    teacher, left_out = _teacher(config, tokenizer)
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
     kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
@@ -109,7 +111,7 @@ def train_online(
             config=config,
             reward=reward,
             prompt_ids=prompt_ids,
-            teacher=_teacher(config, tokenizer),
+            teacher=teacher,
             kl=kl,
             model=model,
             args=GRPOConfig(**arguments),
@@ -121,9 +123,10 @@ def train_online(
         log = progress = None
         if trainer.is_world_process_zero():
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
-            for note in (*_notes(config, len(problems) - len(kept), done, total), position_note(model, longest)):
-                if note:
-                    progress.note(note)
+            for note in _notes(config, len(problems) - len(kept), done, total):
+                progress.note(note)
+            for line in filter(None, [position_note(model, longest), *str(left_out).splitlines()]):
+                progress.note(line)
         stop = stack.enter_context(StopRequest())
         trainer.add_callback(
             RunCallback(kl=kl, reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
@@ -170,10 +173,12 @@ def _use_base_as_reference(model: Any) -> None:
         model.delete_adapter("ref")
 
 
-def _teacher(config: GRPOTrainingConfig, tokenizer: Any) -> list[Sample]:
+def _teacher(config: GRPOTrainingConfig, tokenizer: Any) -> tuple[list[Sample], DropReport]:
+    """The traces to imitate, and the counts of those that were left out."""
+    report = DropReport()
     if config.teacher_traces is None or config.teacher_sft_weight == 0:
-        return []
-    return load_teacher_samples(config.teacher_traces, tokenizer, config)
+        return [], report
+    return load_teacher_samples(config.teacher_traces, tokenizer, config, report), report
 
 
 def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:

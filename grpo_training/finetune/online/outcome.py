@@ -16,17 +16,20 @@ _FEWEST = 5
 def judge_training(logs: Sequence[Mapping[str, Any]], max_kl: float) -> tuple[bool, str]:
     """Whether the training helped as far as it can be seen, and the figures in one sentence.
 
-    It did not if the median KL of the last five logs is above ``max_kl``, or if the mean reward of the last third of
-    the steps is lower than that of the first third by more than two standard errors.
+    It did not if no completion could be scored, if the median KL of the last five logs is above ``max_kl``, or if the
+    mean reward of the last third of the steps is lower than that of the first third by more than two standard errors.
 
     Args:
         logs: TRL's, in order.
         max_kl: the KL to the initial model above which a model counts as ruined.
     """
-    divergences, rewards = _values(logs, "kl"), _values(logs, "reward")
+    divergences, logged = _values(logs, "kl"), _values(logs, "reward")
     divergence = statistics.median(divergences[-_FEWEST:]) if divergences else 0.0
     if not divergence <= max_kl:  # also NaN
         return False, f"the KL to the initial model is {divergence:.3g}, above max_kl ({max_kl:g})"
+    rewards = [one for one in logged if math.isfinite(one)]  # of a step without a score it is NaN
+    if logged and not rewards:
+        return False, "no completion could be scored"
     third = len(rewards) // 3
     if third < _FEWEST:
         return True, "too few steps to compare the rewards"

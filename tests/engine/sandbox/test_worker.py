@@ -105,6 +105,10 @@ def test_time_in_which_the_process_is_stopped_does_not_count():
         assert process.stdout.read() == "awake\n"
 
 
+def test_libraries_compute_in_one_thread_so_that_processor_time_does_not_depend_on_the_machine(pool):
+    assert pool.run("tests.support.worker_jobs:threads", None, timeout_s=20).value == 1
+
+
 def test_memory_is_bounded(pool):
     result = pool.run("tests.support.worker_jobs:hoard", None, timeout_s=20)
     assert result.outcome is Outcome.MODEL_FAULT

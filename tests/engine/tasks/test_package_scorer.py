@@ -23,6 +23,10 @@ def test_the_package_is_imported_once(scorer):
         assert result == WorkResult(Outcome.OK, {"score": float(answer), "loaded": ["path"]})
 
 
+def test_a_scorer_may_wait_for_longer_than_its_processor_time(scorer):
+    assert scorer.score({"answer": "wait"}, 0.5).value == {"score": 1.0, "loaded": [None]}
+
+
 def test_an_answer_that_hangs_or_raises_was_scored(scorer):
     assert scorer.score({"answer": "no number"}, 60.0).outcome is Outcome.MODEL_FAULT
     assert scorer.score({"answer": "hang"}, 0.5).outcome is Outcome.VERIFIER_TIMEOUT

@@ -8,6 +8,7 @@ import unicodedata
 
 from engine.errors import InputError
 from grpo_training.cli.entry import print_error
+from grpo_training.cli.terminal_text import fitted
 from grpo_training.finetune.reporting.metrics_log import MetricsLog
 from grpo_training.finetune.reporting.plan_report import print_plan
 from grpo_training.traffic import main as traffic
@@ -58,3 +59,12 @@ def test_a_terminal_without_greek_letters_or_marks_shows_words():
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout.decode("latin-1") == "x mean=0.5, std<=tau -> Skip - ??????\n"
+
+
+def test_a_long_line_continues_below_its_last_column(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "32")
+    assert fitted("  show G1-003  its evidence, rollouts, uses") == (
+        "  show G1-003  its evidence,\n               rollouts, uses"
+    )
+    assert fitted("A sentence of words, without columns.") == "A sentence of words, without\ncolumns."
+    assert fitted("  import a/file/with/a/long/name.json") == "  import\n  a/file/with/a/long/name.json"

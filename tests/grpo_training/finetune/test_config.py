@@ -279,6 +279,8 @@ output:
         ("loss_type: dapoo", "run.yaml: loss_type: .*'dapoo'"),
         ("kl_coeff: -0.1", "run.yaml: kl_coeff: .*greater than or equal to 0.*-0.1"),
         ("batch_size: 8.5", "run.yaml: batch_size: .*8.5"),
+        ("mode: sft\nrce_epochs: 1\nepochs: 0", "num_train_epochs is 0: supervised training has no warm-up"),
+        ("lora: {target_modules: [all-linear, lm_head]}", "all-linear in lora_target_modules stands alone"),
         ('learning_rate: "fast"', "run.yaml: learning_rate: expected float, got 'fast'"),
     ],
 )

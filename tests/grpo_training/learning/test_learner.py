@@ -7,15 +7,18 @@ from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 
 def test_a_generator_names_the_others_that_are_missing_and_the_critic(tmp_path):
     cache = tmp_path / "my cache"
-    settings = GeneratorSettings(cache_dir=cache, experiences_dir=tmp_path / "experiences")
+    settings = GeneratorSettings(
+        cache_dir=cache, experiences_dir=tmp_path / "experiences", base_url="http://a/v1", model="m"
+    )
     cache.mkdir()
     (cache / "generator_1_rollouts.jsonl").touch()
     folders = f"--experiences-dir {tmp_path}/experiences --cache-dir '{cache}'"
-    critic = f"python -m grpo_training.critic {folders} (with the endpoint of this run)"
+    critic = f"python -m grpo_training.critic {folders} (with the same endpoint)"
     assert next_commands("generator_1", settings, has_learned=True) == [
         ("what was learned", f"python -m grpo_training.experiences --library generator_1 {folders}"),
         ("in a browser", f"python -m grpo_training.view {tmp_path}/experiences '{cache}'"),
-        ("next", f"generator2 and generator3 with the same flags, then {critic}"),
+        ("next", "generator2 and generator3 with the same flags"),
+        ("then", critic),
     ]
     for number in (2, 3):
         (cache / f"generator_{number}_rollouts.jsonl").touch()
@@ -28,3 +31,11 @@ def test_the_default_folders_are_not_repeated():
         ("what was learned", "python -m grpo_training.experiences --library critic"),
         ("in a browser", "python -m grpo_training.view"),
     ]
+
+
+def test_a_local_model_and_its_prompts_are_repeated(tmp_path):
+    settings = GeneratorSettings(endpoint="local", model="my model", prompts="compact", cache_dir=tmp_path)
+    [(_, view), _, then] = next_commands("generator_1", settings, has_learned=False)
+    assert view == f"python -m grpo_training.view data/grpo_experiences {tmp_path}"
+    flags = f"--endpoint local --prompts compact --model 'my model' --cache-dir {tmp_path}"
+    assert then == ("then", f"python -m grpo_training.critic {flags}")

@@ -18,6 +18,8 @@ Comparison = Literal["exact", "sequence", "tokens", "lines", "float", "set"]
 """How two values are compared; the tests in :mod:`.program_tests` describe each."""
 
 TOLERANCE = 1e-6
+_NOISE = 1e-12
+"""Relative tolerance where an integer is expected: 3.0000000000000004 is 3, but 1000000001 is not 1000000007."""
 _LONGEST_NUMBER = 400
 
 
@@ -99,15 +101,18 @@ def _is_number(value: Any) -> bool:
 def _close_numbers(got: Any, expected: Any) -> bool:
     if got == expected:
         return True
+    if isinstance(got, int) and isinstance(expected, int):
+        return False
+    relative = _NOISE if isinstance(expected, int) else TOLERANCE
     try:
         if isinstance(got, complex) or isinstance(expected, complex):
             if not (cmath.isfinite(got) and cmath.isfinite(expected)):  # inf is near to no other number
                 return False
-            return bool(abs(got - expected) <= TOLERANCE * max(1.0, abs(expected)))
+            return bool(abs(got - expected) <= max(TOLERANCE, relative * abs(expected)))
         if isinstance(got, Decimal | Fraction) and math.isinf(float(got)):  # finite, but too large for a float
             return False
         both_nan = math.isnan(got) and math.isnan(expected)
-        return both_nan or math.isclose(got, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return both_nan or math.isclose(got, expected, rel_tol=relative, abs_tol=TOLERANCE)
     except OverflowError:  # a number too large for a float
         return False
 
@@ -122,9 +127,13 @@ def _close_texts(got: str, expected: str) -> bool:
     if max(len(got), len(expected)) > _LONGEST_NUMBER:
         return False
     try:
-        return _close_numbers(float(got), float(expected))
+        return _close_numbers(_number(got), _number(expected))
     except ValueError:
         return False
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
 def _is_container(value: Any) -> bool:

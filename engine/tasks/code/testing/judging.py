@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -151,8 +150,7 @@ class Judge:
         self._programs, self._test_code = programs, test_code
         self._program, self._setup, self._entry_point = program, setup, entry_point
         self._limits, self._stop_early = limits, stop_early
-        self._until = time.monotonic() + WALL_FACTOR * limits.total_s
-        self._cpu_left = limits.total_s
+        self._cpu_left = self._sleep_left = limits.total_s
         self.detail = ""
 
     def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
@@ -184,9 +182,10 @@ class Judge:
         return self._stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
 
     def _seconds(self, process: ProgramProcess | None = None) -> float:
-        """Processor seconds that the next step may take, with the wall-clock time that ``ProgramProcess`` adds."""
+        """Processor seconds that the next step may take, with the sleep that ``ProgramProcess`` adds."""
         cpu_left = self._cpu_left - (process.cpu_s() if process else 0.0)
-        return min(self._limits.time_s, cpu_left, (self._until - time.monotonic()) / WALL_FACTOR)
+        sleep_left = self._sleep_left - (process.waited_s / WALL_FACTOR if process else 0.0)
+        return min(self._limits.time_s, cpu_left, sleep_left)
 
     def _values(self, requests: list[ValueRequest]) -> list[Status]:
         """Statuses of the first requests, all sent to one process. After a crash the rest are missing."""
@@ -222,12 +221,13 @@ class Judge:
 
     @contextmanager
     def _counted(self, program: ProgramProcess) -> Iterator[ProgramProcess]:
-        """Run a process, and subtract its processor time from what is left."""
+        """Run a process, and subtract its processor time and its sleep from what is left."""
         try:
             with program as process:
                 yield process
         finally:
             self._cpu_left -= program.cpu_s()
+            self._sleep_left -= program.waited_s / WALL_FACTOR
 
     def _load_failure(self, process: ProgramProcess) -> Status | None:
         """Why the program could not be loaded; None if it was."""
@@ -273,7 +273,6 @@ class Judge:
     def _run_code(self, test: AssertTest) -> Status:
         """Run the test's code in a second process and relay its calls to the program's process."""
         seconds = self._seconds()
-        until = time.monotonic() + WALL_FACTOR * seconds
         setup = "\n".join(part for part in (self._setup, test.setup) if part)
         with self._programs.zygote() as zygote, self._counted(self._process(zygote)) as program:
             failure = self._load_failure(program)
@@ -289,8 +288,8 @@ class Judge:
             ):
 
                 def left() -> float:
-                    wall = (until - time.monotonic()) / WALL_FACTOR
-                    return min(wall, seconds - program.cpu_s() - caller.cpu_s())
+                    slept_s = (program.waited_s + caller.waited_s) / WALL_FACTOR
+                    return seconds - max(slept_s, program.cpu_s() + caller.cpu_s())
 
                 while "call" in (message := read_message(caller.receive(left()))):
                     program.send(message["call"])

@@ -186,6 +186,8 @@ def runtime_report(
         raise ValueError("a run that ended well has no state")
     if name is RuntimeOutcome.OK and observed is not None and not observed.constructed and not observed.display_list:
         name, message = RuntimeOutcome.NOTHING_SHOWN, "the game made no game object"
+    if name is RuntimeOutcome.OK and observed is not None and observed.display_list and not observed.objects_seen:
+        name, message = RuntimeOutcome.NOTHING_SHOWN, "no game object was ever visible in the picture"
     report = RuntimeReport(
         outcome=name,
         message=str(message)[:300],
@@ -200,6 +202,7 @@ def _observed(state: Mapping[str, Any]) -> Observed:
     listeners = [str(name) for name in state["listeners"]]
     keys = {"frames", "renderer", "width", "height", "scenes", "constructed", "animations", "timers_fired"}
     keys |= {
+        "objects_seen",
         "tween_updates",
         "collisions",
         "moved",

@@ -113,7 +113,7 @@ class RuntimeOutcome(StrEnum):
     NO_SCENE = "no_scene"
     """A game was made and it booted, but no scene of the program reached ``create``."""
     NOTHING_SHOWN = "nothing_shown"
-    """The game ran, but no game object was ever made."""
+    """The game ran, but no game object was ever made, or all are hidden, transparent or outside of the picture."""
     BOOT_FAILED = "boot_failed"
     PRELOAD_ERROR = "preload_error"
     """Thrown in ``init`` or ``preload``."""
@@ -240,6 +240,7 @@ class Observed(Record):
         textures: keys of textures that the program made.
         animations: keys of animations.
         timers_fired: callbacks of time events that ran.
+        objects_seen: whether a game object was visible in the picture in any frame.
         tween_updates: whether a tween changed a value.
         collisions: callbacks of colliders and overlaps that ran.
         moved: objects whose position differs between the first and the last frame.
@@ -266,6 +267,7 @@ class Observed(Record):
     textures: tuple[str, ...] = ()
     animations: tuple[str, ...] = ()
     timers_fired: int = 0
+    objects_seen: bool = True
     tween_updates: bool = False
     collisions: int = 0
     moved: int = 0

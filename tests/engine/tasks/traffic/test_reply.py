@@ -7,6 +7,8 @@ STRICT = [
     ('{ "extend" :\n "no" }', False),
     ('{"extend":"YES"}', True),
     ('{"extend":"yes","extend":"no"}', False),
+    ('<think>{"extend":"yes"} would be wrong</think>\n{"extend":"no"}', False),
+    (f'{"long thinking " * 5000}</think>{{"extend":"no"}}', False),
 ]
 PARTIAL = [
     ('I extend: {"extend": "yes"} because of the queue', True),

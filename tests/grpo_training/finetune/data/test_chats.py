@@ -80,3 +80,15 @@ def test_a_random_share_is_held_out(model, tmp_path):
     assert (len(data.groups), len(held_out)) == (15, 5)
     assert held_out != [f"chats:{number}" for number in range(16, 21)]
     assert not {group[0].group_id for group in data.groups} & set(held_out)
+
+
+def test_chats_of_one_prompt_are_held_out_together(model, tmp_path):
+    rows = [chat(one % 5, f"w{20 + one}") for one in range(15)]
+    data = chats(model, write(tmp_path / "chats.jsonl", *rows), validation_share=0.4)
+    assert (len(data.groups), len(data.validation)) == (9, 6)
+    assert not {group[0].prompt_ids for group in data.groups} & {group[0].prompt_ids for group in data.validation}
+
+
+def test_half_of_a_surrogate_pair_in_a_reply_is_replaced(model, tmp_path):
+    [[sample]] = chats(model, write(tmp_path / "chats.jsonl", {"prompt": "w1", "completion": "w2 \ud83d"})).groups
+    assert len(sample.completion_ids) == 3

@@ -23,7 +23,7 @@ from engine.tasks.registry import task_named
 from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.finetune.data import rollout_data, scored_files, stored_logprobs, stored_prompts
 from grpo_training.finetune.data import trl_datasets as exports
-from grpo_training.finetune.data.rollout_data import join_reasoning, load_groups, split_validation
+from grpo_training.finetune.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
 from grpo_training.finetune.data.samples import DropReport
 
 MATH = task_named("math")
@@ -274,6 +274,20 @@ def test_log_probs_of_another_model_are_not_used_and_reported(cache):
     assert logprobs_of(path, served_as="b/model")[0] == (-0.5,)
 
 
+def test_a_model_that_is_not_recorded_is_said_to_be_unknown_and_no_other_one(cache):
+    stored, report = logprobs_of(cache(logged_group(model="")))
+    assert stored is None
+    assert report.remarks == {
+        "groups: the model that sampled them is not recorded: trained off-policy, without stored log-probs": 1
+    }
+
+
+def test_groups_for_other_trainers_are_read_without_a_word_about_a_model(cache):
+    [one], report = read_groups(settings(cache(logged_group(model="b/model")), model_name_or_path="none"))
+    assert one.responses[0].logprobs == (-0.5,)
+    assert not report
+
+
 def test_the_local_server_names_a_model_by_its_weights(cache, tmp_path):
     folder = tmp_path / "weights"
     folder.mkdir()
@@ -381,6 +395,54 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     ]
     assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
     assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
+
+
+def test_messages_are_the_prompt_where_the_prompt_is_null(tmp_path):
+    """As in a table with the columns of several formats."""
+    row = {"prompt": None, "messages": [{"role": "user", "content": "Say one."}], "completion": "one"}
+    [one], report = scored(tmp_path, {**row, "reward": 1}, {**row, "reward": 0})
+    assert one.messages[0].content == "Say one."
+    assert not report.dropped
+
+
+def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_groups(tmp_path):
+    """So that no prompt is held out and trained on."""
+    for name, prompts in (("a", ["Say one.", "Say two.", "Say one."]), ("b", ["Say two.", "Say three."])):
+        rows = [
+            {"prompt": prompt, "completion": text, "reward": reward, "group_id": f"{name}{number}"}
+            for number, prompt in enumerate(prompts)
+            for text, reward in (("one", 1), ("two", 0))
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    groups, _ = load(tmp_path)
+    assert len(groups) == 5
+    problems = {one.messages[0].content: one.problem_id for one in groups}
+    assert len(set(problems.values())) == 3
+    assert all(one.problem_id == problems[one.messages[0].content] for one in groups)
+
+
+@pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "1", None])
+def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, reward):
+    row = {"prompt": "Say one.", "completion": "one"}
+    good = [{**row, "prompt": "Say two.", "reward": reward} for reward in (1e30, 0)]
+    [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
+    assert [one.reward for one in kept.responses] == [1e30, 0.0]
+    assert report.dropped == {scored_files.NO_REWARD: 1}
+
+
+def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_path):
+    row = {"prompt": "Say \ud83d.", "completion": "one"}
+    [one], _ = scored(tmp_path, {**row, "completion": "\udc00 one", "reward": 1}, {**row, "reward": 0})
+    assert one.messages[0].content == "Say ?."
+    assert [reply.text for reply in one.responses] == ["? one", "one"]
+
+
+@pytest.mark.parametrize(("logprobs", "is_used"), [([-0.5, 0.0], True), ([-0.5, 1e-3], True), ([0.5, 0.9], False)])
+def test_log_probs_above_0_are_none(tmp_path, logprobs, is_used):
+    """Such as probabilities."""
+    row = {"prompt": "Say one.", "model": "a/model", "token_ids": [5, 6], "logprobs": logprobs}
+    [one], _ = scored(tmp_path, {**row, "completion": "one", "reward": 1}, {**row, "completion": "two", "reward": 0})
+    assert all((reply.logprobs is not None) is is_used for reply in one.responses)
 
 
 def test_a_group_of_scored_rows_keeps_its_problem_and_its_verdicts(tmp_path):

@@ -103,6 +103,14 @@ def test_the_opening_tag_is_left_to_a_template_that_writes_it():
     assert sample.completion_ids == (THINK, WHY, THOUGHT, ONE, END)
 
 
+def test_a_reply_that_was_cut_off_within_its_opening_tag_has_nothing_to_learn():
+    opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
+    cut_off = group(TrainingResponse("<think>\n", 1.0, truncated=True))
+    groups, report = tokenise_groups([cut_off], opens, settings())
+    assert groups == []
+    assert report.dropped[tokenising.EMPTY] == 1
+
+
 def test_prompt_and_reply_together_are_the_conversation_of_the_pocket_model(pocket):
     text = '{"chosen_strategy":"mean","target_variable":"x"}'
     sample, _ = only(pocket, TrainingResponse(text, 1.0))
@@ -185,6 +193,27 @@ def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
 
 
 DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}"
+
+
+def test_a_template_that_leaves_out_a_system_text_that_the_user_writes_too_is_refused():
+    chat = (Message(role="system", content="one"), Message(role="user", content="one two"))
+    with pytest.raises(ConfigurationError, match="leaves the text of the system"):
+        check_prompts(make_tokenizer(DROPS + TEMPLATE), [chat])
+
+
+def test_a_template_that_writes_the_date_is_noted():
+    rows = [group(TrainingResponse("one", 1.0))]
+    dated = make_tokenizer("{{ strftime_now('%d %b %Y') }} " + TEMPLATE)
+    [[sample]], report = tokenise_groups(rows, dated, settings())
+    assert sample.prompt_ids[-2:] == (END, ASSISTANT)
+    assert report.details == [tokenising.DATED]
+    assert tokenise_groups(rows, make_tokenizer(), settings())[1].details == []
+
+
+def test_a_template_that_fails_on_plain_text_is_refused():
+    """As one for messages of several parts."""
+    with pytest.raises(ConfigurationError, match="rejects a conversation of user, assistant"):
+        check_prompts(make_tokenizer("{{ messages[0]['content'] + 1 }}"), [])
 
 
 @pytest.mark.parametrize(("start", "why"), [("", "no system prompt"), (DROPS, "leaves the text of the system")])

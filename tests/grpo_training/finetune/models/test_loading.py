@@ -70,6 +70,14 @@ def test_without_peft_everything_learns(folder):
     assert len(trained_weights(model)) == len(list(model.parameters()))
 
 
+@pytest.mark.parametrize("modules", ["lm_head", "embed_tokens", "q_proj,lm_head"])
+def test_a_lora_on_embeddings_that_are_tied_is_refused(folder, modules):
+    """Merged into the one tensor that both share, it would change the other one too."""
+    with pytest.raises(ConfigurationError, match="The LoRA does not fit") as raised:
+        load_model(settings(folder, lora_target_modules=modules))
+    assert "one tensor" in raised.value.why
+
+
 def test_gradient_checkpointing_gives_the_same_gradient(folder):
     found = []
     for checkpointing in (False, True):

@@ -18,6 +18,7 @@ pytest.importorskip("datasets")
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
+from agents.generator import generator_messages, prompt_hash  # noqa: E402
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
@@ -216,7 +217,7 @@ def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
 
 def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_path, gradients, monkeypatch):
     teacher = [dataclasses.replace(group[2], advantage=0.0) for group in good_and_bad(6)]
-    monkeypatch.setattr(online, "_teacher", lambda config, tokenizer: teacher)
+    monkeypatch.setattr(online, "load_teacher_samples", lambda *_: teacher)
     for size in (16, 4):
         config = config_of(
             model,
@@ -268,7 +269,7 @@ def test_self_sft_is_the_cross_entropy_of_the_best_own_replies(model, task, tmp_
 
 def test_a_teachers_replies_are_imitated(model, task, tmp_path, monkeypatch):
     teacher = [dataclasses.replace(group[2], advantage=0.0) for group in good_and_bad(2)]
-    monkeypatch.setattr(online, "_teacher", lambda config, tokenizer: teacher)
+    monkeypatch.setattr(online, "load_teacher_samples", lambda *_: teacher)
     config = config_of(
         model,
         max_steps=4,
@@ -283,6 +284,24 @@ def test_a_teachers_replies_are_imitated(model, task, tmp_path, monkeypatch):
     written = lines(tmp_path / "run")
     assert [line["weight/teacher_sft"] for line in written] == [1.0] * 4
     assert written[0]["loss"] == pytest.approx(written[0]["loss/teacher_sft"], abs=1e-5)
+
+
+def test_teacher_traces_that_are_left_out_are_noted(model, task, tmp_path):
+    kind = registry.task_named("math")
+    messages = generator_messages(kind, PROBLEMS[0], (), "compact")
+    trace = {
+        "task_id": "p",
+        "prompt": PROBLEMS[0].text,
+        "full_response": "w20",
+        "messages": [message.model_dump() for message in messages],
+        "prompt_hash": prompt_hash(kind, "compact"),
+        "accepted": True,
+    }
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(json.dumps(trace | {"accepted": accepted}) + "\n" for accepted in (True, False)))
+    shown = io.StringIO()
+    train_online(config_of(model, teacher_traces=path, max_seq_length=1000), PROBLEMS, tmp_path / "run", stream=shown)
+    assert "left out      1  traces: not accepted by the tests" in shown.getvalue()
 
 
 def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task, tmp_path):

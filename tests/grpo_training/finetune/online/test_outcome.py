@@ -35,3 +35,10 @@ def test_a_policy_far_from_the_initial_model_did_not(kl):
 
 def test_a_few_steps_are_not_judged():
     assert judge_training(logs([0.9, 0.1]), 0.5) == (True, "too few steps to compare the rewards")
+
+
+def test_steps_without_a_score_are_no_evidence():
+    nan = float("nan")
+    assert judge_training(logs([nan, nan]), 0.5) == (False, "no completion could be scored")
+    assert not judge_training(logs([nan, *RISING[::-1], nan, nan]), 0.5)[0]
+    assert judge_training(logs([]), 0.5)[0]  # more logging_steps than steps

@@ -8,7 +8,7 @@
   const { get: mapGet, set: mapSet } = Map.prototype;
   const { slice, charCodeAt } = String.prototype;
   const { isFinite } = Number;
-  const { round, imul } = Math;
+  const { abs, max, round, imul } = Math;
   const { isPrototypeOf } = Object.prototype;
   const { KeyCodes } = Phaser.Input.Keyboard;
   const { prototype: shapePrototype } = Phaser.GameObjects.Shape;
@@ -138,6 +138,32 @@
     return changed;
   }
 
+  // Whether a player could see an object: not hidden, not transparent, not outside of the picture. Objects whose size is
+  // not known, such as drawings, count as inside.
+  function isSeen(child, camera) {
+    if (!child || child.visible === false || child.alpha === 0 || child.scaleX === 0 || child.scaleY === 0) return false;
+    if (typeof child.isFilled === 'boolean' && typeof child.isStroked === 'boolean') {
+      if (!(child.isFilled && child.fillAlpha > 0) && !(child.isStroked && child.strokeAlpha > 0)) return false;
+    }
+    const { displayWidth: width, displayHeight: height } = child;
+    if (typeof width !== 'number' || typeof height !== 'number' || !camera) return true;
+    const reachX = max(camera.width, camera.displayWidth) / 2 + abs(width);
+    const reachY = max(camera.height, camera.displayHeight) / 2 + abs(height);
+    const isNear = (x, y) => abs(child.x - x) <= reachX && abs(child.y - y) <= reachY;
+    return isNear(camera.midPoint.x, camera.midPoint.y) || isNear(camera.centerX, camera.centerY);
+  }
+
+  // Whether an object could be seen in any frame so far.
+  let wasSeen = false;
+  function look() {
+    for (let i = 0; i < lifecycle.scenes.length && !wasSeen; i++) {
+      const { sys } = lifecycle.scenes[i];
+      const all = read(() => sys.displayList.list, null);
+      const camera = read(() => sys.cameras.main, null);
+      for (let j = 0; all && j < all.length && j < MAX_OBJECTS && !wasSeen; j++) wasSeen = read(() => isSeen(all[j], camera), true);
+    }
+  }
+
   // The published state of the program as JSON text; null if there is none.
   function signals() {
     return read(() => {
@@ -185,6 +211,7 @@
     timers: () => lifecycle.timers(),
     animate() {
       const goesOn = lifecycle.animate();
+      look();
       if (lifecycle.frames() === 1) {
         keepFirst();
         startSignals = signals();
@@ -240,6 +267,7 @@
         textures: names(textures),
         animations: names(animations),
         timers_fired: count(uses.counts.timersFired),
+        objects_seen: wasSeen ? 'true' : 'false',
         tween_updates: tweenRan() ? 'true' : 'false',
         collisions: count(uses.counts.collisions),
         moved: count(moved()),

@@ -67,6 +67,8 @@ RIGHT = {
     "own_file": ("open('x', 'w').write('1')\nprint(open('x').read())", StdinTest("", "1")),
     "tokens": ("print(' 1   2 \\n\\n3')", StdinTest("", "1 2 3", cmp="tokens")),
     "close": ("print(0.1 + 0.2, 'x')", StdinTest("", "0.3 x", cmp="float")),
+    "close_integer": ("print('2.9999999999', '1e9')", StdinTest("", "3 1000000000", cmp="float")),
+    "close_large_float": ("def f(): return [1000000.5, 3.0]", CallTest("f", expected=[1000000.6, 3], cmp="float")),
     "lines_in_any_order": ("print('b\\na ')", StdinTest("", "a\nb\n", cmp="set")),
     "two_places": ("assert True\ndef f(x): return x", AssertTest("assert f(1) == 1")),
     "assert_reversed": ("def f(x): return [x]", AssertTest("assert [1] == f(1)")),
@@ -108,6 +110,11 @@ def test_a_right_program_passes(tester, name):
 
 
 WRONG = {
+    "near_integer_printed": ("print('1000000001 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
+    "near_float_for_an_integer_printed": ("print('1000000001.0 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
+    "near_integer": ("def f(): return [1000000001, 0.5]", CallTest("f", expected=[1000000007, 0.5], cmp="float")),
+    "near_float_for_an_integer": ("def f(): return 1000000001.0", CallTest("f", expected=1000000007, cmp="float")),
+    "near_complex_for_an_integer": ("def f(): return 1000000001 + 0j", CallTest("f", expected=1000000007, cmp="float")),
     "complex_for_infinity": ("def f(): return 0j", CallTest("f", expected=float("inf"), cmp="float")),
     "infinity_for_complex": ("def f(): return float('inf')", CallTest("f", expected=1j, cmp="float")),
     "other_values": ("def f(): return {'a': 2}", CallTest("f", expected={"a": 1}, cmp="set")),
@@ -242,6 +249,64 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
     report = tester.run(sleeps, [CallTest("f", expected=None)], limits=Limits(time_s=0.1, total_s=0.1))
     assert (report.statuses, report.outcome) == ((Status.TIMEOUT,), Outcome.VERIFIER_TIMEOUT)
     assert time.monotonic() - started < 20
+
+
+def _child(tester, is_ready=lambda pid: True):
+    """The process of the program that runs, once it is ready."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for pid in tester.pids():
+            for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+                if is_ready(child):
+                    return child
+        time.sleep(0.01)
+    raise AssertionError("no program runs")
+
+
+def test_time_in_which_a_program_is_stopped_does_not_count(tester):
+    sleeps = "import time\ndef f():\n    time.sleep(0.5)\n    return 1"
+    limits = Limits(time_s=0.5, total_s=0.5)
+    with ThreadPoolExecutor(1) as threads:
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(tester.run, sleeps, [CallTest("f", expected=1)], limits=limits)
+        child = _child(tester)
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.5 * WALL_FACTOR + 2)
+        os.kill(child, signal.SIGCONT)
+        report = waiting.result()
+    assert report.all_passed, report
+
+
+def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
+    lower = "import os, time\nos.nice(19)\ndef f(): time.sleep(60)"
+    with ThreadPoolExecutor(1) as threads:
+        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        waiting = threads.submit(
+            tester.run, lower, [CallTest("f", expected=None)], limits=Limits(time_s=0.5, total_s=0.5)
+        )
+        os.kill(_child(tester, lambda pid: os.getpriority(os.PRIO_PROCESS, pid) == 19), signal.SIGSTOP)
+        assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
+
+
+def test_time_in_which_this_process_is_stopped_does_not_count():
+    code = """
+        from engine.sandbox.program_process import Limits
+        from engine.tasks.code.testing.program_tests import StdinTest
+        from engine.tasks.code.testing.tester import shared_tester
+        program = "import time\\ntime.sleep(1)\\nprint(1)"
+        tests = [StdinTest("", "1")] * 2
+        shared_tester().run("print(1)", tests)
+        print("ready", flush=True)
+        print(*shared_tester().run(program, tests, limits=Limits(time_s=0.5, total_s=0.7)).statuses)
+    """
+    script = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(script, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.7 * WALL_FACTOR + 2)
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.read() == "pass pass\n"
 
 
 def test_programs_are_deterministic_and_know_nothing_of_each_other(tester):

@@ -126,7 +126,7 @@ async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(jou
     """The server's own count never exceeds the budget."""
     server = HostileServer()
     budget = Budget(tokens=1500)
-    async with client_of(server.app, journal, {"timeout_s": 1.0}, budget=budget, probe_patience_s=0.1) as client:
+    async with client_of(server.app, journal, {"timeout_s": 3.0}, budget=budget, probe_patience_s=0.1) as client:
         await ask_until_it_ends(client, "q")
     assert 500 < server.billed_tokens <= 1500
 
@@ -138,7 +138,7 @@ async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_
         clients = [
             await stack.enter_async_context(
                 LLMClient(
-                    manager(url, timeout_s=1.0), journal=journal, retry=SHORT_WAITS, budget=own, probe_patience_s=10.0
+                    manager(url, timeout_s=3.0), journal=journal, retry=SHORT_WAITS, budget=own, probe_patience_s=10.0
                 )
             )
             for own in both

@@ -26,10 +26,10 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 _MOST_NOTES = 1000
-_EXCHANGE_S, _LONGEST_RENEW_S = 0.01, 20.0
-"""Workers exchange with the ledger less often the more they are, all together once in 0.01 s, each once in 20 s."""
-_RETRY_S = 0.0025
-"""The same for workers whose requests wait for requests or tokens per minute."""
+_EXCHANGE_S, _LONGEST_RENEW_S = 0.02, 20.0
+"""Workers exchange with the ledger less often the more they are, all together once in 0.02 s, each once in 20 s."""
+_RETRY_S = 0.005
+"""The same for workers whose requests wait for the limits: all together once in 0.005 s."""
 
 
 class Found(NamedTuple):

@@ -56,6 +56,10 @@ _ADD_USE = """
 INSERT INTO uses VALUES (?, ?, ?, ?) ON CONFLICT (scope, slot)
 DO UPDATE SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens
 """
+_HOLDERS = """
+SELECT machine, pid, started, demand, count(*), sum(holder < ?), sum(held) FROM holders WHERE scope = ?
+GROUP BY machine, pid, started, demand
+"""
 
 
 class LedgerError(ScaffoldError, OSError):
@@ -234,20 +238,22 @@ class RateLedger:
             "DELETE FROM holders WHERE scope = ? AND (holder = ? OR beat NOT BETWEEN ? AND ?)",
             *(scope, name, now - _STALE_S, now + _STALE_S),
         )
-        processes = "SELECT DISTINCT machine, pid, started FROM holders WHERE scope = ?"
-        for row in self._connection.execute(processes, (scope,)).fetchall():  # many holders may be of one process
-            process = ProcessIdentity(*row)
-            if process.machine == me.machine and not process.alive:
+        alive = {me: True}
+        held, others = 0, []
+        for machine, pid, started, *counts, holding in self._connection.execute(_HOLDERS, (name, scope)).fetchall():
+            process = ProcessIdentity(machine, pid, started)
+            if process not in alive:
+                alive[process] = machine != me.machine or process.alive
+            if alive[process]:
+                others.append(tuple(counts))
+                held += holding
+            else:
                 self._run(
-                    "DELETE FROM holders WHERE scope = ? AND machine = ? AND pid = ? AND started = ?", scope, *row
+                    "DELETE FROM holders WHERE scope = ? AND machine = ? AND pid = ? AND started = ?", scope, *process
                 )
         if total is None:
             return request.demand
-        others = self._connection.execute(
-            "SELECT demand, count(*), total(holder < ?) FROM holders WHERE scope = ? GROUP BY demand", (name, scope)
-        ).fetchall()
-        (held,) = self._run("SELECT total(held) FROM holders WHERE scope = ?", scope)
-        slots = max(0, min(fair_share(total, request.demand, others), total - int(held)))
+        slots = max(0, min(fair_share(total, request.demand, others), total - held))
         if request.in_use or request.demand:
             row = (scope, name, *me, now, max(slots, request.in_use), request.demand)
             self._run("INSERT INTO holders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
@@ -288,17 +294,19 @@ def fair_share(total: int, demand: int, others: Iterable[tuple[int, int, int]]) 
     Args:
         total: slots.
         demand: of this holder.
-        others: for each demand of other holders, their number, and how many of them come before this holder by name.
+        others: demands of other holders: the demand, the number of holders, and how many of them come before this one
+            by name. A demand may be there several times.
     """
-    counts = {wanted: (count, int(before)) for wanted, count, before in others}
-    own_count, own_before = counts.get(demand, (0, 0))
-    counts[demand] = own_count + 1, own_before
-    left, holders = total, sum(count for count, _ in counts.values())
-    for wanted in sorted(counts):
-        count, _ = counts[wanted]
+    counts = {demand: 1}
+    before = 0  # holders of the same demand
+    for wanted, count, earlier in others:
+        counts[wanted] = counts.get(wanted, 0) + count
+        before += earlier if wanted == demand else 0
+    left, holders = total, sum(counts.values())
+    for wanted, count in sorted(counts.items()):
         if wanted * holders > left:
             share, remainder = divmod(left, holders)
-            before = own_before + sum(count for one, (count, _) in counts.items() if wanted <= one < demand)
+            before += sum(count for one, count in counts.items() if wanted <= one < demand)
             return share + (before < remainder)
         if wanted == demand:
             break

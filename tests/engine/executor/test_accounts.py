@@ -200,12 +200,12 @@ def test_many_workers_exchange_less_often(accounts):
         accounts.call("exchange", str(worker), "s", limits, LeaseRequest("a", in_use=1, demand=1, requests=1)).result()
         for worker in range(300)
     ]
-    assert [grants[0].renew_in_s, grants[-1].renew_in_s] == [1.0, 3.0]
+    assert [grants[0].renew_in_s, grants[-1].renew_in_s] == [1.0, 6.0]
     ledger = accounts.target._ledger
     later = ledger.clock() + 60.4  # the first uses leave the window in 0.1 s
     ledger.clock = lambda: later
     waiting = LeaseRequest(holder="a", in_use=1, demand=2, requests=1)
-    assert accounts.call("exchange", "0", "s", limits, waiting).result().retry_in_s == 0.75
+    assert accounts.call("exchange", "0", "s", limits, waiting).result().retry_in_s == 1.5
 
 
 async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts):

@@ -112,11 +112,17 @@ def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):
 
 def test_a_process_is_looked_up_once_for_all_its_holders(ledgers, monkeypatch):
     limits, looked_up = Limits(max_concurrency=100), []
-    for number in range(20):
-        ledgers[0].exchange("s", limits, LeaseRequest(holder=str(number), in_use=1, demand=1))
+    other = ProcessIdentity.current()._replace(pid=1)
+    monkeypatch.setattr(ledgers[1], "_process", other)
     monkeypatch.setattr(ProcessIdentity, "alive", property(lambda process: looked_up.append(process) or True))
-    assert ledgers[0].exchange("s", limits, LeaseRequest(holder="last", demand=100)).slots == 80
-    assert len(looked_up) == 1
+    for number in range(20):
+        for ledger in ledgers[:2]:
+            ledger.exchange("s", limits, LeaseRequest(holder=str(number), in_use=1, demand=1 + number % 2))
+    looked_up.clear()
+    assert ledgers[0].exchange("s", limits, LeaseRequest(holder="last", demand=100)).slots == 40
+    assert looked_up == [other]
+    monkeypatch.setattr(ProcessIdentity, "alive", property(lambda process: process != other))
+    assert ledgers[0].exchange("s", limits, LeaseRequest(holder="last", demand=100)).slots == 70
 
 
 def test_a_second_process_gets_its_share_as_requests_of_the_first_end(ledgers):

@@ -11,8 +11,9 @@ of:
     Run code whose functions are in another process. Each call is sent as ``{"call": ...}``; the next frame is its
     result.
 
-A reply is ``{"value": ...}`` or ``{"error": kind, "text": ...}``. The program shares this process and can forge
-replies, so the parent process validates all of them and sends no expected values.
+A reply is ``{"value": ...}`` or ``{"error": kind, "text": ...}``, which has the class and the message of a common
+exception in ``raised``, so that a test can expect it. The program shares this process and can forge replies, so the
+parent process validates all of them and sends no expected values.
 """
 
 from __future__ import annotations
@@ -36,6 +37,20 @@ from . import wire
 _LENGTH = struct.Struct(">I")
 _INT_DIGITS = 50_000
 _TEXT = 300
+_EXPECTED = (
+    *(ValueError, TypeError, KeyError, IndexError, LookupError, ZeroDivisionError, OverflowError, ArithmeticError),
+    *(
+        AttributeError,
+        NameError,
+        NotImplementedError,
+        RecursionError,
+        RuntimeError,
+        StopIteration,
+        AssertionError,
+        Exception,
+    ),
+)
+"""Exceptions that a test can expect from a function in another process; subclasses count as the first that fits."""
 
 
 def run(channel: int) -> None:
@@ -154,10 +169,10 @@ def _remote(channel: int, job: dict[str, Any]) -> int:
         for name in job["remote"]:
             namespace[name] = _Remote(channel, name)
         _execute(job["program"], "caller", namespace)
+    except _RemoteError as error:
+        _write_frame(channel, {"error": error.kind, "text": error.text[:_TEXT]})
     except AssertionError as error:
         _write_frame(channel, {"error": "assertion", "text": str(error)[:_TEXT]})
-    except _RemoteError as error:
-        _write_frame(channel, {"error": error.kind, "text": str(error)[:_TEXT]})
     except BaseException as error:  # noqa: BLE001
         _write_frame(channel, {"error": "runtime_error", "text": _failure(error)["text"]})
     else:
@@ -189,9 +204,15 @@ def _calls_any(call: ast.Call, names: set[str]) -> bool:
 
 
 class _RemoteError(Exception):
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+    """A failure of a remote call. What the function raised is a subclass, which is also of the raised class."""
+
+    def __init__(self, message: str, kind: str, text: str) -> None:
+        Exception.__init__(self, message)
+        self.args = (message,)
+        self.kind, self.text = kind, text
+
+
+_REMOTE_ERRORS = {kind.__name__: type(kind.__name__, (_RemoteError, kind), {}) for kind in _EXPECTED[:-1]}
 
 
 class _Remote:
@@ -210,7 +231,9 @@ class _Remote:
         _write_frame(self._channel, {"call": call})
         reply = wire.loads(_read_frame(self._channel))
         if "value" not in reply:  # the parent process has validated the error
-            raise _RemoteError(reply["error"], f"{self._name}: {reply.get('text', '')}")
+            kind, message = reply.get("raised", ("", ""))
+            text = f"{self._name}: {reply.get('text', '')}"
+            raise _REMOTE_ERRORS.get(kind, _RemoteError)(str(message), reply["error"], text)
         for argument, changed in zip(args, wire.from_form(reply["args"]), strict=True):
             _copy_changes(argument, changed)
         return wire.from_form(reply["value"])
@@ -231,17 +254,22 @@ def _missing(name: str) -> dict[str, str]:
     return {"error": "no_entry_point", "text": f"the program does not define {name}"}
 
 
-def _failure(error: BaseException) -> dict[str, str]:
+def _failure(error: BaseException) -> dict[str, Any]:
     kind = "runtime_error"
     if isinstance(error, MemoryError):
         kind = "memory"
     elif isinstance(error, PermissionError):
         kind = "forbidden"
     try:
+        message = str(error.args[0]) if error.args else ""
         text = f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001 - an exception whose own text raises
-        text = type(error).__name__
-    return {"error": kind, "text": text[:_TEXT]}
+        message, text = "", type(error).__name__
+    found: dict[str, Any] = {"error": kind, "text": text[:_TEXT]}
+    if kind == "runtime_error":
+        raised = next((one.__name__ for one in _EXPECTED if isinstance(error, one)), "")
+        found["raised"] = [raised, message[:_TEXT]]
+    return found
 
 
 def _write_frame(channel: int, message: dict[str, Any]) -> None:

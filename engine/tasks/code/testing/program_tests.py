@@ -71,7 +71,8 @@ class AssertTest:
     ``assert f(...) == literal`` is split: the program's process evaluates the call, whose arguments may be any
     expressions, and this process compares. Any other code runs in a second process without the program. There the
     program's functions are remote calls: plain values are sent and come back, and lists, dicts and sets that a call
-    changes are changed in the test too. In both forms the program cannot reach the comparison.
+    changes are changed in the test too. A test can expect an exception: it arrives with its message, as the built-in
+    class that it is of. In both forms the program cannot reach the comparison.
 
     Args:
         code: the statements.

@@ -77,6 +77,22 @@ RIGHT = {
     "assert_set": ("def f(x): return [2, 1]", AssertTest("assert set(f(1)) == {1, 2}")),
     "assert_in_place": ("def f(x): x.sort()", AssertTest("x = [2, 1]\nf(x)\nassert x == [1, 2]")),
     "assert_not": ("def f(x): return 0", AssertTest("assert not f(1)")),
+    "expects_an_exception": (
+        "def f(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x",
+        AssertTest("try:\n    f(-1)\nexcept ValueError as error:\n    assert str(error) == 'negative'\nelse:\n    assert False"),
+    ),
+    "expects_a_base_class": (
+        "class Empty(IndexError): pass\ndef f(x):\n    raise Empty()",
+        AssertTest("try:\n    f([])\n    assert False\nexcept LookupError:\n    pass"),
+    ),
+    "expects_an_assertion": (
+        "def f(x):\n    assert x > 0, 'small'",
+        AssertTest("caught = None\ntry:\n    f(0)\nexcept AssertionError as error:\n    caught = error.args\nassert caught == ('small',)"),
+    ),
+    "expects_a_key": (
+        "def f(x): return {}[x]",
+        AssertTest("try:\n    f('a')\n    assert False\nexcept KeyError as error:\n    assert error.args[0] == 'a'"),
+    ),
     "assert_by_another_name": ("def f(x): return x", AssertTest("assert candidate(1) == 1", "candidate = f")),
     "assert_by_a_function_of_its_own": ("def f(x): return x / 3", AssertTest("assert near(f(1), 1 / 3) == True", "def near(a, b): return abs(a - b) < 1e-6")),
     "decimal": ("from decimal import Decimal\ndef f(): return [Decimal('0.5'), Decimal('1E+3')]", CallTest("f", expected=[0.5, 1000])),
@@ -128,6 +144,14 @@ WRONG = {
     "unhashable_items": ("def f(): return {1: [2]}.items()", CallTest("f", expected={(1, 2)})),
     "keys_for_a_list": ("def f(): return {1: 2}.keys()", CallTest("f", expected=[1])),
     "zero_denominator": ("import os\ndef f():\n    text = b'{\"value\":{\"fraction\":[\"0x1\",\"0x0\"]}}'\n    os.write(3, len(text).to_bytes(4, 'big') + text)\n    os._exit(0)", CallTest("f", expected=1)),
+    "another_exception": ("def f(x): return {}[x]", AssertTest("try:\n    f(1)\nexcept ValueError:\n    pass")),
+    "no_exception": ("def f(x): return x", AssertTest("try:\n    f(1)\n    assert False\nexcept ValueError:\n    pass")),
+    "another_message": ("def f(x): raise ValueError('b')", AssertTest("try:\n    f(1)\nexcept ValueError as e:\n    assert str(e) == 'a'")),
+    "forged_exception": (
+        "import os\ndef f(x):\n    text = b'{\"error\":\"runtime_error\",\"text\":\"\",\"raised\":[[1],2]}'\n"
+        "    os.write(3, len(text).to_bytes(4, 'big') + text)\n    os._exit(0)",
+        AssertTest("try:\n    f(1)\nexcept ValueError:\n    pass"),
+    ),
     "endless_generator": ("import itertools\ndef f(): return itertools.count()", AssertTest("assert list(f()) == [0]")),
 }  # fmt: skip
 

@@ -65,11 +65,16 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
         code = 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
+        fix = "Check permissions and free disk space, then run the same command again."
+        if isinstance(error, NotADirectoryError) or (
+            isinstance(error, FileExistsError) and os.path.isfile(error.filename)
+        ):
+            fix = "There is a file where a folder is needed: give another folder."
         print_error(
             ScaffoldError(
                 f"{error.strerror or error}{place}",
                 why="Stored results are kept." if resumes else "",
-                fix="Check permissions and free disk space, then run the same command again.",
+                fix=fix,
             )
         )
         code = 1

@@ -93,3 +93,16 @@ def test_a_program_that_imports_the_package_keeps_its_handler_of_ctrl_c(tmp_path
     with started(*arguments, path=[tmp_path]) as process:
         assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_file_where_a_folder_is_needed_is_named(tmp_path, capsys, place):
+    (tmp_path / "file").touch()
+
+    def main():
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+
+    with pytest.raises(SystemExit) as ended:
+        entry.run_command(main)
+    assert ended.value.code == 1
+    assert "file where a folder is needed" in capsys.readouterr().err

@@ -28,8 +28,8 @@ class PackageScorer:
 
         Args:
             payload: JSON values for ``score``.
-            limit_s: seconds of processor time for it, and a fifth of its wall-clock time, because scorers may wait for
-                something; ``load`` has a longer time limit of its own.
+            limit_s: seconds of processor time for ``score``. Its limit of wall-clock time is five times as long, as a
+                scorer may wait for something; ``load`` has a longer time limit of its own.
             load_argument: a JSON value for ``load``.
 
         Returns:

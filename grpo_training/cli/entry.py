@@ -67,7 +67,7 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
         place = f": {error.filename}" if error.filename else ""
         fix = "Check permissions and free disk space, then run the same command again."
         if isinstance(error, NotADirectoryError) or (
-            isinstance(error, FileExistsError) and os.path.isfile(error.filename)
+            isinstance(error, FileExistsError) and os.path.isfile(error.filename or "")
         ):
             fix = "There is a file where a folder is needed: give another folder."
         print_error(

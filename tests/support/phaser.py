@@ -1,15 +1,14 @@
 """Validations made by hand, and a validator that gives prepared ones."""
 
 from engine.records import Outcome
+from engine.tasks.phaser.validation.observed import Observed, SceneState
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
     ApiUsage,
     ApiUse,
     Gate,
-    Observed,
     RuntimeOutcome,
     RuntimeReport,
-    SceneState,
     SourceSignals,
     Validation,
 )

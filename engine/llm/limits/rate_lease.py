@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from engine.llm.limits.rate_limits import Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
+from engine.llm.limits.rate_limits import SLOT_S, Correction, Grant, LeaseRequest, LedgerError, Limits, RateLedger
 
-_SLOT_S = 0.05
 _POLL_PART = 0.25
 _MIN_WAIT_PART = 0.02
 """While callers wait for a slot or a permit, the grant is renewed after these parts of the usual time."""
@@ -108,7 +107,7 @@ class RateLease:
 
     def _issue(self, tokens: int) -> Permit:
         self._in_use += 1
-        sent_at = math.ceil(self._ledger.clock() / _SLOT_S) * _SLOT_S
+        sent_at = math.ceil(self._ledger.clock() / SLOT_S) * SLOT_S
         requests, before = self._issued.get(sent_at, (0, 0))
         self._issued[sent_at] = (requests + 1, before + tokens)
         self._remaining.requests -= 1

@@ -32,7 +32,7 @@ _LONGEST_PAUSE_S = 3600.0
 _STALE_S = 60.0
 _AHEAD_S = 0.1
 """Corrections may be ahead of the exchange by the width of their time slots."""
-_SLOT_S = 0.05
+SLOT_S = 0.05
 """Uses are counted by slots of this length, so that the rows of a minute do not grow with its requests."""
 _SCHEMA_VERSION = 2
 _SCHEMA = """
@@ -220,7 +220,7 @@ class RateLedger:
             self._run("DELETE " + ahead[0], *ahead[1:])
             self._run(_ADD_USE, scope, _slot(now), *map(int, later))
         window_s = WINDOW_S + MARGIN_S
-        self._run("DELETE FROM uses WHERE scope = ? AND slot * ? <= ?", scope, _SLOT_S, now - window_s)
+        self._run("DELETE FROM uses WHERE scope = ? AND slot * ? <= ?", scope, SLOT_S, now - window_s)
         totals = "SELECT total(requests), total(tokens), min(slot) FROM uses WHERE scope = ?"
         used_requests, used_tokens, oldest = self._run(totals, scope)
         requests = _free(request.requests, limits.rpm, int(used_requests))
@@ -229,7 +229,7 @@ class RateLedger:
             tokens = 0
         if requests or tokens:
             self._run(_ADD_USE, scope, _slot(now), requests, tokens)
-        retry_in_s = max(0.0, (now if oldest is None else oldest * _SLOT_S) + window_s - now)
+        retry_in_s = max(0.0, (now if oldest is None else oldest * SLOT_S) + window_s - now)
         return Grant(slots, requests, tokens, now, retry_in_s)
 
     def _lease_slots(self, scope: str, total: int | None, request: LeaseRequest, now: float) -> int:
@@ -330,7 +330,7 @@ _CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 def _slot(time_s: float) -> int:
     """The slot of a time."""
-    return math.ceil(time_s / _SLOT_S - 1e-6)
+    return math.ceil(time_s / SLOT_S - 1e-6)
 
 
 def _free(wanted: int, limit: int | None, used: int) -> int:

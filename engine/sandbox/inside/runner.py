@@ -208,7 +208,6 @@ class _RemoteError(Exception):
 
     def __init__(self, message: str, kind: str, text: str) -> None:
         Exception.__init__(self, message)
-        self.args = (message,)
         self.kind, self.text = kind, text
 
 

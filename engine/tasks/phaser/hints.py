@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from engine.tasks.phaser.validation.verdict import Observed, Shape
+from engine.tasks.phaser.validation.observed import Observed, Shape
 
 _FORM = re.compile(r"([a-z_]+)(?:\.([A-Za-z0-9_]{1,40}))?(?:\s*(>=|==|<=|>|<)\s*([0-9]{1,6}))?")
 

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.observed import Observed
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
     ApiUsage,
     ApiUse,
     Finding,
     Gate,
-    Observed,
     RuntimeOutcome,
     RuntimeReport,
     SourceSignals,

@@ -4,7 +4,7 @@ import pytest
 
 from engine.tasks.phaser.hints import holds, is_color, is_condition
 from engine.tasks.phaser.seeds.features import COLORS
-from engine.tasks.phaser.validation.verdict import Shape
+from engine.tasks.phaser.validation.observed import Shape
 from tests.support.phaser import seen
 
 RUN = seen(

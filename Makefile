@@ -111,8 +111,8 @@ $(BACKENDS): pyproject.toml constraints.txt
 
 test-training-backends: $(BACKENDS)  ## run the tests of bitsandbytes and DeepSpeed, in an environment of their own; takes minutes
 	$(WITH_BACKENDS) python -m pytest -q -p no:xdist -k 'quantised or rounded_base or 8_bit_optimizer or deepspeed' \
-		tests/grpo_training/finetune/models tests/grpo_training/finetune/offline/test_several_processes.py \
-		tests/grpo_training/finetune/online/test_loop.py
+		tests/grpo_training/train/models tests/grpo_training/train/offline/test_several_processes.py \
+		tests/grpo_training/train/online/test_loop.py
 
 lint: $(STAMP)  ## style, types, import contracts
 	$(BIN)/ruff check .
@@ -130,7 +130,7 @@ view: $(STAMP)  ## look at the runs of this folder in a browser
 	$(BIN)/python -m grpo_training.view
 
 screenshots: $(STAMP)  ## pictures of the viewer's pages in screenshots/, from its tests; needs Chromium
-	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/viewer
+	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/view
 
 first-hour:  ## type the first commands of README.md into a terminal of 80x24, in a fresh clone; needs tmux, takes minutes
 	scripts/first_hour.sh

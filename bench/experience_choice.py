@@ -15,7 +15,8 @@ from engine.datasets import problem_families
 from engine.records import RolloutGroup
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.rollout_store import latest_by_problem, read
-from grpo_training import generator1, selector
+from grpo_training import generator1
+from grpo_training.selector import __main__ as selector
 
 LIBRARY = 200
 

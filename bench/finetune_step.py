@@ -37,10 +37,10 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer
 
-from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.samples import Sample
-from grpo_training.finetune.offline.loop import optimizer_steps
-from grpo_training.finetune.offline.training import prepare
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.samples import Sample
+from grpo_training.train.offline.loop import optimizer_steps
+from grpo_training.train.offline.training import prepare
 
 TIME_RATIO, MEMORY_RATIO, IMITATION_MARGIN = 1.05, 1.0, 0.05
 ROUNDS = 5

@@ -30,8 +30,8 @@ from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.work import GroupOrder
-from grpo_training.scoring.workers import Reply, VerifierDescription
-from grpo_training.serving.settings import EXAMPLE_FILES
+from grpo_training.score_rollouts.workers import Reply, VerifierDescription
+from grpo_training.serve.settings import EXAMPLE_FILES
 
 ROLLOUTS, IN_GROUP = 10_000_000, 8
 LATENCY_S, SPREAD = 20.0, 0.6

@@ -11,25 +11,25 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
     from grpo_training.cli.start import leave_ctrl_c_to_the_system
 
     leave_ctrl_c_to_the_system()
-    from grpo_training.doctor_checks.before_install import check_dependencies
+    from grpo_training.doctor.before_install import check_dependencies
 
     check_dependencies()
 
 if TYPE_CHECKING:
-    from grpo_training.evaluation.sampling import evaluate_problems
-    from grpo_training.finetune.config import GRPOTrainingConfig, load_config
-    from grpo_training.finetune.data.trl_datasets import load_grpo_dataset
-    from grpo_training.finetune.train import train_grpo
+    from grpo_training.evaluate.sampling import evaluate_problems
+    from grpo_training.train.config import GRPOTrainingConfig, load_config
+    from grpo_training.train.data.trl_datasets import load_grpo_dataset
+    from grpo_training.train.run import train_grpo
 else:
     from engine.public_names import public_names
 
     __getattr__ = public_names(
         __name__,
         {
-            "grpo_training.finetune.config": "GRPOTrainingConfig load_config",
-            "grpo_training.evaluation.sampling": "evaluate_problems",
-            "grpo_training.finetune.data.trl_datasets": "load_grpo_dataset",
-            "grpo_training.finetune.train": "train_grpo",
+            "grpo_training.train.config": "GRPOTrainingConfig load_config",
+            "grpo_training.evaluate.sampling": "evaluate_problems",
+            "grpo_training.train.data.trl_datasets": "load_grpo_dataset",
+            "grpo_training.train.run": "train_grpo",
         },
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
-from grpo_training.demos.settings import AblationSettings
+from grpo_training.demo.settings import AblationSettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "command again to continue an interrupted ablation."
         ),
     )
-    from grpo_training.demos.ablation import run_ablation
+    from grpo_training.demo.ablation import run_ablation
 
     return run_ablation(settings)
 

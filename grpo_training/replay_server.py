@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.serving.settings import ReplaySettings
+from grpo_training.serve.settings import ReplaySettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     settings = ReplaySettings.parse(argv)
-    from grpo_training.serving.replay import run_replay_server
+    from grpo_training.serve.replay import run_replay_server
 
     return run_replay_server(settings)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
-from grpo_training.demos.settings import TrainDemoSettings
+from grpo_training.demo.settings import TrainDemoSettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "experiences in the prompt. Run the same command again to continue an interrupted demo."
         ),
     )
-    from grpo_training.demos.training import run_train_demo
+    from grpo_training.demo.training import run_train_demo
 
     return run_train_demo(settings)
 

@@ -101,7 +101,7 @@ def test_an_installed_command_finds_the_shipped_files_and_writes_below_the_curre
     code = (
         "from engine.datasets import load_problems; print(len(load_problems('physics')))\n"
         "from grpo_training.cli.settings import POCKET_MODEL; print((POCKET_MODEL / 'model.safetensors').is_file())\n"
-        "from grpo_training.finetune.config import GRPOTrainingConfig\n"
+        "from grpo_training.train.config import GRPOTrainingConfig\n"
         "print(GRPOTrainingConfig.model_fields['output_dir'].default)\n"
     )
     done = run(["-c", code], cwd=tmp_path, path=installed)

@@ -17,9 +17,9 @@ from grpo_training.caches.arguments import ENVIRONMENTS
 from grpo_training.caches.inspect_log import inspect_log
 from grpo_training.caches.stored import stored_answers
 from grpo_training.environments.package import export_environment
-from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.rollout_data import read_groups
-from grpo_training.finetune.data.trl_datasets import (
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.rollout_data import read_groups
+from grpo_training.train.data.trl_datasets import (
     preference,
     prompt_completion,
     prompt_only,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import pkgutil
 import runpy
 import sys
 from typing import NoReturn
@@ -51,12 +50,8 @@ GROUPS = {
 
 
 def commands() -> list[str]:
-    """The names of all commands: the modules at the top of ``grpo_training``."""
-    return sorted(
-        module.name
-        for module in pkgutil.iter_modules(grpo_training.__path__)
-        if not module.ispkg and module.name != "__main__"
-    )
+    """The names of all commands."""
+    return sorted(name for described in GROUPS.values() for name in described)
 
 
 def main() -> NoReturn:

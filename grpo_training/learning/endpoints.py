@@ -15,9 +15,9 @@ from engine.llm.journal import ResponseJournal
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.serving.local_server import user_folder
-from grpo_training.serving.model_folder import check_model
-from grpo_training.serving.shared_server import shared_server
+from grpo_training.serve.local_server import user_folder
+from grpo_training.serve.model_folder import check_model
+from grpo_training.serve.shared_server import shared_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -70,7 +70,7 @@ def experience_choice(settings: LearnerSettings, role: str) -> ExperienceChoice:
         ScaffoldError: the checkpoint of the selector cannot be used.
     """
     if settings.selector is not None:
-        from grpo_training.shot_selection.experiences import SelectorChoice  # torch: only this choice needs it
+        from grpo_training.selector.experiences import SelectorChoice  # torch: only this choice needs it
 
         return SelectorChoice(settings.selector, settings.k)
     if settings.select == "text":

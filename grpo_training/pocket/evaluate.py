@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.pocket.settings import PocketEvaluateSettings
-from grpo_training.serving.model_folder import check_model
+from grpo_training.serve.model_folder import check_model
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -78,7 +78,7 @@ def test_its_rewards_are_the_weighted_components():
 @pytest.mark.parametrize("reward", [None, f"{ROOT}/examples/sort_words.py:reward"])
 def test_a_model_is_trained_online_on_it(tmp_path, reward):
     pytest.importorskip("trl")
-    from grpo_training.finetune.online.loop import train_online
+    from grpo_training.train.online.loop import train_online
 
     load_task(PLACE)
     config = settings(

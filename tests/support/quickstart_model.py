@@ -5,7 +5,7 @@ import json
 import re
 
 from engine.tasks.math.quickstart import instances
-from grpo_training.serving.local_server import LocalServer
+from grpo_training.serve.local_server import LocalServer
 
 TRAIN, TEST = 20, 24
 INSTANCES = {

@@ -2,8 +2,8 @@
 
 import json
 
-from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.samples import Sample
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.samples import Sample
 
 END, PAD = 0, 1
 WORDS = ["<end>", "<pad>", "<user>", "<assistant>", *(f"w{number}" for number in range(36))]

@@ -3,7 +3,7 @@
 import shutil
 import sys
 
-from grpo_training.serving import vllm_program
+from grpo_training.serve import vllm_program
 
 
 def no_vllm(monkeypatch, folder):
@@ -11,7 +11,7 @@ def no_vllm(monkeypatch, folder):
     (folder / "empty").mkdir()
     monkeypatch.chdir(folder / "empty")
     monkeypatch.setattr(sys, "executable", str(folder / "own/bin/python"))
-    monkeypatch.setattr(vllm_program, "__file__", str(folder / "checkout/grpo_training/serving/vllm_program.py"))
+    monkeypatch.setattr(vllm_program, "__file__", str(folder / "checkout/grpo_training/serve/vllm_program.py"))
     monkeypatch.setenv("PATH", str(folder / "empty"))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.engine.tasks.phaser.conftest import api_index, node
-from tests.grpo_training.traffic_control.conftest import generated, scenarios
+from tests.grpo_training.traffic.conftest import generated, scenarios
 
 __all__ = ["api_index", "generated", "node", "scenarios"]
 

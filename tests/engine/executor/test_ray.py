@@ -16,9 +16,9 @@ from aiohttp import web
 
 from engine.errors import BudgetExceededError, ConfigurationError, IncompleteRunError, InputError
 from engine.executor.choice import open_executor
-from grpo_training.score_rollouts import main as score_rollouts
-from grpo_training.scoring.workers import VerifierDescription
-from grpo_training.serving.settings import EXAMPLE_FILES
+from grpo_training.score_rollouts.__main__ import main as score_rollouts
+from grpo_training.score_rollouts.workers import VerifierDescription
+from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.engine.executor.conftest import ONE_CPU
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 from tests.support.ray_processes import wait_for, worker_processes

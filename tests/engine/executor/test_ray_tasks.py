@@ -19,11 +19,11 @@ from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.validation import shared_validator
 from engine.tasks.phaser.validation.api_index import DEFAULT_PATH
 from engine.tasks.registry import task_named
-from grpo_training.score_rollouts import main as score_rollouts
+from grpo_training.score_rollouts.__main__ import main as score_rollouts
 from tests.grpo_training.learning import test_code_loop as programs
 from tests.grpo_training.learning import test_traffic_loop as signals
-from tests.grpo_training.phaser_games import test_main_loop as games
-from tests.grpo_training.traffic_control.test_live_reward import with_false_outcomes
+from tests.grpo_training.phaser import test_main_loop as games
+from tests.grpo_training.traffic.test_live_reward import with_false_outcomes
 from tests.support.main_loop import World, groups_of, normalised
 from tests.support.ray_processes import are_over, descendants, wait_for, worker_processes
 

@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training import show
-from grpo_training.serving.settings import EXAMPLE
+from grpo_training.serve.settings import EXAMPLE
 
 
 @pytest.fixture

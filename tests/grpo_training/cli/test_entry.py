@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from engine.errors import InputError
-from grpo_training import experiences
 from grpo_training.cli import entry
 from grpo_training.cli.program import commands
+from grpo_training.experiences import __main__ as experiences
 from tests.conftest import ROOT
 from tests.support.table import table
 

@@ -5,7 +5,7 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import parse_settings
-from grpo_training.evaluation.settings import EvaluateSettings
+from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.learning.settings import GeneratorSettings
 from tests.support.table import table
 

@@ -98,8 +98,8 @@ def test_two_ways_of_choosing_are_refused():
 
 def test_rollouts_train_a_selector_that_then_chooses(runs, tmp_path, capsys):
     pytest.importorskip("torch")
-    from grpo_training.selector import main
-    from grpo_training.shot_selection.model.checkpoint import load_model, save_model
+    from grpo_training.selector.__main__ import main
+    from grpo_training.selector.model.checkpoint import load_model, save_model
 
     def helped_by_crates(body, index):
         return reply(body, 0 if "With crates," in prompt(body) else 1)

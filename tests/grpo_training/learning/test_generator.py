@@ -155,9 +155,9 @@ def test_a_cache_that_is_older_than_the_flag_was_made_without_it(runs):
 
 def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
     transformers = pytest.importorskip("transformers")
-    from grpo_training.finetune.config import GRPOTrainingConfig
-    from grpo_training.finetune.data.rollout_data import load_groups
-    from grpo_training.finetune.data.tokenising import tokenise_groups
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.rollout_data import load_groups
+    from grpo_training.train.data.tokenising import tokenise_groups
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(POCKET)
 

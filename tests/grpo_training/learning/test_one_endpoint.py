@@ -5,7 +5,8 @@ import json
 import pytest
 
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
-from grpo_training import critic, evaluate, experience_extractor, generator1
+from grpo_training import critic, experience_extractor, generator1
+from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.learning import endpoints
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from grpo_training import critic
-from grpo_training.serving.engines import TRANSFORMERS
-from grpo_training.serving.local_server import local_server
+from grpo_training.serve.engines import TRANSFORMERS
+from grpo_training.serve.local_server import local_server
 from tests.conftest import ROOT
 from tests.support.main_loop import GENERATOR_COMMANDS
 

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ConfigurationError
 from engine.executor.local import LocalPool
 from grpo_training.learning.groups import remote
-from grpo_training.serving.settings import EXAMPLE_FILES
+from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 
 pytestmark = pytest.mark.timeout(300)

@@ -7,8 +7,8 @@ import pytest
 from engine.errors import ScaffoldError
 from grpo_training import generator1
 from grpo_training.cli.entry import print_error
-from grpo_training.doctor_checks.endpoints import api_config, ask_endpoints
-from grpo_training.doctor_checks.settings import DoctorSettings
+from grpo_training.doctor.endpoints import api_config, ask_endpoints
+from grpo_training.doctor.settings import DoctorSettings
 from tests.support.fault_server import serve_in_thread
 from tests.support.hostile_server import ECHOES, HostileServer
 from tests.support.table import table

@@ -9,9 +9,9 @@ import pytest
 
 from engine.errors import ConfigurationError
 from grpo_training import critic, generator1
-from grpo_training.serving.recorded_replies import RecordedReplies
-from grpo_training.serving.replay import build_app
-from grpo_training.serving.settings import EXAMPLE_FILES
+from grpo_training.serve.recorded_replies import RecordedReplies
+from grpo_training.serve.replay import build_app
+from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.conftest import ROOT
 from tests.support.fault_server import serve_in_thread
 

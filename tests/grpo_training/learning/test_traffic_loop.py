@@ -5,8 +5,8 @@ import json
 import pytest
 
 from engine.tasks.traffic.task import TASK
-from grpo_training.finetune.config import GRPOTrainingConfig
-from grpo_training.finetune.data.rollout_data import load_groups
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.rollout_data import load_groups
 from tests.engine.tasks.traffic.support import row
 from tests.support.main_loop import World, fusions_of, groups_of
 

@@ -9,8 +9,8 @@ import types
 import pytest
 
 from engine.errors import ConfigurationError
-from grpo_training.finetune.config import GRPOTrainingConfig
 from grpo_training.runs.trackers import open_tracker
+from grpo_training.train.config import GRPOTrainingConfig
 from tests.conftest import ROOT
 
 

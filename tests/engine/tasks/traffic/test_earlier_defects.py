@@ -3,8 +3,8 @@
 * two readers of replies, and the truth table: ``test_reply.py``
 * limits that the model does not see: ``test_rows.py``
 * states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
-* a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic_control/test_steps.py``
-* groups without variance: ``tests/grpo_training/traffic_control/test_stored_decisions.py``
+* a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic/test_steps.py``
+* groups without variance: ``tests/grpo_training/traffic/test_stored_decisions.py``
 """
 
 import importlib.util
@@ -28,7 +28,7 @@ from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import read_rows
-from grpo_training.finetune.online.rewards import TaskReward, dataset_rows
+from grpo_training.train.online.rewards import TaskReward, dataset_rows
 from tests.conftest import ROOT
 from tests.engine.tasks.traffic.support import row
 

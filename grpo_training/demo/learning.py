@@ -1,0 +1,133 @@
+"""The demo of learning: a local model, three generators and the critic, then the gain on held-out problems."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from engine.api_manager import LEARNERS
+from engine.datasets import load_problems
+from engine.errors import InputError
+from engine.records import Sampling
+from engine.storage.append_log import AppendLog, writer_of
+from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.demo.learners import is_writing, learning_commands, read_libraries, results_file
+from grpo_training.demo.local_endpoint import ServerStarter, open_client, write_api_config
+from grpo_training.demo.process_supervisor import supervise
+from grpo_training.demo.result import report
+from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET
+from grpo_training.evaluate.libraries import LibraryEvaluation
+from grpo_training.serve.local_server import local_server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from engine.experience.state import LibraryState
+    from engine.records import Problem
+    from grpo_training.demo.settings import DemoSettings
+    from grpo_training.evaluate.arms import Arm
+    from grpo_training.serve.local_server import LocalServer
+
+_OUTPUT = ("cache", "experiences", "logs", "evaluation.sqlite*", "results.json")
+"""What a demo leaves in its output folder. The api config is written by every start."""
+
+
+def run_demo(settings: DemoSettings, serve: ServerStarter = local_server) -> int:
+    """Serve the model and run the demo in its output folder; the exit code.
+
+    Raises:
+        LockHeldError: another demo uses the output folder.
+        ScaffoldError: a command failed, the server has exited, or it rejects requests.
+    """
+    settings = settings.model_copy(update={"output": settings.output.resolve()})
+    settings.output.mkdir(parents=True, exist_ok=True)
+    with AppendLog(
+        settings.output / "demo", owns_directory=True
+    ).hold():  # a second demo would overwrite the api config of the first
+        if settings.fresh:
+            set_aside(settings.output)
+        logs = settings.output / "logs"
+        logs.mkdir(exist_ok=True)
+        print(f"Starting a server for {settings.model} ...", flush=True)
+        with serve(settings.model, temperature=TEMPERATURE, log=logs / "server.log") as server:
+            return learn_and_evaluate(settings, server)
+
+
+def learn_and_evaluate(settings: DemoSettings, server: LocalServer) -> int:
+    """Learn, evaluate, report; the exit code.
+
+    Args:
+        settings: the demo's settings, with an absolute output folder.
+        server: the model's server.
+
+    Raises:
+        ScaffoldError: a command failed, the server has exited, or it rejects requests.
+    """
+    began = time.monotonic()
+    config = write_api_config(settings.output, server)
+    print(f"Learning from {settings.problems} problems: three generators and the critic in parallel.", flush=True)
+    supervise(
+        learning_commands(settings, config, settings.window),
+        ready=lambda command: is_writing(settings.output, command.name),
+        check=server.check,
+    )
+    learned = time.monotonic()
+    libraries = read_libraries(settings.output)
+    problems = load_problems(TEST_SET, max_problems=settings.test_problems)
+    print(f"Evaluating on {len(problems)} held-out problems.", flush=True)
+    arms = asyncio.run(_evaluate(settings, server, problems, libraries))
+    report(
+        settings.output,
+        settings.model_dump(mode="json"),
+        model=server.model,
+        trained_on=load_problems(DATASET, max_problems=settings.problems),
+        tested_on=problems,
+        libraries=libraries,
+        arms=arms,
+        seconds={"learning": learned - began, "evaluation": time.monotonic() - learned},
+        stream=sys.stdout,
+    )
+    return 0
+
+
+def set_aside(output: Path) -> None:
+    """Move the output of an earlier demo into the first free folder ``oldN``.
+
+    Raises:
+        InputError: a learning process is still running there.
+    """
+    for name in LEARNERS:
+        if writer := writer_of(results_file(output, name)):
+            raise InputError(
+                f"A demo is still running in {output}", why=writer, fix="Wait for it, or choose another --output."
+            )
+    existing = [path for pattern in _OUTPUT for path in output.glob(pattern)]
+    number = 1
+    while (output / f"old{number}").exists():
+        number += 1
+    for path in existing:
+        (output / f"old{number}").mkdir(exist_ok=True)
+        path.rename(output / f"old{number}" / path.name)
+
+
+async def _evaluate(
+    settings: DemoSettings, server: LocalServer, problems: Sequence[Problem], libraries: Mapping[str, LibraryState]
+) -> list[Arm]:
+    with problem_bar(len(problems), "test") as advance:
+
+        def done() -> None:
+            advance()
+            server.check()
+
+        async with open_client(settings.output, server) as client:
+            evaluation = LibraryEvaluation(
+                client,
+                {name: state.for_prompts for name, state in libraries.items()},
+                samples=settings.samples,
+                sampling=Sampling(temperature=TEMPERATURE, max_tokens=settings.max_tokens, seed=settings.seed),
+                style=STYLE,
+            )
+            return await evaluation.run(problems, done)

@@ -1,0 +1,49 @@
+"""The endpoint of the demos: one local server for all roles."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from engine.api_manager import LEARNERS, ApiManager
+from engine.llm.client import LLMClient
+from engine.llm.journal import ResponseJournal
+from engine.llm.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractContextManager
+
+    from grpo_training.serve.local_server import LocalServer
+
+ROLE = "generator_1"
+"""The role of single-model evaluations."""
+
+_ROLES = (*LEARNERS, "analyst")
+_RETRY_S = 120.0
+"""A local server that has not answered for this long has failed."""
+
+
+class ServerStarter(Protocol):
+    """Serves a model for the length of a block; see :func:`grpo_training.serve.local_server.local_server`."""
+
+    def __call__(self, model: Path, *, temperature: float, log: Path) -> AbstractContextManager[LocalServer]:
+        """Start the server; stop it when the block ends."""
+
+
+def write_api_config(output: Path, server: LocalServer) -> Path:
+    """Write ``api_config.json`` with all roles on one server; its path."""
+    config = output / "api_config.json"
+    config.write_text(json.dumps(dict.fromkeys(_ROLES, server.endpoint()), indent=2) + "\n", encoding="utf-8")
+    return config
+
+
+@asynccontextmanager
+async def open_client(output: Path, server: LocalServer) -> AsyncIterator[LLMClient]:
+    """A client of the server, with the journal of the demo's evaluations."""
+    manager = ApiManager(output / "api_config.json", dict.fromkeys(_ROLES, server.endpoint()))
+    with closing(ResponseJournal(output / "evaluation.sqlite")) as journal:
+        async with LLMClient(manager, journal=journal, retry=RetryPolicy(total_s=_RETRY_S)) as client:
+            yield client

@@ -1,0 +1,195 @@
+"""The demo of the fine-tune: collect rollouts, train offline and online, compare the models on held-out problems."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from engine.api_manager import GENERATORS
+from engine.datasets import load_problems
+from engine.records import Sampling
+from engine.storage.append_log import replace_file
+from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.tables import View
+from grpo_training.demo.learners import learning_commands, read_libraries
+from grpo_training.demo.local_endpoint import ROLE, ServerStarter, open_client, write_api_config
+from grpo_training.demo.process_supervisor import Command, supervise
+from grpo_training.demo.result import arm_json, show_arms
+from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
+from grpo_training.evaluate.arms import Arm
+from grpo_training.evaluate.figures import differences
+from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, library_arm
+from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.evaluate.tables import points, points_interval
+from grpo_training.serve.local_server import local_server
+from grpo_training.train.config import load_config
+from grpo_training.train.run import check_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine.records import Experience, Problem
+    from grpo_training.demo.settings import TrainDemoSettings
+    from grpo_training.serve.local_server import LocalServer
+
+OFFLINE, ONLINE = "offline fine-tune", "online after it"
+
+_SEED_STEP = 1_000_000
+"""Difference between the seeds of two arms that send equal prompts to the same model."""
+
+
+class Train(Protocol):
+    """Fine-tunes a model and writes the result to the folder ``merged`` of its output folder."""
+
+    def __call__(self, settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
+        """Train ``model`` with the configuration file; ``mode`` is ``offline`` or ``online``."""
+
+
+def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_server, train: Train | None = None) -> int:
+    """Collect, train, evaluate, report; the exit code.
+
+    Args:
+        settings: the demo's settings.
+        serve: starts the servers.
+        train: fine-tunes; None runs ``grpo_training.train`` in its own process.
+
+    Raises:
+        ScaffoldError: a package is missing, a command failed, a server has exited, or it rejects requests.
+    """
+    settings = settings.model_copy(update={"output": settings.output.resolve(), "model": settings.model.resolve()})
+    if train is None:
+        for path in (settings.offline_config, settings.online_config):
+            check_packages(load_config(path))
+        train = _train
+    logs = settings.output / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    seconds: dict[str, float] = {}
+    test = _Test(settings, load_problems(TEST_SET, max_problems=settings.test_problems))
+    print(f"Starting a server for {settings.model} ...", flush=True)
+    with serve(settings.model, temperature=TEMPERATURE, log=logs / "server_base.log") as server:
+        began = time.monotonic()
+        _collect(settings, server)
+        seconds["collecting"] = time.monotonic() - began
+        library = read_libraries(settings.output)[GENERATORS[0]]
+        arms = [
+            test.arm(server, BASE),
+            test.arm(server, BASE_AGAIN, seed_offset=_SEED_STEP),
+            test.arm(server, library_arm(GENERATORS[0]), library.for_prompts),
+        ]
+    model = settings.model
+    for name, mode, config in (
+        (OFFLINE, "offline", settings.offline_config),
+        (ONLINE, "online", settings.online_config),
+    ):
+        began = time.monotonic()
+        train(settings, mode, config, model)
+        seconds[name] = time.monotonic() - began
+        model = settings.output / mode / "merged"
+        with serve(model, temperature=TEMPERATURE, log=logs / f"server_{mode}.log") as server:
+            arms.append(test.arm(server, name))
+    _report(settings, arms, seconds)
+    return 0
+
+
+class _Test:
+    """Evaluates models on the test problems."""
+
+    def __init__(self, settings: TrainDemoSettings, problems: Sequence[Problem]) -> None:
+        self._settings, self._problems = settings, problems
+
+    def arm(self, server: LocalServer, name: str, lessons: Sequence[Experience] = (), *, seed_offset: int = 0) -> Arm:
+        """The judged samples of the served model, with experiences in the prompt."""
+        return asyncio.run(self._arm(server, name, lessons, self._settings.seed + seed_offset))
+
+    async def _arm(self, server: LocalServer, name: str, lessons: Sequence[Experience], seed: int) -> Arm:
+        with problem_bar(len(self._problems), f"test, {name}") as advance:
+
+            def judged(*_: object) -> None:
+                advance()
+                server.check()
+
+            async with open_client(self._settings.output, server) as client:
+                results = await evaluate_problems(
+                    client,
+                    ROLE,
+                    self._problems,
+                    samples=self._settings.samples,
+                    sampling=Sampling(temperature=TEMPERATURE, max_tokens=self._settings.max_tokens, seed=seed),
+                    style=STYLE,
+                    lessons=lessons,
+                    judged=judged,
+                )
+        return Arm(name, results)
+
+
+def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
+    """Run the three generators of the learning demo."""
+    window = DemoSettings.model_fields["window"].default
+    config = write_api_config(settings.output, server)
+    commands = [command for command in learning_commands(settings, config, window) if command.name in GENERATORS]
+    print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
+    supervise(commands, ready=lambda command: True, check=server.check)
+
+
+def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
+    """Run the fine-tune in its own process and show its latest metrics."""
+    output = settings.output / mode
+    flags = {
+        "config": config,
+        "mode": mode,
+        "model-name-or-path": model,
+        "output-dir": output,
+        "dataset-path": settings.output / "cache",
+        "experiences-dir": settings.output / "experiences",
+        "dataset": DATASET,
+        "prompts": STYLE,
+        "seed": settings.seed,
+    }
+    arguments = ["train", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
+    log = settings.output / "logs" / f"train_{mode}.log"
+    print(f"Training {mode}: {config.name}", flush=True)
+    command = Command(f"train {mode}", arguments, log, lambda: latest_metrics(output / "metrics.jsonl"))
+    supervise([command], ready=lambda _: True, check=lambda: None)
+
+
+def latest_metrics(metrics: Path) -> str:
+    """The last line of a training's metrics as text; empty if there is none."""
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+        last = json.loads(lines[-1])
+    except (FileNotFoundError, IndexError, ValueError):
+        return ""
+    shown = [f"step {last['step']}"]
+    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
+    return ", ".join(shown)
+
+
+def _report(settings: TrainDemoSettings, arms: Sequence[Arm], seconds: Mapping[str, float]) -> None:
+    """Print the figures and write them to ``results.json``."""
+    base = arms[0]
+    view = View(sys.stdout)
+    view.line("")
+    show_arms(view, arms)
+    view.line("Only the library's arm has experiences in its prompts.")
+    for arm in arms:
+        difference = differences(arm, base).get(1)
+        if arm.name in (OFFLINE, ONLINE) and difference is not None:
+            zero = "excludes 0" if difference.excludes_zero else "includes 0: the gain may be due to chance"
+            view.line(
+                f"{arm.name}: {points(difference)} points over the base "
+                f"(95 % interval {points_interval(difference)}); the interval {zero}."
+            )
+    path = settings.output / "results.json"
+    result = {
+        "settings": settings.model_dump(mode="json"),
+        "seconds": dict(seconds),
+        "arms": [arm_json(arm, base) for arm in arms],
+    }
+    replace_file(path, (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())
+    view.line("; ".join(f"{name} {spent:.0f} s" for name, spent in seconds.items()) + f". Figures: {path}")
+    for mode in ("offline", "online"):
+        view.line(f"Curves: {settings.output / mode / 'report.html'}")

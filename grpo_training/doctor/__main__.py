@@ -1,0 +1,30 @@
+"""Check what is missing on this machine: ``python -m grpo_training.doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import parse_settings
+from grpo_training.doctor.settings import DoctorSettings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the number of failed checks, at most 125."""
+    settings = parse_settings(
+        DoctorSettings,
+        argv,
+        prog="python -m grpo_training.doctor",
+        description=(
+            "Check everything that the other commands need: environment, configuration, prompts, every kind of task, "
+            "training labels, data, disk space and the shipped model. By default without network, GPU or API key. "
+            "The exit code is the number of failed checks, at most 125."
+        ),
+    )
+    from grpo_training.doctor.run import run_checks
+
+    return run_checks(settings)
+
+
+if __name__ == "__main__":
+    run_command(main, resumes=False)

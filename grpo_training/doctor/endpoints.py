@@ -1,0 +1,134 @@
+"""Checks of the API configuration and of the endpoints in it."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agents.teacher import ROLE
+from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
+from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
+from engine.errors import ScaffoldError
+from engine.llm.client import LLMClient
+from engine.llm.retry import RetryPolicy
+from engine.records import ChatRequest, Message, Sampling
+from grpo_training.serve.shared_server import shared_server
+from grpo_training.teacher.connection import ask_for_solution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from grpo_training.doctor.settings import DoctorSettings
+
+_OPTIONAL_ROLES = {
+    "analyst": "; each learner then writes its own experiences",
+    "reward_evaluator": "; rewards are then computed without a judge",
+    "teacher": "; teacher traces cannot be generated",
+}
+_PLACEHOLDER = "write-your-key-here"  # of the shipped example
+_TIMEOUT_S = 90
+
+
+def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
+    """Whether the configuration can be read and every role in it is complete. Keys are not printed."""
+    path = settings.api_config
+    if settings.base_url is not None:
+        yield _role(settings.load_endpoints(), DEFAULT_ROLE, None)
+        return
+    if not path.exists():
+        yield warned(
+            f"no API configuration at {path}: pass --base-url and --model to each command, or --endpoint local",
+            how_to_configure(path),
+        )
+        return
+    manager = settings.load_endpoints()
+    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        yield warned(f"{path} can be read by other users of this machine", f"chmod 600 {path}")
+    local = manager.local_models()
+    for role in manager.roles():
+        yield _role(manager, role, local.get(role))
+    for role in (*LEARNERS, *_OPTIONAL_ROLES):
+        if not manager.has(role):
+            yield warned(
+                f"{role} is not configured{_OPTIONAL_ROLES.get(role, '')}", f'Add an entry "{role}" to {path}.'
+            )
+
+
+def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResult:
+    known = (*LEARNERS, *_OPTIONAL_ROLES, DEFAULT_ROLE)
+    if role not in known:
+        near = difflib.get_close_matches(role, known, 1, cutoff=0.0)
+        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
+    if local_model is not None:
+        has_model = (Path(local_model) / "config.json").is_file()
+        return passed_if(
+            has_model, f"{role}: the model in {local_model}", "Give the folder of a model (config.json ...)."
+        )
+    try:
+        endpoint, *others = manager.endpoints(role)
+    except ScaffoldError as error:
+        return failure_of(error)
+    if endpoint.api_key.get_secret_value() == _PLACEHOLDER:
+        return failed(
+            f"{role}: the key is still the placeholder of the example", f"Write the key of {endpoint.shown_url}."
+        )
+    addresses = ", ".join(each.shown_url for each in (endpoint, *others))
+    return passed(f"{role}: {endpoint.model} at {addresses}, key present")
+
+
+def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:
+    """One short request to each configured role and server."""
+    return asyncio.run(_ask_all(settings.load_endpoints()))
+
+
+async def _ask_all(manager: ApiManager) -> list[CheckResult]:
+    local = manager.local_models()
+    results = [skipped(f"{role}: a local model; check it with --model {local[role]}") for role in local]
+    for role in manager.roles():
+        for own in () if role in local else _one_server_each(manager, role):
+            async with LLMClient(own, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
+                results.append(await _ask(client, own, role))
+    return results
+
+
+def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
+    try:
+        endpoints = manager.endpoints(role)
+    except ScaffoldError:  # the request to this role raises it again, and it is reported there
+        return [manager]
+    return [manager.with_entries({role: {"base_url": endpoint.base_url}}) for endpoint in endpoints]
+
+
+async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult:
+    messages = (Message(role="user", content="Reply with the word: ready"),)
+    request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=16), purpose="doctor")
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            [reply] = await client.sample(request, [0])
+    except ScaffoldError as error:
+        return failure_of(error, role)
+    except TimeoutError:
+        return failed(f"{role}: no answer within {_TIMEOUT_S} s", "Check the server, or change base_url.")
+    endpoint = manager.endpoint(role)
+    if reply.completion is None:
+        fault = f"{reply.fault.kind} {reply.fault.message}".strip() if reply.fault else "no reason given"
+        return failed(f"{role}: no answer from {endpoint.shown_url}: {fault}", "Start that server, or change base_url.")
+    usage = reply.completion.usage
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return passed(f"{role}: {endpoint.model} answered in {reply.completion.latency_s:.1f} s ({tokens} tokens)")
+
+
+def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
+    """One small problem to the teacher."""
+    manager = settings.load_endpoints()
+    return asyncio.run(ask_for_solution(manager, ROLE, settings.prompts, settings.max_tokens))
+
+
+def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
+    """Serve a model and send it the same problem."""
+    with shared_server(folder) as server:
+        manager = ApiManager(folder, {"student": server.endpoint()})
+        return asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))

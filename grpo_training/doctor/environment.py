@@ -1,0 +1,90 @@
+"""Checks of Python, packages, tools, the isolation of programs, and disk space."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+
+from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
+from engine.sandbox.zygote_process import strongest_level
+from engine.storage.installation import install_command
+from grpo_training.serve.engines import automatic_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_EXTRAS = {
+    "local": "local models",
+    "finetune": "fine-tuning",
+    "datasets": "datasets from the Hugging Face hub",
+}
+_TOOLS = {
+    "bubblewrap": (("bwrap",), "the strongest isolation of model-written code", "apt-get install bubblewrap"),
+    "node": (("node", "nodejs"), "tasks in JavaScript", "apt-get install nodejs"),
+    "chromium": (("chromium", "chromium-browser", "google-chrome"), "games in a browser", "apt-get install chromium"),
+}
+_MINIMUM_FREE = 200 << 20
+_RECOMMENDED_FREE = 2 << 30
+
+
+def environment() -> Iterator[CheckResult]:
+    """Python, the declared dependencies and their versions, the tools, and the isolation level of the sandbox."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield passed_if(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
+    requirements = [Requirement(text) for text in importlib.metadata.requires("scaffold-grpo") or ()]
+    required = [one for one in requirements if one.marker is None]
+    missing = [text for text in map(missing_package, required) if text]
+    yield passed_if(
+        not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), install_command()
+    )
+    for extra, purpose in _EXTRAS.items():
+        optional = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
+        missing = [text for text in map(missing_package, optional) if text]
+        if missing:
+            yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
+        else:
+            yield passed(f"packages for {purpose}: all installed")
+    engine, why = automatic_engine()
+    yield passed(f"local models are served with {engine.name}: {why}")
+    for tool, (names, purpose, fix) in _TOOLS.items():
+        found = next((path for name in names if (path := shutil.which(name))), None)
+        yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)
+    level = strongest_level()
+    fix = "apt-get install bubblewrap; in a container, permit user namespaces."
+    yield (
+        warned("isolation of programs: rlimits only", fix)
+        if level == "rlimits"
+        else passed(f"isolation of programs: {level}")
+    )
+
+
+def missing_package(requirement: Requirement) -> str:
+    """Why a requirement is not met; empty if it is met."""
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{requirement.name} is not installed"
+    is_met = requirement.specifier.contains(version, prereleases=True)
+    return "" if is_met else f"{requirement.name} {version} is not {requirement.specifier}"
+
+
+def disk(folders: Sequence[Path]) -> Iterator[CheckResult]:
+    """Free space on the file systems of the given folders, each file system once."""
+    seen = set()
+    for folder in folders:
+        existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+        device = existing.stat().st_dev
+        if device in seen:
+            continue
+        seen.add(device)
+        free = shutil.disk_usage(existing).free
+        text, fix = f"{free / 2**30:.1f} GiB free at {existing}", "Free disk space, or choose another --cache-dir."
+        if free < _MINIMUM_FREE:
+            yield failed(text, fix)
+        else:
+            yield passed(text) if free >= _RECOMMENDED_FREE else warned(text, fix)

@@ -1,0 +1,71 @@
+"""Runs the checks of the ``doctor`` command and prints their results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from engine.contract.checks import CheckResult, failed, failure_of
+from engine.errors import ScaffoldError
+from engine.storage.installation import install_command
+from engine.tasks.registry import known_tasks
+from grpo_training.cli.check_report import CheckReport
+from grpo_training.doctor import endpoints, environment, files, models, tasks
+
+if TYPE_CHECKING:
+    from grpo_training.doctor.settings import DoctorSettings
+
+Check = Callable[[], Iterable[CheckResult]]
+
+MOST_FAILURES = 125
+"""The highest exit code that shells leave to commands."""
+
+
+def run_checks(settings: DoctorSettings) -> int:
+    """Run all checks. Returns the number of failures, at most 125."""
+    report = CheckReport(sys.stdout)
+    for title, check in checks(settings):
+        report.section(title)
+        for result in results_of(check):
+            report.add(result)
+    report.totals()
+    if report.failures == 0:
+        print("All checks passed.")
+    return min(report.failures, MOST_FAILURES)
+
+
+def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
+    """The checks that the settings select, in order, with their titles."""
+    selected: list[tuple[str, Check]] = [
+        ("Environment", environment.environment),
+        ("Endpoints and keys", lambda: endpoints.api_config(settings)),
+        ("Prompts", files.prompts),
+        ("Examples of the tasks", tasks.execution),
+        *(check for task in known_tasks() for check in task.checks()),
+        ("Training labels", models.labels),
+        ("Data", lambda: files.data_files(settings.data_dir)),
+        ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),
+        ("Shipped model", models.shipped_model),
+    ]
+    if settings.endpoints:
+        selected.append(("Endpoints, asked", lambda: endpoints.ask_endpoints(settings)))
+    if settings.teacher:
+        selected.append(("Teacher, asked", lambda: endpoints.ask_teacher(settings)))
+    folder = settings.model_folder
+    if folder is not None:
+        selected.append((f"Model {folder}, asked", lambda: endpoints.ask_model(folder, settings)))
+    return selected
+
+
+def results_of(check: Check) -> Iterable[CheckResult]:
+    """The results of a check. An exception is one more failure, so that the other checks still run."""
+    try:
+        yield from check()
+    except ScaffoldError as error:
+        yield failure_of(error)
+    except Exception as error:  # noqa: BLE001 - an unexpected error is what this command is there to report
+        yield failed(
+            f"the check itself failed: {type(error).__name__}: {error}",
+            f"Install the dependencies again: {install_command()}",
+        )

@@ -1,0 +1,29 @@
+"""Evaluate a model: pass@k with confidence intervals. Options: ``python -m grpo_training.evaluate --help``."""
+
+import sys
+from collections.abc import Sequence
+
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import parse_settings
+from grpo_training.evaluate.settings import EvaluateSettings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    settings = parse_settings(
+        EvaluateSettings,
+        argv,
+        prog="python -m grpo_training.evaluate",
+        description=(
+            "Draws samples of a model on problems, judges them and reports pass@k with confidence intervals; with "
+            "--base-model also the difference to another model on the same problems. Run the same command again to "
+            "continue an interrupted evaluation: stored completions are reused."
+        ),
+    )
+    from grpo_training.evaluate.run import evaluate
+
+    return evaluate(settings, sys.stdout)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,156 @@
+"""The figures of an evaluation: pure functions from an arm's judged samples to estimates and JSON values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.statistics.paired import paired_difference
+from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k
+from grpo_training.evaluate.arms import sum_of_costs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine.statistics.paired import Estimate
+    from engine.statistics.pass_at_k import Counts
+    from grpo_training.evaluate.arms import Arm, ProblemResult
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    """One family or difficulty: the number of complete problems, and the share of correct samples."""
+
+    problems: int
+    mean_at_n: Estimate
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one arm. Problems with an unjudged sample are in ``left_out`` and in no accuracy.
+
+    Args:
+        problems: number of complete problems.
+        samples: samples per complete problem; the smallest number if they differ.
+        left_out: ids of the incomplete problems.
+        pass_at_k: k -> mean over problems; a k that exceeds the samples of some problem is missing.
+        mean_at_n: share of correct samples, each problem with the same weight (equals pass@1); None without
+            complete problems.
+        again: A/A test: mean of the samples with an even index minus mean of those with an odd one. It shows how
+            large a difference chance makes at half the samples. None with fewer than two samples.
+        groups: by family or difficulty; empty if the dataset names none.
+        truncated, unreadable: share of all completions that reached the token limit, or in which the task found
+            no candidate; None without completions. These and the following cover all problems.
+        outcomes: number of samples by outcome.
+        prompt_tokens, completion_tokens, cost_usd: over all completions; the cost is None if a price is unknown.
+    """
+
+    problems: int
+    samples: int
+    left_out: tuple[str, ...]
+    pass_at_k: Mapping[int, Estimate]
+    mean_at_n: Estimate | None
+    again: Estimate | None
+    groups: Mapping[str, GroupFigures]
+    truncated: float | None
+    unreadable: float | None
+    outcomes: Mapping[str, int]
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+
+
+def figures(arm: Arm, k_values: Sequence[int] = (1,)) -> Figures:
+    """All figures of an arm, with pass@k for the given k."""
+    results, complete, counts = arm.results, arm.complete, _counts(arm)
+    estimates = {k: mean_pass_at_k(counts, k) for k in sorted(set(k_values))}
+    completions = sum(result.completions for result in results)
+    return Figures(
+        problems=len(complete),
+        samples=min((len(result.verdicts) for result in complete), default=0),
+        left_out=arm.left_out,
+        pass_at_k={k: estimate for k, estimate in estimates.items() if estimate is not None},
+        mean_at_n=mean_pass_at_k(counts, 1),
+        again=_even_minus_odd(complete),
+        groups=_groups(complete),
+        truncated=sum(result.truncated for result in results) / completions if completions else None,
+        unreadable=sum(result.unreadable for result in results) / completions if completions else None,
+        outcomes=dict(sum((Counter(result.endings) for result in results), Counter[str]()).most_common()),
+        prompt_tokens=sum(result.prompt_tokens for result in results),
+        completion_tokens=sum(result.completion_tokens for result in results),
+        cost_usd=sum_of_costs([result.cost_usd for result in results]),
+    )
+
+
+def differences(after: Arm, before: Arm, k_values: Sequence[int] = (1,)) -> dict[int, Estimate]:
+    """k -> pass@k of ``after`` minus that of ``before``, paired over the problems complete in both.
+
+    pass@1 is always included; a k that exceeds the samples of some problem is missing.
+    """
+    found = {k: difference_in_pass_at_k(_counts(after), _counts(before), k) for k in sorted({1, *k_values})}
+    return {k: estimate for k, estimate in found.items() if estimate is not None}
+
+
+def figures_json(sampled: Figures, greedy: Figures | None = None) -> dict[str, Any]:
+    """The figures as JSON values. JSON keys are strings, so pass@k is stored under ``str(k)``."""
+    return {
+        "num_tasks": sampled.problems,
+        "num_samples_per_task": sampled.samples,
+        "pass_at_k": {str(k): estimate.value for k, estimate in sampled.pass_at_k.items()},
+        "pass_at_k_estimates": estimates_json(sampled.pass_at_k),
+        "mean_at_n": sampled.mean_at_n and asdict(sampled.mean_at_n),
+        "a_a_difference": sampled.again and asdict(sampled.again),
+        "greedy_pass_at_1": greedy and greedy.mean_at_n and asdict(greedy.mean_at_n),
+        "groups": {name: asdict(group) for name, group in sampled.groups.items()},
+        "left_out": list(sampled.left_out),
+        "greedy_left_out": None if greedy is None else list(greedy.left_out),
+        "truncated": sampled.truncated,
+        "unreadable": sampled.unreadable,
+        "outcomes": dict(sampled.outcomes),
+        "greedy_outcomes": None if greedy is None else dict(greedy.outcomes),
+        "usage": {
+            "prompt_tokens": sampled.prompt_tokens + (greedy.prompt_tokens if greedy else 0),
+            "completion_tokens": sampled.completion_tokens + (greedy.completion_tokens if greedy else 0),
+            "cost_usd": sum_of_costs([sampled.cost_usd, *([greedy.cost_usd] if greedy else [])]),
+        },
+    }
+
+
+def task_results(arm: Arm) -> dict[str, dict[str, Any]]:
+    """Problem id -> ``num_correct, num_total, pass_rate`` of the complete problems."""
+    return {
+        name: {"num_correct": right, "num_total": n, "pass_rate": right / n}
+        for name, (n, right) in _counts(arm).items()
+    }
+
+
+def estimates_json(estimates: Mapping[int, Estimate]) -> dict[str, Any]:
+    """Estimates by ``str(k)`` as JSON values."""
+    return {str(k): asdict(estimate) for k, estimate in estimates.items()}
+
+
+def _counts(arm: Arm) -> dict[str, Counts]:
+    """Problem id -> number of samples and of correct samples, of the complete problems."""
+    return {result.problem_id: result.counts for result in arm.complete}
+
+
+def _even_minus_odd(complete: Sequence[ProblemResult]) -> Estimate | None:
+    even, odd = (
+        {
+            result.problem_id: [float(bool(verdict)) for verdict in result.verdicts[start::2]]
+            for result in complete
+            if len(result.verdicts) > 1
+        }
+        for start in (0, 1)
+    )
+    return paired_difference(even, odd) if even else None
+
+
+def _groups(complete: Sequence[ProblemResult]) -> dict[str, GroupFigures]:
+    groups: dict[str, dict[str, Counts]] = {}
+    for result in complete:
+        if result.group and result.counts[0]:
+            groups.setdefault(result.group, {})[result.problem_id] = result.counts
+    shares = {name: mean_pass_at_k(counts, 1) for name, counts in sorted(groups.items())}
+    return {name: GroupFigures(len(groups[name]), share) for name, share in shares.items() if share is not None}

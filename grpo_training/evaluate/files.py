@@ -1,0 +1,81 @@
+"""The files of an evaluation: figures, samples, manifest and journal, in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from engine.storage.append_log import AppendLog, replace_file, sync_directory
+from grpo_training.runs.files import RunFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+
+FORMAT = 1
+"""Version of the figures' and the samples' format."""
+
+
+class SampleFile:
+    """Writes judged samples, one JSON object per line."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+        """Write the samples of one problem."""
+        for sample in samples:
+            row = {
+                "format": FORMAT,
+                "model": model,
+                "draw": draw,
+                "task_id": result.problem_id,
+                "group": result.group,
+                "sample_idx": sample.index,
+                "is_correct": sample.is_right,
+                "outcome": sample.outcome,
+                "fault": sample.fault and sample.fault.model_dump(),
+                "answer": sample.answer,
+                "truncated": sample.is_truncated,
+                "readable": sample.is_readable,
+                "completion": sample.completion
+                and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
+            }
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+class ResultFiles:
+    """The files of one evaluation.
+
+    Args:
+        figures: the JSON file of the figures; the names of the others are derived from it.
+    """
+
+    def __init__(self, figures: Path) -> None:
+        self.figures = figures
+        self.samples = figures.with_suffix(".samples.jsonl")
+        self.journal = figures.with_suffix(".sqlite")
+        self.run = RunFiles(figures.with_suffix(".run.json"), [figures, self.samples], lock=AppendLog(self.samples))
+
+    def write_figures(self, report: Mapping[str, Any]) -> None:
+        """Write the figures atomically."""
+        replace_file(self.figures, (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
+
+    @contextlib.contextmanager
+    def new_samples(self) -> Iterator[SampleFile]:
+        """A file of samples that replaces the earlier one when the block ends without an error."""
+        temporary = self.samples.with_name(self.samples.name + ".tmp")
+        try:
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                yield SampleFile(file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.samples)
+            sync_directory(self.samples.parent)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,231 @@
+"""The models that an evaluation compares, local or at a role's endpoint, and how local ones are served."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
+from engine.errors import InputError, MissingInputError
+from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import RateLedger
+from engine.llm.retry import RetryPolicy
+from engine.records import Sampling
+from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.learning.endpoints import ledger_path
+from grpo_training.serve.engines import Engine, choose_engine
+from grpo_training.serve.local_server import local_server
+from grpo_training.serve.model_folder import base_of_adapter, check_model, content_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from grpo_training.evaluate.settings import EvaluateSettings
+    from grpo_training.serve.local_server import LocalServer
+
+MODEL, BASE = "model", "base"
+SAMPLED, GREEDY = "sampled", "greedy"
+
+_LOCAL_ROLE = "evaluated"
+_LOCAL_RETRY_S = 120.0
+"""A local server that has not answered for this long has failed."""
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model in a folder on this machine, with an optional LoRA adapter."""
+
+    folder: Path
+    adapter: Path | None = None
+
+    def __str__(self) -> str:
+        return str(self.folder) if self.adapter is None else f"{self.folder} + {self.adapter}"
+
+    @property
+    def id(self) -> str:
+        """A name that changes with the weights."""
+        return f"{self} ({content_digest([self.folder, *([self.adapter] if self.adapter else [])])})"
+
+
+@dataclass(frozen=True)
+class RoleModel:
+    """The model of a role's endpoint."""
+
+    manager: ApiManager
+    role: str
+
+    @property
+    def id(self) -> str:
+        """The model's name at the endpoint."""
+        return self.manager.endpoint(self.role).model
+
+
+EvaluatedModel = LocalModel | RoleModel
+
+
+class ServingSettings(Protocol):
+    """The settings of a command that :func:`served` uses."""
+
+    @property
+    def api_config(self) -> Path:
+        """Endpoints and keys; the ledger of rate limits is beside it."""
+
+    def open_budget(self) -> Budget:
+        """The limits in USD and tokens."""
+
+    @property
+    def engine(self) -> str:
+        """Engine that serves a folder."""
+
+    @property
+    def output(self) -> Path:
+        """The file of the figures; the server's log is next to it."""
+
+
+class ServerStarter(Protocol):
+    """Serves a model for the length of a block; see :func:`grpo_training.serve.local_server.local_server`."""
+
+    def __call__(
+        self, model: Path, *, engine: Engine, adapter: Path | None, temperature: float, top_p: float | None, log: Path
+    ) -> contextlib.AbstractContextManager[LocalServer]:
+        """Start the server; stop it when the block ends."""
+
+
+@dataclass(frozen=True)
+class LocalServing:
+    """How local models are served.
+
+    Args:
+        engine: None is the one that the settings name.
+        start: starts a server.
+    """
+
+    engine: Engine | None = None
+    start: ServerStarter = local_server
+
+    def engine_for(self, settings: ServingSettings) -> Engine:
+        """The engine that serves the local models.
+
+        Raises:
+            ConfigurationError: it is not installed.
+        """
+        return self.engine or choose_engine(settings.engine)
+
+
+def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
+    """The models to evaluate, by name.
+
+    Raises:
+        InputError: the settings contradict each other.
+        MissingInputError: a folder or the endpoint configuration is missing.
+        ConfigurationError: an adapter belongs to another model, or an endpoint is incomplete.
+    """
+    models: dict[str, EvaluatedModel] = {}
+    by_address = settings.base_url is not None or settings.role is not None
+    if by_address and (settings.model_path or settings.adapter):
+        raise InputError(
+            "--role and --base-url evaluate an endpoint and cannot be combined with --model-path or --adapter"
+        )
+    if settings.base_url is not None:
+        models[MODEL] = model_of_role(settings.load_endpoints(), settings.role or DEFAULT_ROLE)
+    elif settings.role is None:
+        models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
+    else:
+        models[MODEL] = model_of_role(settings.load_endpoints(), settings.role)
+    if settings.base_model is not None:
+        models[BASE] = local_model(settings.base_model, None)
+    return models
+
+
+def local_model(folder: Path, adapter: Path | None = None) -> LocalModel:
+    """The model of a folder, which may also be that of an adapter.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :func:`models_of`.
+    """
+    is_adapter = (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file()
+    if is_adapter and adapter is None:  # a checkpoint of LoRA training
+        base = base_of_adapter(folder)
+        if base is None:
+            raise MissingInputError(
+                f"{folder} is an adapter, and its base model is not on this machine",
+                fix=f"Give both: --model-path MODEL --adapter {folder}",
+            )
+        folder, adapter = base, folder
+    check_model(folder, adapter)
+    return LocalModel(folder, adapter)
+
+
+def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:
+    """The model of a role's endpoint; a local one if the role names a folder.
+
+    Raises:
+        InputError: there is no such role.
+        MissingInputError, ConfigurationError: as :func:`models_of`.
+    """
+    if role not in ROLES and role not in manager.roles():  # `default` would stand for it
+        known = dict.fromkeys((*manager.roles(), *ROLES))
+        raise InputError(f"--role: there is no role {role!r}", fix=f"Choose one of {', '.join(known)}.")
+    local = manager.local_model(role)
+    if local is not None:
+        return local_model(Path(local), None)
+    manager.endpoint(role)
+    return RoleModel(manager, role)
+
+
+def samplings_by_server(
+    settings: EvaluateSettings, model: EvaluatedModel, serving: LocalServing
+) -> list[dict[str, Sampling]]:
+    """The sampling parameters of each draw, grouped by the server that they need.
+
+    An engine that samples all requests with the temperature of its start needs one server per draw.
+    """
+    common = Sampling(max_tokens=settings.max_tokens, seed=settings.seed)
+    draws = {SAMPLED: common.model_copy(update={"temperature": settings.temperature, "top_p": settings.top_p})}
+    if settings.greedy:
+        draws[GREEDY] = common.model_copy(update={"temperature": 0.0})
+    if isinstance(model, LocalModel) and serving.engine_for(settings).has_one_sampling:
+        return [{name: draw} for name, draw in draws.items()]
+    return [draws]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """An endpoint that answers requests; ``check`` raises if its server has exited."""
+
+    manager: ApiManager
+    role: str
+    retry: RetryPolicy
+    budget: Budget
+    ledger: RateLedger | None
+    check: Callable[[], None]
+
+
+@contextlib.contextmanager
+def served(
+    settings: ServingSettings, model: EvaluatedModel, sampling: Sampling, serving: LocalServing
+) -> Iterator[ServedModel]:
+    """The model's endpoint for the length of the block; a local model is served on this machine."""
+    if isinstance(model, RoleModel):
+        with (
+            closing(RateLedger(ledger_path(settings.api_config))) as ledger,
+            closing(settings.open_budget()) as budget,
+        ):
+            yield ServedModel(model.manager, model.role, RetryPolicy(), budget, ledger, lambda: None)
+        return
+    log = settings.output.with_suffix(".server.log")
+    temperature = 1.0 if sampling.temperature is None else sampling.temperature
+    print(f"Starting a server for {model} (temperature {temperature:g}) ...", flush=True)
+    with serving.start(
+        model.folder,
+        engine=serving.engine_for(settings),
+        adapter=model.adapter,
+        temperature=temperature,
+        top_p=sampling.top_p,
+        log=log,
+    ) as server:
+        manager = ApiManager(settings.output, {_LOCAL_ROLE: server.endpoint()})
+        yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), None, server.check)

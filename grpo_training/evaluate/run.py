@@ -1,0 +1,258 @@
+"""One evaluation: settings -> models -> judged samples -> figures -> files and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agents.generator import prompt_hash
+from engine.datasets import load_problems
+from engine.errors import IncompleteRunError, InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary
+from engine.llm.client import LLMClient
+from engine.llm.journal import ResponseJournal
+from engine.records import Outcome, Sampling, timestamp
+from engine.tasks.registry import check_verifiers, load_task, task_named
+from engine.tasks.rows import read_field_map
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import say
+from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
+from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
+from grpo_training.evaluate.files import FORMAT, ResultFiles, SampleFile
+from grpo_training.evaluate.models import (
+    BASE,
+    GREEDY,
+    MODEL,
+    SAMPLED,
+    EvaluatedModel,
+    LocalModel,
+    LocalServing,
+    ServedModel,
+    models_of,
+    samplings_by_server,
+    served,
+)
+from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.evaluate.tables import show_models
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from engine.records import Experience, Problem
+    from grpo_training.evaluate.settings import EvaluateSettings
+
+
+@dataclass
+class ModelResult:
+    """The judged samples of one model.
+
+    Args:
+        model: its name at the endpoint.
+        draws: ``sampled`` and, if requested, ``greedy``.
+        seconds: time spent on requests and judging.
+        from_journal: completions that came from the journal.
+    """
+
+    model: str = ""
+    draws: dict[str, Arm] = field(default_factory=dict)
+    seconds: float = 0.0
+    from_journal: int = 0
+
+
+def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing | None = None) -> int:
+    """Draw and judge samples, write the figures, print the tables.
+
+    Args:
+        settings: the command's settings.
+        stream: where the tables are printed.
+        serving: how local models are served.
+
+    Returns:
+        the exit code.
+
+    Raises:
+        InputError, MissingInputError: a model, adapter, dataset or library is missing or invalid; the existing
+            results are of another configuration.
+        IncompleteRunError: some problems are left out; the figures of the others are written.
+        ScaffoldError: from the client or the local server.
+    """
+    serving = serving or LocalServing()
+    if settings.output.is_dir():
+        raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
+    files = ResultFiles(settings.output)
+    settings = files.run.resumed(settings)
+    task = None if settings.task is None else load_task(settings.task)
+    fields = read_field_map(settings.fields) if settings.fields else None
+    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
+    check_verifiers(problems)
+    lessons = _lessons(settings.experiences)
+    models = models_of(settings)
+    if any(isinstance(model, LocalModel) for model in models.values()):
+        serving.engine_for(settings)  # fail before anything is written if it is not installed
+    facts = _facts(settings, problems, lessons, models)
+    with files.run.open(settings, facts) as manifest:
+        with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
+            evaluation = _Evaluation(settings, serving, problems, lessons, journal, samples)
+            results = {name: evaluation.of_model(name, model) for name, model in models.items()}
+        files.write_figures(_report(settings, facts, results))
+        manifest.finish()
+    view = View(stream)
+    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    show_models(view, arms, settings.k_values)
+    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {files.figures}")
+    view.line(f"Samples: {files.samples}")
+    _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
+    return 0
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """Evaluates one model after another on the same problems."""
+
+    settings: EvaluateSettings
+    serving: LocalServing
+    problems: Sequence[Problem]
+    lessons: Sequence[Experience]
+    journal: ResponseJournal
+    samples: SampleFile
+
+    def of_model(self, name: str, model: EvaluatedModel) -> ModelResult:
+        """All draws of one model."""
+        result = ModelResult()
+        for samplings in samplings_by_server(self.settings, model, self.serving):
+            with served(self.settings, model, next(iter(samplings.values())), self.serving) as endpoint:
+                began = time.monotonic()
+                run_async(self._draw(name, endpoint, samplings, result))
+                result.seconds += time.monotonic() - began
+        return result
+
+    async def _draw(
+        self, name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling], result: ModelResult
+    ) -> None:
+        """Add the draws of one endpoint to the result."""
+        result.model = endpoint.manager.endpoint(endpoint.role).model
+        async with LLMClient(
+            endpoint.manager,
+            journal=self.journal,
+            ledger=endpoint.ledger,
+            retry=endpoint.retry,
+            budget=endpoint.budget,
+        ) as client:
+            for draw, sampling in samplings.items():
+                result.draws[draw] = Arm(f"{name}, {draw}", await self._arm(client, endpoint, name, draw, sampling))
+            result.from_journal += client.counters.journal_hits
+
+    async def _arm(
+        self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
+    ) -> list[ProblemResult]:
+        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
+
+            def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+                self.samples.write(name, draw, result, samples)
+                count, right = result.counts
+                advance(right, count)
+                endpoint.check()
+
+            return await evaluate_problems(
+                client,
+                endpoint.role,
+                self.problems,
+                samples=1 if draw == GREEDY else self.settings.num_samples,
+                sampling=sampling,
+                style=self.settings.prompts,
+                lessons=self.lessons,
+                judged=judged,
+            )
+
+
+def _lessons(path: Path | None) -> Sequence[Experience]:
+    if path is None:
+        return ()
+    if not path.is_file():
+        raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
+    library = ExperienceLibrary(path, read_only=True)
+    for notice in library.notices:
+        say(notice, sys.stderr)
+    return library.state.for_prompts
+
+
+def _facts(
+    settings: EvaluateSettings,
+    problems: Sequence[Problem],
+    lessons: Sequence[Experience],
+    models: Mapping[str, EvaluatedModel],
+) -> dict[str, Any]:
+    """What changes the figures besides the settings: prompts, problems, experiences and weights."""
+    tasks = sorted({problem.task for problem in problems})
+    return {
+        "prompt_hash": {name: prompt_hash(task_named(name), settings.prompts) for name in tasks},
+        "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
+        "lessons_hash": _hash([lesson.content for lesson in lessons]),
+        "models": {name: model.id for name, model in models.items()},
+    }
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+
+
+def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mapping[str, ModelResult]) -> dict[str, Any]:
+    """The content of the figures' file; the keys that other tools read come first."""
+    by_model = {name: _model_json(result, settings.k_values) for name, result in results.items()}
+    report = {
+        "model_path": results[MODEL].model
+        if settings.role or settings.base_url
+        else str(settings.model_path or POCKET_MODEL),
+        "test_data_path": settings.dataset,
+        **by_model[MODEL],
+        "format": FORMAT,
+        "settings": settings.model_dump(mode="json", exclude={"base_url", "api_key_env"}),
+        "facts": facts,
+        "timestamp": timestamp(),
+    }
+    if BASE in results:
+        after, before = results[MODEL].draws, results[BASE].draws
+        report["base"] = by_model[BASE]
+        report["difference_to_base"] = {
+            draw: estimates_json(differences(after[draw], before[draw], settings.k_values if draw == SAMPLED else [1]))
+            for draw in after
+        }
+    return report
+
+
+def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
+    sampled, greedy = result.draws[SAMPLED], result.draws.get(GREEDY)
+    return {
+        **figures_json(figures(sampled, k_values), figures(greedy) if greedy is not None else None),
+        "task_results": task_results(sampled),
+        "model": result.model,
+        "seconds": round(result.seconds, 3),
+        "replies_from_journal": result.from_journal,
+    }
+
+
+def _check_complete(arms: Sequence[Arm], problems: int) -> None:
+    """Raise IncompleteRunError if any problem is left out of any arm."""
+    incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
+    if not incomplete:
+        return
+    endings = sum((Counter(result.endings) for result in incomplete), Counter[str]())
+    faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
+    frequent = "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
+    raise IncompleteRunError(
+        f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
+        "some of their samples could not be drawn or judged",
+        why=f"{frequent}The figures cover the other problems only.",
+        fix="Run the same command again: it draws the missing samples and reuses all others.",
+    )

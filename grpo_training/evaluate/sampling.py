@@ -1,0 +1,128 @@
+"""Draws samples of a model on problems and judges them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from agents.generator import generator_messages, read_candidate
+from engine.errors import IncompleteRunError
+from engine.records import ChatRequest, Outcome
+from engine.reward_evaluator import RewardEvaluator
+from engine.tasks.registry import task_named
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.learning.window import run_in_window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agents.chat import ChatClient
+    from engine.records import Experience, Problem, Reply, Sampling
+    from engine.task import Task
+
+_SAMPLES_IN_FLIGHT = 256
+"""More than local servers and most endpoints process at once; the client's own limits apply in addition."""
+
+_MIN_PROBLEMS_IN_FLIGHT = 4
+"""Keeps the server busy while one problem waits for a long completion."""
+
+_UNANSWERED_LIMIT = 4
+"""Consecutive problems without any completion after which the endpoint counts as unavailable."""
+
+
+async def evaluate_problems(
+    client: ChatClient,
+    role: str,
+    problems: Sequence[Problem],
+    *,
+    samples: int,
+    sampling: Sampling,
+    style: str = "full",
+    lessons: Sequence[Experience] = (),
+    evaluator: RewardEvaluator | None = None,
+    judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
+) -> list[ProblemResult]:
+    """Draw samples of every problem and judge them.
+
+    Prompts, tasks and verifiers are those of learning. Unlike in learning, the model is not asked again for a
+    completion that cannot be parsed, as the second attempt would be counted as the first.
+
+    Args:
+        client: draws the samples.
+        role: the role whose endpoint is asked.
+        problems: the problems, already checked by their tasks.
+        samples: number of samples per problem.
+        sampling: sampling parameters.
+        style: prompt style.
+        lessons: experiences in the prompt.
+        evaluator: scores the candidates.
+        judged: called after each problem, in the order of ``problems``, with its result and its samples. The
+            samples are not kept afterwards.
+
+    Returns:
+        one result per problem, in their order.
+
+    Raises:
+        IncompleteRunError: several consecutive problems got no completion at all.
+        ScaffoldError: from the client: rejected requests, an exhausted budget, a journal that cannot be written.
+    """
+    scorer = evaluator or RewardEvaluator()
+    results: list[ProblemResult] = []
+
+    async def work(_: int, problem: Problem) -> list[JudgedSample]:
+        task = task_named(problem.task)
+        request = ChatRequest(
+            role=role,
+            messages=generator_messages(task, problem, lessons, style),
+            sampling=sampling,
+            json_schema=task.reply_schema,
+            purpose="evaluation",
+        )
+        replies = await client.sample(request, range(samples))
+        return list(
+            await asyncio.gather(*(asyncio.to_thread(_judge, scorer, task, problem, reply) for reply in replies))
+        )
+
+    def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:
+        results.append(ProblemResult.of(problem, own))
+        judged(results[-1], own)
+        _check_answered(results[-_UNANSWERED_LIMIT:])
+        return True
+
+    window = max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
+    await run_in_window(problems, window, work, commit)
+    return results
+
+
+def _judge(scorer: RewardEvaluator, task: Task, problem: Problem, reply: Reply) -> JudgedSample:
+    """Parse and score one completion; blocking."""
+    if reply.outcome is Outcome.INFRA_FAULT:
+        return JudgedSample(reply.sample_index, reply.outcome, None, fault=reply.fault)
+    candidate = read_candidate(task, problem, reply)
+    scored = scorer.score(task, problem, candidate)
+    return JudgedSample(
+        reply.sample_index,
+        scored.outcome,
+        None if scored.outcome is Outcome.INFRA_FAULT else scored.is_correct,
+        scored.answer,
+        scored.fault,
+        reply.completion,
+        is_readable=candidate.outcome is Outcome.OK and scored.outcome is not Outcome.MODEL_FAULT,
+    )
+
+
+def _check_answered(newest: Sequence[ProblemResult]) -> None:
+    """Stop if the newest problems got no completion at all.
+
+    Raises:
+        IncompleteRunError: there are ``_UNANSWERED_LIMIT`` of them.
+    """
+    if len(newest) < _UNANSWERED_LIMIT or any(result.completions for result in newest):
+        return
+    endings = sum((Counter(result.endings) for result in newest), Counter[str]())
+    raise IncompleteRunError(
+        f"The endpoint returned no completion for {_UNANSWERED_LIMIT} problems in a row",
+        why=f"Most frequent error: {endings.most_common(1)[0][0]}.",
+        fix="Check the endpoint, then run the same command again. Completions received so far are reused.",
+    )

@@ -1,0 +1,138 @@
+"""The tables of an evaluation, and how estimates are written in text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_training.evaluate.figures import differences, figures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine.statistics.paired import Estimate
+    from grpo_training.cli.tables import View
+    from grpo_training.evaluate.arms import Arm
+    from grpo_training.evaluate.figures import Figures
+
+_RULE = "=" * 50
+_NONE = "-"
+
+
+def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_values: Sequence[int]) -> None:
+    """Write the tables of one model, or of a model and its base.
+
+    Args:
+        view: writes the tables.
+        models: name -> the sampled arm and the greedy one, if any. The evaluated model is first, its base second.
+        k_values: the requested k of pass@k.
+    """
+    by_model = {name: figures(sampled, k_values) for name, (sampled, _) in models.items()}
+    first = next(iter(by_model.values()))
+    view.table(
+        f"{first.problems} problems, {first.samples} samples each (95 % intervals, clustered by problem)",
+        ("model", "figure", "value", "95 % interval"),
+        [row for name, (_, greedy) in models.items() for row in _model_rows(name, by_model[name], greedy)],
+    )
+    if len(models) > 1:
+        _show_difference(view, models, k_values)
+    if first.groups:
+        view.table(
+            "Correct by group",
+            ("group", "problems", *(f"correct: {name}" for name in by_model)),
+            _group_rows(list(by_model.values())),
+        )
+    for name, one in by_model.items():
+        for text in _remarks(one, k_values):
+            view.line(f"{name}: {text}")
+    for line in pass_at_k_lines(first) if first.pass_at_k else ():
+        view.line(line)
+
+
+def pass_at_k_lines(figures: Figures) -> list[str]:
+    """pass@k between rules, such as ``pass@  1: 0.4523 (45.23%)``: the format that other tools print and read."""
+    lines = [f"pass@{k:>3}: {one.value:.4f} ({one.value:.2%})" for k, one in figures.pass_at_k.items()]
+    return [_RULE, "Pass@k Results:", _RULE, *lines, _RULE]
+
+
+def percent(share: float | None) -> str:
+    """A share in per cent."""
+    return _NONE if share is None else f"{share:.1%}"
+
+
+def percent_interval(estimate: Estimate | None) -> str:
+    """The interval of a share, cut off at 0 and 1: a t interval may exceed them."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return _NONE
+    return f"{max(0.0, estimate.low):.1%} to {min(1.0, estimate.high):.1%}"
+
+
+def points(difference: Estimate) -> str:
+    """A difference of shares in percentage points."""
+    return f"{100 * difference.value:+.1f}"
+
+
+def points_interval(difference: Estimate) -> str:
+    """The interval of a difference in percentage points."""
+    if difference.low is None or difference.high is None:
+        return _NONE
+    return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+
+
+def _show_difference(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_values: Sequence[int]) -> None:
+    (name, (after, greedy)), (base, (before, base_greedy)) = models.items()
+    rows = [(f"pass@{k}", one) for k, one in differences(after, before, k_values).items()]
+    if greedy and base_greedy:
+        rows += [("greedy pass@1", one) for one in differences(greedy, base_greedy).values()]
+    view.table(
+        f"{name} minus {base}, paired over the problems complete in both",
+        ("figure", "points", "95 % interval"),
+        [(figure, f"{points(one)} points", points_interval(one)) for figure, one in rows],
+    )
+
+
+def _model_rows(name: str, sampled: Figures, greedy: Arm | None) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        (name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()
+    ]
+    mean = sampled.mean_at_n
+    if mean is not None:
+        rows.append((name, f"mean@{sampled.samples}", percent(mean.value), percent_interval(mean)))
+    if greedy is not None and (mean := figures(greedy).mean_at_n) is not None:
+        rows.append((name, "greedy pass@1", percent(mean.value), percent_interval(mean)))
+    if (again := sampled.again) is not None:
+        rows.append((name, "even minus odd samples (A/A)", f"{points(again)} points", points_interval(again)))
+    return rows
+
+
+def _group_rows(by_model: Sequence[Figures]) -> list[tuple[str, ...]]:
+    names = sorted({name for one in by_model for name in one.groups})
+    return [
+        (
+            name,
+            str(max(one.groups[name].problems for one in by_model if name in one.groups)),
+            *(percent(one.groups[name].mean_at_n.value if name in one.groups else None) for one in by_model),
+        )
+        for name in names
+    ]
+
+
+def _remarks(figures: Figures, k_values: Sequence[int]) -> list[str]:
+    remarks = []
+    if figures.left_out:
+        remarks.append(
+            f"{len(figures.left_out)} problems are left out because some of their samples could not be drawn or "
+            f"judged; they count neither as right nor as wrong ({', '.join(figures.left_out[:3])}"
+            f"{' ...' if len(figures.left_out) > 3 else ''})"
+        )
+    missing = sorted(set(k_values) - figures.pass_at_k.keys())
+    if missing and figures.problems:
+        names = ", ".join(f"pass@{k}" for k in missing)
+        remarks.append(f"{names} cannot be estimated from {figures.samples} samples per problem (--num-samples)")
+    if figures.truncated is not None and figures.unreadable is not None:
+        remarks.append(
+            f"{figures.truncated:.1%} of the completions reached the token limit, "
+            f"{figures.unreadable:.1%} could not be parsed"
+        )
+    cost = "" if figures.cost_usd is None else f", ${figures.cost_usd:.4f}"
+    remarks.append(f"{figures.prompt_tokens:,} prompt tokens, {figures.completion_tokens:,} completion tokens{cost}")
+    return remarks

@@ -1,0 +1,247 @@
+"""The subcommands of ``python -m grpo_training.experiences``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from engine.experience.effect import described
+from engine.experience.state import diff
+from engine.records import Operation
+from grpo_training.cli.tables import View
+from grpo_training.experiences.descriptions import (
+    change_of,
+    changes,
+    evidence_rollouts,
+    mark_of,
+    number,
+    origin,
+    tags,
+    uses,
+)
+from grpo_training.experiences.effects import effects
+from grpo_training.experiences.folder import LibraryFolder
+from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
+from prompts import experience_block
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from engine.experience.library import HistoryEntry
+    from engine.experience.state import LibraryState
+
+
+def run_subcommand(arguments: argparse.Namespace) -> int:
+    """Run the subcommand that the command line names; the exit code.
+
+    Args:
+        arguments: from :func:`~grpo_training.experiences.arguments.parse_arguments`.
+
+    Raises:
+        ScaffoldError: an id, a version or a library does not exist, or a file cannot be used.
+    """
+    folder = LibraryFolder(arguments.experiences_dir, arguments.library)
+    _SUBCOMMANDS[arguments.command](folder, arguments, View(sys.stdout))
+    return 0
+
+
+def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.json:
+        states = {name: folder.open(name).state for name in folder.names()}
+        view.json({name: _state_json(state) for name, state in states.items()})
+        return
+    for name in folder.names():
+        state = folder.open(name).state
+        view.entries(
+            f"{name}: {len(state.experiences)} experiences, version {state.version}",
+            ("id", "category", "from", "used", "right when present", "", "content"),
+            [
+                (one.id, one.category, one.source_problem, *uses(one), mark_of(one, state), one.content)
+                for one in state.experiences
+            ],
+        )
+
+
+def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=True)
+    library = folder.open(name)
+    history = library.history()
+    versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
+    last = next(one for one in versions if one is not None)
+    effect = effects(arguments.cache_dir, name, [last.id])[last.id]
+    if arguments.json:
+        shown = [_entry_json(entry) for entry in history if change_of(entry, arguments.id)]
+        status = last.status if library.state.get(arguments.id) else "deleted"
+        fields = {**last.model_dump(mode="json"), "status": status, "library": name}
+        view.json(fields | {"effect": dataclasses.asdict(effect), "history": shown})
+        return
+    view.line(f"{last.id} ({name}, {last.status if library.state.get(arguments.id) else 'deleted'})")
+    view.line(last.content)
+    if reason := library.state.quarantined.get(last.id):
+        view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
+    view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
+    view.line(f"in the prompts of {last.uses.rollouts} rollouts")
+    if effect.when_present is None and last.uses.rollouts:
+        view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
+    else:
+        view.line(described(effect))
+    view.line("evidence:")
+    rollouts = evidence_rollouts(arguments.cache_dir, name, last.evidence)
+    for one, answers in zip(last.evidence, rollouts, strict=True):
+        epoch = f", epoch {one.epoch}" if one.epoch else ""
+        view.line(f"  {one.problem_id}{epoch}: μ={number(one.mean)}, σ={number(one.std)}")
+        view.text(answers, indent="    ")
+    view.line("history:")
+    for entry in history:
+        if change := change_of(entry, arguments.id):
+            what, content = change
+            view.line(f"  line {entry.number}, {entry.event.at}: {what} by {origin(entry)}")
+            if content and content != last.content:
+                view.line(f"    {content}")
+
+
+def _diff(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_versions(arguments.v1, arguments.v2)
+    library = folder.open(name)
+    before, after = library.at_version(arguments.v1), library.at_version(arguments.v2)
+    if arguments.json:
+        view.json(
+            {
+                "library": name,
+                "from": before.version,
+                "to": after.version,
+                "changes": [
+                    {side: one and one.model_dump(mode="json") for side, one in (("before", b), ("after", a))}
+                    for b, a in ((change.before, change.after) for change in diff(before, after))
+                ],
+            }
+        )
+        return
+    view.line(f"{name}: {before.version} -> {after.version}")
+    differences = diff(before, after)
+    for difference in differences:
+        for sign, one in (("-", difference.before), ("+", difference.after)):
+            if one is not None:
+                view.line(f"{sign} [{one.id}] {one.content}{tags(one)}", style="red" if sign == "-" else "green")
+    if not differences:
+        view.line("no difference")
+
+
+def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.json:
+        view.json({name: [_entry_json(entry) for entry in folder.open(name).history()] for name in folder.names()})
+        return
+    for name in folder.names():
+        rows = [
+            (str(entry.number), entry.event.at, origin(entry), entry.after.version, "\n".join(changes(entry)))
+            for entry in folder.open(name).history()
+        ]
+        view.entries(name, ("line", "when", "by", "version", "what"), rows)
+
+
+def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_versions(arguments.version)
+    library = folder.open(name, read_only=False)
+    before = {one.id for one in library.state.experiences if one.status == "pinned"}
+    state = library.rollback(arguments.version)
+    view.line(f"{name} is again at version {state.version}: {len(state.experiences)} experiences")
+    dropped = sorted(before - {one.id for one in state.experiences if one.status == "pinned"})
+    if dropped:
+        view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")
+
+
+def _pin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    state = folder.open(name, read_only=False).pin(arguments.id)
+    view.line(f"{arguments.id} is pinned; {name} is version {state.version}")
+
+
+def _unpin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    state = folder.open(name, read_only=False).unpin(arguments.id)
+    view.line(f"{arguments.id} is not pinned; {name} is version {state.version}")
+
+
+def _edit(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    operation = Operation(op="modify", id=arguments.id, content=arguments.text)
+    state = folder.open(name, read_only=False).edit([operation])
+    view.line(f"{arguments.id} has another text; {name} is version {state.version}")
+
+
+def _forbid(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    state = folder.open(name, read_only=False).forbid(arguments.id)
+    view.line(f"{arguments.id} is forbidden: the analyst cannot add it again; {name} is version {state.version}")
+
+
+def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name = folder.with_experience(arguments.id, deleted_too=True)
+    folder.open(name, read_only=False).allow(arguments.id)
+    view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
+
+
+def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    names = folder.names()
+    if len(names) > 1:
+        raise InputError("--library is required: there are several libraries", fix=f"Choose one of {', '.join(names)}.")
+    state = folder.open(names[0]).state
+    if arguments.json:
+        view.json(_state_json(state)["experiences"])
+        return
+    view.raw(experience_block(state.for_prompts))
+
+
+def _import(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    if arguments.library is None:
+        raise InputError("--library is required", fix="Name the library that gets the experiences: --library critic.")
+    _transfer(folder, arguments.library, arguments.file, arguments.cache_dir, view)
+
+
+def _merge(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    source = Path(arguments.dir)
+    names = LibraryFolder(source, arguments.library).names()
+    files = {name: source / f"{name}_experiences.json" for name in names}
+    read_entries(list(files.values()))  # all files are checked before the first library changes
+    for name, path in files.items():
+        _transfer(folder, name, [path], arguments.cache_dir, view)
+
+
+def _transfer(folder: LibraryFolder, name: str, files: Sequence[Path], cache_dir: Path, view: View) -> None:
+    entries = read_entries(files)
+    note = f"import of {', '.join(path.name for path in files)}"
+    done = add_entries(folder.open(name, read_only=False), entries, known_problems(cache_dir), note)
+    view.line(f"{name}: {len(done.added)} of {len(entries)} added{': ' * bool(done.added)}{', '.join(done.added)}")
+    for content, reason in done.refused:
+        view.line(f"  left out ({reason}): {content}")
+    if done.unchecked:
+        view.line(f"  {done.unchecked} not checked for the answer of their problem, which is not in {cache_dir}")
+
+
+def _state_json(state: LibraryState) -> dict[str, Any]:
+    return {"version": state.version, "experiences": [one.model_dump(mode="json") for one in state.experiences]}
+
+
+def _entry_json(entry: HistoryEntry) -> dict[str, Any]:
+    return {"line": entry.number, "version": entry.after.version, **entry.event.model_dump(mode="json")}
+
+
+_SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None]] = {
+    "list": _list,
+    "show": _show,
+    "diff": _diff,
+    "history": _history,
+    "rollback": _rollback,
+    "pin": _pin,
+    "unpin": _unpin,
+    "edit": _edit,
+    "forbid": _forbid,
+    "allow": _allow,
+    "export": _export,
+    "import": _import,
+    "merge": _merge,
+}

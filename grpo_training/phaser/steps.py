@@ -1,0 +1,138 @@
+"""The steps, and those that make files: index, prompt seeds, sets, mock rollouts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+from engine.records import timestamp
+from engine.tasks.phaser.mock.rollouts import make_rollouts
+from engine.tasks.phaser.problems import read_prompt
+from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
+from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
+from engine.tasks.phaser.validation.node_setup import build_api_index
+from grpo_training.phaser.files import read_rows, sha256, write_rows, write_text
+from grpo_training.phaser.settings import (
+    IndexSettings,
+    MockSettings,
+    PromptSeedSettings,
+    SetsSettings,
+    StepSettings,
+    ValidateSettings,
+)
+from grpo_training.phaser.validation import validate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+_MAKE_SEEDS = "Make prompt seeds: python -m grpo_training.phaser prompt-seeds"
+_MAKE_SETS = "Make prompts: python -m grpo_training.phaser build-sets"
+
+
+def run_step(settings: StepSettings) -> int:
+    """Run the step that the settings belong to; the exit code."""
+    match settings:
+        case IndexSettings():
+            return make_index(settings)
+        case ValidateSettings():
+            return validate(settings)
+        case PromptSeedSettings():
+            return make_seeds(settings)
+        case SetsSettings():
+            return make_sets(settings)
+        case MockSettings():
+            return make_mock_rollouts(settings)
+    raise AssertionError(type(settings))
+
+
+def make_index(settings: IndexSettings) -> int:
+    """Build the index of Phaser's API."""
+    meta = build_api_index(settings.out_dir)
+    print(f"Phaser {meta['phaser_version']} -> {settings.out_dir / 'phaser_api.jsonl'}")
+    return 0
+
+
+def make_seeds(settings: PromptSeedSettings) -> int:
+    """Write prompt seeds, a report and the table of modules."""
+    rows = make_prompt_seeds(settings.count, settings.seed, settings.lang)
+    write_rows(settings.out, rows)
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(coverage_rows(rows))
+    write_text(settings.coverage_csv or _beside(settings.out, "_coverage.csv"), table.getvalue())
+    report = {"seed": settings.seed, "lang": settings.lang, **seeds_report(rows), "sha256": sha256(settings.out)}
+    _write_json(settings.report_json or _beside(settings.out, "_report.json"), report)
+    print(f"{len(rows)} prompts with {len(report['by_symbol'])} symbols -> {settings.out}")
+    return 0
+
+
+def make_sets(settings: SetsSettings) -> int:
+    """Write training and evaluation prompts, and a report in ``reports`` beside the training prompts."""
+    seeds = read_rows(settings.prompt_seeds, _MAKE_SEEDS)
+    for number, row in enumerate(seeds, 1):
+        read_prompt(row, f"{settings.prompt_seeds}, row {number}")
+    complete = [{**_EMPTY, "id": f"row_{number}", **row} for number, row in enumerate(seeds, 1)]
+    sets = build_sets(
+        complete,
+        train_count=settings.train_count,
+        eval_count=settings.eval_count,
+        ood_ratio=settings.ood_ratio,
+        seed=settings.seed,
+        created_at=timestamp(),
+        allow_repeat=settings.allow_repeat,
+    )
+    write_rows(settings.out_train, sets.train)
+    write_rows(settings.out_eval, sets.evaluation)
+    report = {
+        "created_at": timestamp(),
+        "seed": settings.seed,
+        "inputs": {"prompt_seeds": str(settings.prompt_seeds)},
+        "outputs": {"train": str(settings.out_train), "eval": str(settings.out_eval)},
+        "sha256": {
+            "prompt_seeds": sha256(settings.prompt_seeds),
+            "train": sha256(settings.out_train),
+            "eval": sha256(settings.out_eval),
+        },
+        "train_summary": sets_summary(sets.train),
+        "eval_summary": sets_summary(sets.evaluation),
+        "overlap": overlap(sets.train, sets.evaluation),
+    }
+    _write_json(settings.out_train.parent / "reports/grpo_sets_report.json", report)
+    print(f"{len(sets.train)} training prompts -> {settings.out_train}")
+    print(f"{len(sets.evaluation)} evaluation prompts -> {settings.out_eval}")
+    return 0
+
+
+def make_mock_rollouts(settings: MockSettings) -> int:
+    """Write mock rollouts."""
+    rows = make_rollouts(
+        read_rows(settings.prompts, _MAKE_SETS),
+        step=settings.step,
+        num_prompts=settings.num_prompts,
+        group_size=settings.group_size,
+        seed=settings.seed,
+        created_at=timestamp(),
+    )
+    print(f"{write_rows(settings.out, rows)} rollouts -> {settings.out}")
+    return 0
+
+
+_EMPTY: dict[str, Any] = {
+    "difficulty": "medium",
+    "modules": ["Scene"],
+    "constraints": [],
+    "must_use_apis": [],
+    "eval_hints": [],
+    "tags": [],
+}
+"""Fields that a row of another program may lack."""
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.stem + suffix)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

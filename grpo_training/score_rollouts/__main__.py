@@ -1,0 +1,34 @@
+"""Score rollouts of any program: ``python -m grpo_training.score_rollouts --help``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import parse_settings
+from grpo_training.score_rollouts.settings import with_check_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    settings = parse_settings(
+        with_check_options(words),
+        words,
+        prog="python -m grpo_training.score_rollouts",
+        description=(
+            "Verifies rollouts that any program sampled and writes the same rows with verdict, reward and advantage, "
+            "for offline training (train --dataset-path). Run the same command again to continue an interrupted run."
+        ),
+    )
+    from grpo_training.score_rollouts.run import score
+
+    return score(settings)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,244 @@
+"""One run of ``score_rollouts``: verify every row, then write rows with rewards and advantages, and a report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from engine.datasets import load_problems
+from engine.errors import InputError
+from engine.executor.choice import is_cluster, open_executor
+from engine.storage.append_log import replace_file
+from engine.tasks.registry import load_task, task_named
+from grpo_training.runs.files import RunFiles
+from grpo_training.score_rollouts.near_copies import payments
+from grpo_training.score_rollouts.report import ScoreReport
+from grpo_training.score_rollouts.rollout_rows import RolloutRow, check_usable, file_digest, good_rows, survey
+from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
+from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, configured
+from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
+from grpo_training.score_rollouts.verdicts import VerdictKeys
+from grpo_training.score_rollouts.workers import Reply, VerifierDescription
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from engine.executor.work import WorkerPool
+    from engine.records import Problem
+    from engine.task import Task
+    from grpo_training.score_rollouts.rollout_rows import Survey
+    from grpo_training.score_rollouts.settings import ScoreSettings
+    from grpo_training.score_rollouts.verdicts import Verdict
+    from grpo_training.score_rollouts.workers import Verified
+
+TOO_MANY_INFRA_FAULTS = 3
+"""Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""
+
+_AHEAD_PER_WORKER = 128  # rows that are submitted before their turn; short ones travel many at once
+_BATCH = 64  # verdicts that are stored with one sync at most
+
+
+def score(settings: ScoreSettings) -> int:
+    """Score a file of rollouts. Returns the exit code.
+
+    Raises:
+        ScaffoldError: bad input, or the task cannot verify anything on this machine.
+    """
+    log = WorkLog(settings.beside_out("_work.jsonl"))
+    results = [settings.out, log.path]
+    files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
+    settings = files.resumed(settings)
+    problems = _problems(settings)
+    task = configured(_only_task(problems, settings), settings)
+    verifier = dict(task.verifier())
+    found = survey(settings.rollouts, task, problems)
+    check_usable(found, settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
+    facts = {
+        "task": task.name,
+        "verifier": verifier,
+        "options": None if task.check_options is None else task.check_options.model_dump(mode="json"),
+        "rollouts": found.digest,
+        "prompts": VerdictKeys.digest([problem.model_dump(mode="json") for problem in problems.values()]),
+    }
+    for path in filter(None, (settings.out, settings.report_path, settings.cache)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with files.open(settings, facts) as manifest:
+        if manifest.is_finished and settings.out.exists():
+            manifest.finish()
+            print(f"{settings.out} is complete. Pass --fresh to score again.")
+            return 0
+        keys = VerdictKeys(task.name, {"verifier": verifier, "options": facts["options"]})
+        _Verification(settings, task, problems, found, log, VerdictCache(settings.cache), keys).run()
+        report = _write(settings, task, problems, found, log, facts)
+        print(f"{found.rows} rows -> {settings.out}\nreport: {settings.report_path}")
+        if not report.infra_faults:
+            manifest.finish()
+            log.delete()
+            return 0
+    rate = report.infra_faults / found.rows
+    print(f"{report.infra_faults} rows could not be verified; run the same command again to try these again.")
+    return TOO_MANY_INFRA_FAULTS if rate > settings.max_infra_rate else 0
+
+
+def _problems(settings: ScoreSettings) -> dict[str, Problem]:
+    task = None if settings.task is None else load_task(settings.task)
+    return {problem.id: problem for problem in load_problems(settings.prompts, task=task)}
+
+
+def _only_task(problems: dict[str, Problem], settings: ScoreSettings) -> Task:
+    """The task of all prompts.
+
+    Raises:
+        InputError: the prompts are of several tasks, or of another one than ``--task``.
+    """
+    names = sorted({problem.task for problem in problems.values()})
+    if len(names) > 1:
+        raise InputError(
+            f"The prompts are of several tasks: {', '.join(names)}", fix="Use one file of prompts per task."
+        )
+    task = task_named(names[0])
+    wanted = None if settings.task is None else load_task(settings.task)
+    if wanted is not None and wanted is not task:
+        raise InputError(f"The prompts of {settings.prompts} are of the task {task.name}, not of {wanted.name}")
+    return task
+
+
+@dataclass
+class _Verification:
+    """Verifies the rows that have no verdict yet, and stores every verdict at once.
+
+    A reply that equals an earlier one, or has a verdict in the cache, is not verified again.
+    """
+
+    settings: ScoreSettings
+    task: Task
+    problems: dict[str, Problem]
+    found: Survey
+    log: WorkLog
+    cache: VerdictCache
+    keys: VerdictKeys
+    _running: dict[Future[Verified], tuple[int, str, RolloutRow]] = field(default_factory=dict)
+    _ended: SimpleQueue[Future[Verified]] = field(default_factory=SimpleQueue)
+    _waiting: dict[str, list[tuple[int, RolloutRow]]] = field(default_factory=dict)
+    _done: list[WorkEntry] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Verify all rows.
+
+        Raises:
+            IncompleteRunError: a worker ended.
+            ConfigurationError: the executor cannot be used.
+        """
+        description = VerifierDescription.of(self.task, self.settings.task or self.task.name)
+        with open_executor(self.settings.executor) as executor:
+            default = executor.cpus if is_cluster(self.settings.executor) else DEFAULT_WORKERS
+            workers = self.settings.workers or default
+            pool = executor.pool(description, workers, lost=self._lost)
+            with pool, tqdm(total=self.found.rows, desc="rows", unit="", mininterval=0.5, file=sys.stderr) as self._bar:
+                try:
+                    self._verify(pool, _AHEAD_PER_WORKER * workers)
+                finally:
+                    self._store()
+
+    def _verify(self, pool: WorkerPool[Reply, Verified], ahead: int) -> None:
+        self._restore()
+        for number, row in enumerate(good_rows(self.settings.rollouts, self.task, self.problems)):
+            if not self.log.has(number):
+                self._place(pool, number, row)
+            while len(self._running) >= ahead:
+                self._collect(pool)
+        while self._running:
+            self._collect(pool)
+
+    def _lost(self, number: int) -> None:
+        self._bar.write(f"worker {number} ended; its rows are given to another one", file=sys.stderr)
+
+    def _restore(self) -> None:
+        batch = []
+        for entry in self.log.load(self.found.rows):
+            self._bar.update()
+            batch.append(entry)
+            if len(batch) == _BATCH:
+                self.cache.add(batch)
+                batch = []
+        self.cache.add(batch)  # a crash may have come between the log and the cache
+
+    def _place(self, pool: WorkerPool[Reply, Verified], number: int, row: RolloutRow) -> None:
+        """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
+        key = self.keys.key(self.problems[row.prompt_id], row.completion)
+        if key in self._waiting:
+            self._waiting[key].append((number, row))
+            return
+        known = self.log.same(key) or self.cache.get(key)
+        if known is not None:
+            self._finish(number, key, known, cached=True)
+            return
+        self._waiting[key] = []
+        self._submit(pool, number, key, row)
+
+    def _submit(self, pool: WorkerPool[Reply, Verified], number: int, key: str, row: RolloutRow) -> None:
+        future = pool.submit(Reply(self.problems[row.prompt_id], row.completion))
+        self._running[future] = (number, key, row)
+        future.add_done_callback(self._ended.put)
+
+    def _collect(self, pool: WorkerPool[Reply, Verified]) -> None:
+        done = [self._ended.get()]
+        while not self._ended.empty():
+            done.append(self._ended.get())
+        for future in done:
+            number, key, _ = self._running.pop(future)
+            result = future.result()
+            self._finish(number, key, result.verdict, seconds=result.seconds)
+            self._settle(pool, key, result.verdict)
+        self._store()
+
+    def _settle(self, pool: WorkerPool[Reply, Verified], key: str, verdict: Verdict) -> None:
+        """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
+        waiting = self._waiting.pop(key)
+        if verdict.is_reusable:
+            for number, _ in waiting:
+                self._finish(number, key, verdict, cached=True)
+        elif waiting:
+            (number, row), *rest = waiting
+            self._waiting[key] = rest
+            self._submit(pool, number, key, row)
+
+    def _finish(self, number: int, key: str, verdict: Verdict, *, cached: bool = False, seconds: float = 0.0) -> None:
+        self._done.append(WorkEntry(row=number, key=key, cached=cached, seconds=seconds, verdict=verdict))
+        self._bar.update()
+        if len(self._done) >= _BATCH:
+            self._store()
+
+    def _store(self) -> None:
+        if self._done:
+            done, self._done = self._done, []
+            self.log.append(done)
+            self.cache.add(done)
+
+
+def _write(
+    settings: ScoreSettings,
+    task: Task,
+    problems: dict[str, Problem],
+    found: Survey,
+    log: WorkLog,
+    facts: dict[str, Any],
+) -> ScoreReport:
+    """Write the scored rows and the report."""
+    totals, hashes = [], []
+    for number in range(found.rows):
+        verdict = log.entry(number).verdict
+        totals.append(verdict.total)
+        hashes.append(verdict.copy_hash)
+    paid = payments(totals, hashes, found.group_of, task.copy_factor)
+    groups = advantages_of(found, [each.total for each in paid], settings)
+    report = ScoreReport(problems, [name.strip() for name in settings.by.split(",") if name.strip()])
+    write_scored(settings, task, problems, found, groups, paid, log, report.add)
+    content = report.content(settings, found, groups, facts, file_digest(settings.out))
+    replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+    return report

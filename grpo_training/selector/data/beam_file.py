@@ -1,0 +1,251 @@
+"""Beam files and reward files: stored shot sequences of each query, with what they scored.
+
+Both are one JSON object; its keys are ids of queries. Keys that are no number (``_meta``) and unknown keys inside a
+query are ignored. Everything else is read strictly, and the first wrong entry is named.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
+from grpo_training.selector.rewards import RewardMode, task_reward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
+_UNSCORED = ("fallback", "error")
+"""Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
+
+
+@dataclass(frozen=True)
+class TaskReward:
+    """How the measurements of a reward file become a reward; see :func:`task_reward`."""
+
+    mode: RewardMode = "hard_plus_soft"
+    hard_weight: float = 1.0
+    soft_weight: float = 1.0
+    rel_weight: float = 0.1
+    keep_fallback: bool = False
+    """Whether candidates are kept whose score is not that of the official metric."""
+
+
+def load_groups(
+    path: Path, *, beam_size: int | None = None, pool_size: int = 64, reward: TaskReward | None = None
+) -> list[ShotGroup]:
+    """The groups of a beam file or a reward file, by the content of the file.
+
+    Args:
+        path: the file.
+        beam_size: beams of a query that are used, the first ones; None: all. Reward files have no beams.
+        pool_size: size of a pool that the file does not name.
+        reward: how a reward file's measurements are combined.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: an entry is wrong; the message names it.
+    """
+    data = read_object(path)
+    if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
+        return groups_of_rewards(data, str(path), pool_size=pool_size, reward=reward or TaskReward())
+    return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file."""
+    try:
+        loaded = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise MissingInputError(
+            f"Beam data not found: {path}", fix="Make it: python -m grpo_training.selector beams --help"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON", why=str(error)) from None
+    if not isinstance(loaded, dict):
+        raise InputError(f"{path}: expected an object with one entry per query, got {type(loaded).__name__}")
+    return loaded
+
+
+def groups_of_beams(
+    data: Mapping[str, Any], place: str, *, beam_size: int | None = 5, pool_size: int = 64
+) -> list[ShotGroup]:
+    """The groups of a beam file's object.
+
+    An entry has ``id_list``, the shot ids of each beam followed by the query's own id, and ``score_list``, one score
+    for each beam. ``candidate_pool_ids`` names the pool; without it the pool is filled with other shots of the file.
+
+    Args:
+        data: the object.
+        place: named in errors.
+        beam_size: beams of a query that are used, the first ones; None: all.
+        pool_size: size of a pool that is filled.
+    """
+    read: list[tuple[int, list[ScoredSequence], tuple[int, ...] | None]] = []
+    for query, entry in _queries(data, place):
+        where = f"{place}, query {query}"
+        beams, scores = _list(entry, "id_list", where), _list(entry, "score_list", where)
+        if len(beams) != len(scores):
+            raise InputError(f"{where}: {len(beams)} entries in id_list, {len(scores)} in score_list")
+        sequences = []
+        for number, (ids, score) in enumerate(zip(beams, scores, strict=True), 1):
+            shots = _ids(ids, f"{where}, beam {number}")
+            if not shots or shots[-1] != query:
+                raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {ids}")
+            sequences.append(ScoredSequence(shots[:-1], _number(score, f"{where}, score {number}"), "beam"))
+        read.append((query, sequences[:beam_size], _pool_of(entry, where)))
+    return _with_pools(read, pool_size)
+
+
+def groups_of_rewards(
+    data: Mapping[str, Any], place: str, *, pool_size: int = 64, reward: TaskReward = TaskReward()
+) -> list[ShotGroup]:
+    """The groups of a reward file's object.
+
+    An entry has ``pointer_candidates``; a candidate has ``pointer``, the ids of its shots (positions in the pool if
+    ``pointer_global`` is there too), and the measurements that ``reward`` combines. Candidates whose scoring failed are
+    left out.
+    """
+    read: list[tuple[int, list[ScoredSequence], tuple[int, ...] | None]] = []
+    for query, entry in _queries(data, place):
+        where = f"{place}, query {query}"
+        pool = _pool_of(entry, where)
+        sequences = []
+        for number, candidate in enumerate(_list(entry, "pointer_candidates", where), 1):
+            at = f"{where}, candidate {number}"
+            if not isinstance(candidate, dict):
+                raise InputError(f"{at}: expected an object")
+            shots = _shots_of(candidate, pool, at)
+            if query in shots:
+                raise InputError(f"{at}: the query is a shot of itself")
+            failed = bool(candidate.get("eval_failed")) or candidate.get("vqa_eval_mode") == "error"
+            if failed or (candidate.get("vqa_eval_mode") in _UNSCORED and not reward.keep_fallback):
+                continue
+            sequences.append(_scored(candidate, shots, reward, at))
+        read.append((query, sequences, pool))
+    return _with_pools(read, pool_size)
+
+
+def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: TaskReward, at: str) -> ScoredSequence:
+    names = {"hard": "vqa_correct", "soft": "vqa_acc_score", "gt_prob": "vqa_gt_prob", "rel": "vqa_rel_score"}
+    measured = {name: _number(candidate.get(key) or 0.0, f"{at}, {key}") for name, key in names.items()}
+    quality = candidate.get("beam_score")
+    if quality is None:
+        quality = -_number(candidate.get("logprob_score") or 0.0, f"{at}, logprob_score")
+    measured["quality"] = _number(quality, f"{at}, beam_score")
+    total = task_reward(
+        reward.mode,
+        **measured,
+        hard_weight=reward.hard_weight,
+        soft_weight=reward.soft_weight,
+        rel_weight=reward.rel_weight,
+    )
+    return ScoredSequence(shots, total, str(candidate.get("gen_method", "")), measured)
+
+
+def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
+    pointer = _ids(candidate.get("pointer"), at)
+    if "pointer_global" not in candidate:
+        return pointer
+    shots = _ids(candidate["pointer_global"], at)
+    if pool is not None:
+        wrong = [place for place in pointer if not 0 <= place < len(pool)]
+        if wrong or tuple(pool[place] for place in pointer) != shots:
+            raise InputError(
+                f"{at}: pointer and pointer_global name different shots",
+                why=f"Positions {list(pointer)} of the pool are not the ids {list(shots)}.",
+            )
+    return shots
+
+
+def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] | None]], size: int) -> list[ShotGroup]:
+    """Groups in the order of their ids. A missing pool is the query's own shots and others of the file, by chance."""
+    known = sorted({shot for _, sequences, _ in read for one in sequences for shot in one.shots})
+    groups = []
+    for query, sequences, pool in read:
+        if pool is None:
+            own = {shot for one in sequences for shot in one.shots}
+            others = [shot for shot in known if shot not in own and shot != query]
+            count = max(0, min(size - len(own), len(others)))
+            filled = random.Random(f"pool:{query}").sample(others, count)  # noqa: S311 - not for cryptography
+            pool = tuple(sorted([*own, *filled]))
+        if sequences:
+            groups.append(ShotGroup(query, pool, tuple(sequences)))
+    return sorted(groups, key=lambda group: group.query)
+
+
+def _entries(data: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+    for key, entry in data.items():
+        if key.lstrip("-").isdecimal():
+            yield int(key), entry
+
+
+def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str, Any]]]:
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for query, entry in _entries(data):
+        if not isinstance(entry, dict):
+            raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")
+        found.append((query, entry))
+    if not found:
+        raise InputError(f"{place} has no query", why="The keys of its queries are their ids, as text.")
+    return found
+
+
+def _pool_of(entry: Mapping[str, Any], where: str) -> tuple[int, ...] | None:
+    key = next((key for key in POOL_KEYS if key in entry), None)
+    return None if key is None else _ids(entry[key], f"{where}, {key}")
+
+
+def _list(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    if not isinstance(entry.get(key), list):
+        raise InputError(f"{where}: {key} must be a list", why=f"Keys there: {', '.join(entry) or 'none'}.")
+    return list(entry[key])
+
+
+def _ids(raw: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(raw, list) or not all(type(one) is int for one in raw):
+        raise InputError(f"{where}: expected a list of ids, got {str(raw)[:60]}")
+    return tuple(raw)
+
+
+def _number(raw: Any, where: str) -> float:
+    if isinstance(raw, bool | int | float) and math.isfinite(raw):
+        return float(raw)
+    raise InputError(f"{where}: expected a finite number, got {str(raw)[:60]}")
+
+
+class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]
+    """The sequences of a beam file, one sample per query, for training loops of other programs.
+
+    A sample has ``query_id``, ``pool``, ``beam_labels`` (positions in the pool), ``beam_shots`` (ids) and
+    ``beam_rewards``; as many as the query has beams, at most ``beam_size``.
+
+    Args:
+        data: the object of a beam file.
+        beam_size: beams of a query that are used, the first ones.
+        pool_size: size of a pool that the file does not name.
+    """
+
+    def __init__(self, data: Mapping[str, Any], beam_size: int = 5, pool_size: int = 64) -> None:
+        self.groups = groups_of_beams(data, "the beam data", beam_size=beam_size, pool_size=pool_size)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        group = self.groups[index]
+        return {
+            "query_id": group.query,
+            "pool": list(group.pool),
+            "beam_labels": [group.places(one) for one in group.sequences],
+            "beam_shots": [list(one.shots) for one in group.sequences],
+            "beam_rewards": [one.reward for one in group.sequences],
+        }

@@ -1,0 +1,171 @@
+"""Making a beam file: which shots raise the probability that an endpoint gives to the right answer (InfoScore)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from engine.datasets import load_problems
+from engine.errors import InputError
+from engine.llm.journal import ResponseJournal
+from engine.llm.retry import RetryPolicy
+from engine.storage.append_log import AppendLog, replace_file
+from grpo_training.runs.files import RunFiles
+from grpo_training.selector.data.embeddings import open_embedder, write_embeddings
+from grpo_training.selector.data.sampling import PoolSampler
+from grpo_training.selector.data.scoring import AnswerScorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from engine.api_manager import Endpoint
+    from engine.records import Problem
+    from grpo_training.selector.settings import BeamsSettings
+
+PARTIAL, RESULT, EMBEDDINGS = "beams.partial.jsonl", "beams.json", "embeddings.npy"
+REPLIES = "requests.sqlite"
+
+
+def make_beams(settings: BeamsSettings) -> int:
+    """Write ``beams.json``, and the embeddings of the dataset. Returns the exit code.
+
+    Each reply is stored before it is used, and the same command again continues.
+
+    Raises:
+        ScaffoldError: bad input, or an endpoint that cannot score answers.
+    """
+    manager = settings.load_endpoints()
+    endpoint = manager.endpoint(settings.role)
+    problems = load_problems(settings.dataset)
+    if settings.pool < settings.shots or len(problems) <= settings.pool:
+        raise InputError(
+            f"{settings.dataset} has {len(problems)} problems, --pool is {settings.pool}, --shots {settings.shots}",
+            fix="Pass a smaller --pool, which is at least --shots and below the number of problems.",
+        )
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    log = AppendLog(settings.output_dir / PARTIAL)
+    files = RunFiles(settings.output_dir / "beams_run.json", [log.path], lock=log)
+    settings = files.resumed(settings)
+    with files.open(settings, {"model": endpoint.model}) as manifest:
+        embedder = open_embedder(settings.embedding_model)
+        rows = embedder.embed([problem.text for problem in problems])
+        write_embeddings(settings.output_dir / EMBEDDINGS, rows, settings.embedding_model, embedder.name)
+        sampler = PoolSampler(settings.sampler, rows, settings.img_emb, settings.pool, settings.seed)
+        done = _stored(log.path)
+        anchors = sampler.anchors(settings.sample_num)
+        left = [one for one in anchors if one not in done]
+        asyncio.run(_score_all(problems, left, sampler, settings, endpoint, log))
+        done = _stored(log.path)
+        entries = {str(anchor): done[anchor] for anchor in sorted(anchors)}
+        replace_file(settings.output_dir / RESULT, json.dumps(entries).encode() + b"\n")
+        manifest.finish()
+    best = sum(entry["score_list"][0] for entry in entries.values()) / len(entries)
+    print(f"{len(entries)} queries, mean score of the best beam {best:.4f}: {settings.output_dir / RESULT}")
+    return 0
+
+
+async def _score_all(
+    problems: Sequence[Problem],
+    anchors: Sequence[int],
+    sampler: PoolSampler,
+    settings: BeamsSettings,
+    endpoint: Endpoint,
+    log: AppendLog,
+) -> None:
+    with (
+        closing(ResponseJournal(settings.output_dir / REPLIES)) as journal,
+        closing(settings.open_budget()) as budget,
+    ):
+        retry = RetryPolicy(attempts=settings.attempts)
+        scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal=journal, budget=budget)
+        try:
+            await _score(problems, anchors, sampler, settings, scorer, log)
+        finally:
+            await scorer.close()
+
+
+async def _score(
+    problems: Sequence[Problem],
+    anchors: Sequence[int],
+    sampler: PoolSampler,
+    settings: BeamsSettings,
+    scorer: AnswerScorer,
+    log: AppendLog,
+) -> None:
+    for anchor in tqdm(anchors, desc="queries", unit=""):
+        pool = sampler.pool_of(anchor)
+        beams = await beam_search(problems, anchor, pool, scorer, settings.shots, settings.beam_size)
+        entry = {
+            "query": anchor,
+            "id_list": [[*beam.shots, anchor] for beam in beams],
+            "score_list": [beam.score for beam in beams],
+            "candidate_pool_ids": list(pool),
+        }
+        log.append(json.dumps(entry).encode())
+        scorer.forget()
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Shots in the order of the prompt, with the gain of the last one that was added, and the probability with all."""
+
+    shots: tuple[int, ...]
+    score: float
+    probability: float
+
+
+async def beam_search(
+    problems: Sequence[Problem], query: int, pool: Sequence[int], scorer: AnswerScorer, shots: int, beam_size: int
+) -> list[Beam]:
+    """The best shot sequences of a query, the best first.
+
+    The score of a beam is the gain of its last shot, ``P(answer | shots) - P(answer | shots before)``. A new shot is
+    put before the others, so that the one that was chosen first stands next to the query.
+    """
+    answer = answer_text(problems[query])
+    alone = await scorer.probability(prompt_of(problems, (), query), answer)
+    beams = [Beam((), 0.0, alone)]
+    for _ in range(shots):
+        grown = [(beam, (shot, *beam.shots)) for beam in beams for shot in pool if shot not in beam.shots]
+        found = await asyncio.gather(
+            *(scorer.probability(prompt_of(problems, shots_now, query), answer) for _, shots_now in grown)
+        )
+        scored = [
+            Beam(shots_now, probability - beam.probability, probability)
+            for (beam, shots_now), probability in zip(grown, found, strict=True)
+        ]
+        beams = sorted(scored, key=lambda beam: (-beam.score, beam.shots))[:beam_size]
+    return beams
+
+
+def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int, before: str = "") -> str:
+    """The prompt: a question with its short answer for each shot, then the question of the query.
+
+    Args:
+        before: stands before each question, such as the mark of its image.
+    """
+    parts = [f"{before}Question:{problems[shot].text} Short answer:{answer_text(problems[shot])}\n" for shot in shots]
+    return "".join(parts) + f"{before}Question:{problems[query].text} Short answer:"
+
+
+def answer_text(problem: Problem) -> str:
+    """The answer of a problem as it stands in a prompt."""
+    return problem.answer
+
+
+def _stored(path: Path) -> dict[int, dict[str, Any]]:
+    """Query -> its entry, of the lines that are complete."""
+    found = {}
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+            found[int(entry.pop("query"))] = entry
+        except (ValueError, KeyError, TypeError):
+            continue  # torn by a crash
+    return found

@@ -1,0 +1,145 @@
+"""Queries with their pools and scored shot sequences, and batches of them as tensors."""
+# ruff: noqa: N806, N815 - names end in their shape
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from grpo_training.selector.data.embeddings import EmbeddingTable
+
+
+@dataclass(frozen=True)
+class ScoredSequence:
+    """A shot sequence with its reward.
+
+    Args:
+        shots: ids of the shots, in the order in which they are chosen.
+        reward: higher is better.
+        source: how it was found (``beam``, ``sample``, ``retrieval``, ``random``); may be empty.
+        measured: the measurements that the reward was made of, by name.
+    """
+
+    shots: tuple[int, ...]
+    reward: float
+    source: str = ""
+    measured: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ShotGroup:
+    """A query with its pool and the scored sequences.
+
+    Args:
+        query: id of the query.
+        pool: ids of the shots that can be chosen, without repetitions and without the query.
+        sequences: of shots of the pool.
+
+    Raises:
+        InputError: a sequence has a shot outside the pool, a repeated shot, or no shot.
+    """
+
+    query: int
+    pool: tuple[int, ...]
+    sequences: tuple[ScoredSequence, ...]
+
+    def __post_init__(self) -> None:
+        places = set(self.pool)
+        if self.query in places:
+            raise InputError(f"Query {self.query}: it is in its own pool", why="A query may not be a shot of itself.")
+        if len(places) != len(self.pool):
+            raise InputError(f"Query {self.query}: its pool names a shot twice")
+        for one in self.sequences:
+            outside = [shot for shot in one.shots if shot not in places]
+            if outside:
+                raise InputError(
+                    f"Query {self.query}: shot {outside[0]} is not in its pool of {len(self.pool)}",
+                    why="Shots are named by their ids in the dataset, not by positions in the pool.",
+                )
+            if not one.shots or len(set(one.shots)) != len(one.shots):
+                raise InputError(f"Query {self.query}: the sequence {list(one.shots)} is empty or repeats a shot")
+
+    def places(self, sequence: ScoredSequence) -> list[int]:
+        """The positions of a sequence's shots in the pool: the labels of the network."""
+        return [self.pool.index(shot) for shot in sequence.shots]
+
+
+class Batch(NamedTuple):
+    """Groups as padded tensors: B queries, N sequences, S steps, K places."""
+
+    query_BD: Tensor
+    pool_BKD: Tensor
+    pool_mask_BK: Tensor
+    labels_BNS: Tensor
+    step_mask_BNS: Tensor
+    """True for the steps that exist."""
+    rewards_BN: Tensor
+    sequence_mask_BN: Tensor
+    """True for the sequences that exist."""
+
+
+def make_batch(
+    groups: Sequence[ShotGroup],
+    table: EmbeddingTable,
+    *,
+    stop_steps: int | None = None,
+    device: str = "cpu",
+) -> Batch:
+    """Pad groups to one size.
+
+    Args:
+        groups: at least one.
+        table: embeddings of queries and shots.
+        stop_steps: for a network with a STOP entry: its longest sequence. Shorter ones end with the place after
+            the padded pool.
+        device: of the tensors.
+    """
+    places = max(len(group.pool) for group in groups)
+    sequences = max(len(group.sequences) for group in groups)
+    longest = max((len(one.shots) for group in groups for one in group.sequences), default=1)
+    steps = longest if stop_steps is None else max(longest, min(longest + 1, stop_steps))
+    size = (len(groups), sequences, steps)
+    labels, step_mask = torch.zeros(size, dtype=torch.long), torch.zeros(size, dtype=torch.bool)
+    rewards, sequence_mask = torch.zeros(size[:2], dtype=torch.float64), torch.zeros(size[:2], dtype=torch.bool)
+    pool_mask = torch.zeros(len(groups), places, dtype=torch.bool)
+    pools = torch.zeros(len(groups), places, table.dimensions)
+    for b, group in enumerate(groups):
+        pool_mask[b, : len(group.pool)] = True
+        pools[b, : len(group.pool)] = table.rows(group.pool)
+        place_of = {shot: place for place, shot in enumerate(group.pool)}
+        for n, one in enumerate(group.sequences):
+            row = [place_of[shot] for shot in one.shots]
+            if stop_steps is not None and len(row) < steps:
+                row.append(places)
+            labels[b, n, : len(row)] = torch.tensor(row)
+            step_mask[b, n, : len(row)] = True
+            rewards[b, n], sequence_mask[b, n] = one.reward, True
+    queries_BD = table.rows([group.query for group in groups])
+    tensors = (queries_BD, pools, pool_mask, labels, step_mask, rewards, sequence_mask)
+    return Batch(*(tensor.to(device) for tensor in tensors))
+
+
+def batches(groups: Sequence[ShotGroup], size: int, seed: str) -> Iterator[Sequence[ShotGroup]]:
+    """The groups in an order that the seed gives, ``size`` at a time."""
+    order = list(groups)
+    random.Random(seed).shuffle(order)  # noqa: S311 - not for cryptography
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def split_groups(groups: Sequence[ShotGroup], train_ratio: float, seed: int) -> tuple[list[ShotGroup], list[ShotGroup]]:
+    """Training and held-out groups, by query; every sequence of a query is on one side."""
+    order = sorted(groups, key=lambda group: group.query)
+    random.Random(f"split:{seed}").shuffle(order)  # noqa: S311 - not for cryptography
+    cut = max(1, round(train_ratio * len(order))) if train_ratio < 1 else len(order)
+    return order[:cut], order[cut:]

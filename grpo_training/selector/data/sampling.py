@@ -1,0 +1,70 @@
+"""Pools: which shots can be chosen for a query."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Literal
+
+from engine.errors import InputError
+from grpo_training.selector.data.embeddings import EmbeddingTable, load_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_training.selector.data.embeddings import Array
+
+Sampler = Literal["rand", "text", "image", "mix"]
+_MIX = {"rand": 0.5, "text": 0.25, "image": 0.25}
+
+
+class PoolSampler:
+    """Draws pools from a dataset, the same for the same seed.
+
+    Args:
+        kind: ``rand``: by chance; ``text``, ``image``: the nearest; ``mix``: half by chance, a quarter each of the
+            nearest by text and by image (without image embeddings, a half by text).
+        texts: (N, d), embeddings of the texts.
+        images: file of the embeddings of the images.
+        size: shots of a pool.
+        seed: of the draws.
+
+    Raises:
+        InputError: ``image`` without embeddings of images, or with those of another dataset.
+    """
+
+    def __init__(self, kind: Sampler, texts: Array, images: Path | None, size: int, seed: int) -> None:
+        self._kind, self._size, self._seed = kind, size, seed
+        self._texts = EmbeddingTable(texts)
+        self._images = None if images is None else load_table(images)
+        if kind == "image" and self._images is None:
+            raise InputError("--sampler image needs --img-emb, the embeddings of the images")
+        if self._images is not None and len(self._images) != len(self._texts):
+            raise InputError(f"{images} has {len(self._images)} rows, the dataset has {len(self._texts)} problems")
+
+    def anchors(self, count: int) -> list[int]:
+        """The queries that beams are made for, by chance."""
+        rng = random.Random(self._seed)  # noqa: S311 - not for cryptography
+        return sorted(rng.sample(range(len(self._texts)), min(count, len(self._texts))))
+
+    def pool_of(self, query: int) -> list[int]:
+        """The pool of a query, without itself, in the order of the ids."""
+        others = [one for one in range(len(self._texts)) if one != query]
+        random.Random(f"{self._seed}:{query}").shuffle(others)  # noqa: S311 - not for cryptography
+        if self._kind == "rand":
+            return sorted(others[: self._size])
+        if self._kind == "text":
+            return sorted(self._nearest(self._texts, query, self._size))
+        if self._kind == "image" and self._images is not None:
+            return sorted(self._nearest(self._images, query, self._size))
+        tables = [self._texts] if self._images is None else [self._texts, self._images]
+        pool: dict[int, None] = {}
+        for table in tables:
+            share = round(self._size * (1 - _MIX["rand"]) / len(tables))
+            near = (one for one in self._nearest(table, query, self._size) if one not in pool)
+            pool |= dict.fromkeys([one for one, _ in zip(near, range(share), strict=False)])
+        pool |= dict.fromkeys(others[: self._size])
+        return sorted(list(pool)[: self._size])
+
+    def _nearest(self, table: EmbeddingTable, query: int, count: int) -> list[int]:
+        [row] = table.rows([query])
+        return table.nearest(row, [one for one in range(len(table)) if one != query], count)

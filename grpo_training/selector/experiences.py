@@ -1,0 +1,147 @@
+"""Experiences as shots: a selector in the main loop, and training data from stored rollouts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from engine.errors import InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.records import Fusion, RolloutGroup
+from engine.storage.append_log import replace_file
+from engine.storage.rollout_store import read
+from grpo_training.selector.data.embeddings import open_embedder, write_embeddings
+from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.selector.model.decoding import beam_search
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from engine.records import Experience, Problem
+    from grpo_training.selector.data.embeddings import Array
+    from grpo_training.selector.settings import ExperiencesSettings
+
+_BEAM = 5
+
+
+class SelectorChoice:
+    """Chooses experiences with a trained selector.
+
+    Args:
+        checkpoint: of a selector that was trained on embeddings of texts.
+        count: number of experiences.
+
+    Raises:
+        InputError: the checkpoint does not tell what embeds texts.
+    """
+
+    def __init__(self, checkpoint: Path, count: int) -> None:
+        self._model, info = load_model(checkpoint)
+        if "model" not in info.embeddings:
+            raise InputError(
+                f"{checkpoint} cannot choose experiences",
+                why="It does not tell which model embeds texts.",
+                fix="Train it on the files of `python -m grpo_training.selector experiences`.",
+            )
+        self._embedder = open_embedder(str(info.embeddings["model"]))
+        self._count = count
+        self._known: dict[str, Array] = {}
+        self.digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()[:16]
+
+    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The experiences of a prompt, in the order in which the selector chooses them."""
+        if not experiences:
+            return ()
+        texts = [problem.text, *(experience_text(one) for one in experiences)]
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            self._known |= dict(zip(new, self._embedder.embed(new), strict=True))
+        rows = torch.as_tensor(np.stack([self._known[text] for text in texts]))
+        with torch.no_grad():
+            encoded = self._model.encode(rows[:1], rows[1:].unsqueeze(0))
+        best = beam_search(self._model, encoded, min(self._count, len(experiences)), _BEAM)
+        places = best.places_BNS[0, 0, : int(best.length_BN[0, 0])].tolist()
+        return [experiences[place] for place in places]
+
+
+def experience_text(experience: Experience) -> str:
+    """What of an experience is embedded."""
+    category = experience.category.replace("_", " ")
+    return f"{category}: {experience.content}" if category else experience.content
+
+
+def write_experience_data(settings: ExperiencesSettings) -> int:
+    """Write stored rollouts of a role as a beam file of experiences. Returns the exit code.
+
+    A query is a problem, its shots are experiences, and the score of a sequence is the mean reward of the rollouts
+    whose prompts had these experiences in this order.
+    """
+    scores, texts = _scores(settings.cache_dir, settings.role)
+    library = ExperienceLibrary(
+        settings.experiences_dir / f"{settings.role}_experiences.json", library_prefix(settings.role), read_only=True
+    )
+    known = {one.id: one for entry in library.history() for one in entry.after.texts}
+    known |= {one.id: one for one in library.state.texts}
+    order = list(known)
+    place = {name: number for number, name in enumerate(order)}
+    live = [place[one.id] for one in library.state.for_prompts]
+    entries: dict[str, Any] = {}
+    dropped = differing = 0
+    for number, (problem, by_ids) in enumerate(scores.items(), len(order)):
+        usable = {ids: rewards for ids, rewards in by_ids.items() if ids and place.keys() >= set(ids)}
+        dropped += len(by_ids) - len(usable)
+        if not usable:
+            continue
+        differing += len({statistics.fmean(rewards) for rewards in usable.values()}) > 1
+        found = sorted(((statistics.fmean(rewards), ids) for ids, rewards in usable.items()), reverse=True)
+        used = {place[name] for _, ids in found for name in ids}
+        entries[str(number)] = {
+            "id_list": [[*(place[name] for name in ids), number] for _, ids in found],
+            "score_list": [score for score, _ in found],
+            "candidate_pool_ids": sorted(used | set(live)),
+            "problem_id": problem,
+        }
+    if not entries:
+        raise InputError(
+            f"No rollout of {settings.role} has experiences that its library names",
+            fix="Run the generator with a library and --select random, so that prompts differ.",
+        )
+    embedder = open_embedder(settings.embedding_model)
+    rows = embedder.embed([*(experience_text(known[name]) for name in order), *(texts[one] for one in scores)])
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    write_embeddings(settings.output_dir / "embeddings.npy", rows, settings.embedding_model, embedder.name)
+    replace_file(settings.output_dir / "beams.json", json.dumps(entries).encode() + b"\n")
+    print(f"{len(entries)} problems, {len(order)} experiences: {settings.output_dir}")
+    print(f"problems whose sequences have different rewards: {differing}; sequences left out: {dropped}")
+    return 0
+
+
+def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...], list[float]]], dict[str, str]]:
+    """Problem -> experience ids -> rewards, and problem -> text."""
+    scores: dict[str, dict[tuple[str, ...], list[float]]] = {}
+    texts: dict[str, str] = {}
+    is_critic = role == "critic"
+    path = cache_dir / ("critic_results.jsonl" if is_critic else f"{role}_rollouts.jsonl")
+    if not path.exists():
+        raise MissingInputError(f"Rollouts file not found: {path}", fix="Run that role first, or pass --cache-dir.")
+    found: list[tuple[str, str, list[str], float | None]] = []
+    if is_critic:
+        for one in read(path, Fusion).records:
+            reward = one.rewards.r_total if one.outcome.carries_reward else None
+            found.append((one.problem_id, one.problem_text, one.experience_ids, reward))
+    else:
+        for group in read(path, RolloutGroup).records:
+            for rollout in group.rollouts:
+                reward = rollout.r_total if rollout.outcome.carries_reward else None
+                found.append((group.problem_id, group.problem_text, rollout.experience_ids, reward))
+    for problem, text, ids, reward in found:
+        if reward is not None:
+            texts[problem] = text
+            scores.setdefault(problem, {}).setdefault(tuple(ids), []).append(reward)
+    return scores, texts

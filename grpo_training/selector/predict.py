@@ -1,0 +1,121 @@
+"""Choosing shots for the queries of a file, and the comparison with other ways of choosing."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import torch
+
+from engine.errors import InputError
+from engine.statistics.paired import clustered_mean, paired_difference
+from engine.storage.append_log import replace_file
+from grpo_training.selector.data.beam_file import load_groups
+from grpo_training.selector.data.groups import make_batch
+from grpo_training.selector.data.sources import load_embeddings, record_of
+from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.selector.model.decoding import beam_search
+from grpo_training.selector.training.validation import stored_logps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grpo_training.selector.data.embeddings import EmbeddingTable
+    from grpo_training.selector.data.groups import ShotGroup
+    from grpo_training.selector.model.pointer import PointerSelector
+    from grpo_training.selector.settings import PredictSettings
+
+_BATCH = 64
+
+
+def predict(settings: PredictSettings) -> int:
+    """Choose shots for the queries of a file. Returns the exit code."""
+    model, info = load_model(settings.checkpoint)
+    table = load_embeddings(record_of(settings, info.embeddings))
+    groups = load_groups(settings.test_data, pool_size=settings.pool)
+    shots = settings.shots or info.shots
+    chosen = choose_shots(model, groups, table, shots, settings.beam_size)
+    if settings.output is not None:
+        entries = {
+            str(group.query): {
+                "id_list": [[*ids, group.query] for ids, _ in found],
+                "score_list": [score for _, score in found],
+                "candidate_pool_ids": list(group.pool),
+            }
+            for group, found in zip(groups, chosen, strict=True)
+        }
+        settings.output.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(settings.output, json.dumps(entries).encode() + b"\n")
+        print(f"{len(entries)} queries, {shots} shots each: {settings.output}")
+    figures = compare_on_stored(model, groups, table, model_steps(model, groups))
+    print(f"reward of the stored sequence that each way of choosing prefers, {len(groups)} queries:")
+    for name, values in figures.items():
+        print(f"  {name:12} {_with_interval(values)}")
+    difference = paired_difference(_clusters(figures["selector"]), _clusters(figures["similarity"]))
+    if difference.low is not None:
+        print(f"selector - similarity: {difference.value:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]")
+    return 0
+
+
+def model_steps(model: PointerSelector, groups: Sequence[ShotGroup]) -> int | None:
+    """The steps of the longest stored sequence with its STOP; None for a network without one."""
+    longest = max(len(one.shots) for group in groups for one in group.sequences)
+    return longest + 1 if model.config.stop else None
+
+
+def choose_shots(
+    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, shots: int, beam_size: int
+) -> list[list[tuple[list[int], float]]]:
+    """For each query, the ids of the chosen shots with the log-prob of the sequence; the best first.
+
+    A pool that has fewer shots than asked for gives sequences of all of them.
+    """
+    found = []
+    for start in range(0, len(groups), _BATCH):
+        part = groups[start : start + _BATCH]
+        batch = make_batch(part, table)
+        with torch.no_grad():
+            encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
+        steps = min(shots, *(len(group.pool) for group in part))
+        best = beam_search(model, encoded, steps, beam_size)
+        for row, group in enumerate(part):
+            sequences = []
+            for places, length, logp in zip(
+                best.places_BNS[row].tolist(), best.length_BN[row].tolist(), best.logps_BN[row].tolist(), strict=True
+            ):
+                if logp > -float("inf"):
+                    sequences.append(([group.pool[place] for place in places[:length]], logp))
+            found.append(sequences)
+    return found
+
+
+def compare_on_stored(
+    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, stop_steps: int | None
+) -> dict[str, list[float]]:
+    """The reward of one stored sequence per query: the most probable, the most similar, one by chance, the best."""
+    if not groups:
+        raise InputError("No query to compare on")
+    logps = stored_logps(model, groups, table, stop_steps, "cpu")
+    figures: dict[str, list[float]] = {"random": [], "similarity": [], "selector": [], "oracle": []}
+    for group in groups:
+        rewards = [one.reward for one in group.sequences]
+        [query] = torch.nn.functional.normalize(table.rows([group.query]), dim=-1)
+        similar = [
+            float((torch.nn.functional.normalize(table.rows(one.shots), dim=-1) @ query).mean())
+            for one in group.sequences
+        ]
+        figures["random"].append(random.Random(f"random:{group.query}").choice(rewards))  # noqa: S311
+        figures["similarity"].append(rewards[max(range(len(rewards)), key=similar.__getitem__)])
+        figures["selector"].append(rewards[int(logps[group.query].sum(-1).argmax())])
+        figures["oracle"].append(max(rewards))
+    return figures
+
+
+def _clusters(values: Sequence[float]) -> dict[str, list[float]]:
+    return {str(number): [value] for number, value in enumerate(values)}
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    mean = clustered_mean(_clusters(values))
+    return f"{mean.value:.4f}" + ("" if mean.low is None else f"  [{mean.low:.4f}, {mean.high:.4f}]")

@@ -1,0 +1,44 @@
+"""The steps of ``python -m grpo_training.selector``."""
+
+from __future__ import annotations
+
+from grpo_training.selector.data.beams import make_beams
+from grpo_training.selector.data.embed import embed_dataset
+from grpo_training.selector.demo.run import run_demo
+from grpo_training.selector.experiences import write_experience_data
+from grpo_training.selector.infer import infer
+from grpo_training.selector.predict import predict
+from grpo_training.selector.settings import (
+    BeamsSettings,
+    DemoSettings,
+    EmbedSettings,
+    ExperiencesSettings,
+    InferSettings,
+    PredictSettings,
+    SftSettings,
+    StepSettings,
+    TrainSettings,
+)
+from grpo_training.selector.training.run import post_train, train_sft
+
+
+def run_step(settings: StepSettings) -> int:
+    """Run the step that the settings belong to; the exit code."""
+    match settings:
+        case EmbedSettings():
+            return embed_dataset(settings)
+        case BeamsSettings():
+            return make_beams(settings)
+        case SftSettings():
+            return train_sft(settings)
+        case TrainSettings():
+            return post_train(settings)
+        case PredictSettings():
+            return predict(settings)
+        case InferSettings():
+            return infer(settings)
+        case ExperiencesSettings():
+            return write_experience_data(settings)
+        case DemoSettings():
+            return run_demo(settings)
+    raise AssertionError(type(settings))

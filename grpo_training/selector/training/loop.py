@@ -1,0 +1,269 @@
+"""The training of a selector: one loop over phases, epochs and batches.
+
+Each epoch ends with figures on held-out queries and a checkpoint. The order of an epoch and the dropout of a step
+depend on the seed and their numbers alone, so an interrupted training continues with the same weights.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from grpo_training.runs.stop_request import StopRequest
+from grpo_training.selector.data.groups import batches, make_batch
+from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
+from grpo_training.selector.settings import TrainSettings
+from grpo_training.selector.training.phases import grpo_step, rce_step, sft_step
+from grpo_training.selector.training.state import Progress, improvements, load_state, save_state
+from grpo_training.selector.training.validation import held_out_figures, stored_logps
+from grpo_training.train.objective.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.train.reporting.metrics_log import open_metrics
+from grpo_training.train.stopped import TrainingStoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import Any, TextIO
+
+    from grpo_training.selector.data.embeddings import EmbeddingTable
+    from grpo_training.selector.data.groups import Batch, ShotGroup
+    from grpo_training.selector.model.pointer import PointerSelector
+    from grpo_training.selector.settings import SftSettings
+    from grpo_training.selector.training.phases import Phase, StepLoss
+    from grpo_training.train.reporting.metrics_log import MetricsLog
+    from grpo_training.train.reporting.progress import TrainingProgress
+
+BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What is trained on what.
+
+    Args:
+        model: is changed.
+        phases: in order.
+        train, held_out: queries to train on, and to measure on.
+        table: embeddings of queries and shots.
+        embeddings: where they come from, for the checkpoints.
+        shots: length of the longest sequence.
+        device: of the model.
+    """
+
+    model: PointerSelector
+    phases: Sequence[Phase]
+    train: Sequence[ShotGroup]
+    held_out: Sequence[ShotGroup]
+    table: EmbeddingTable
+    embeddings: dict[str, Any]
+    shots: int
+    device: str = "cpu"
+
+    @property
+    def stop_steps(self) -> int | None:
+        """Steps of the longest sequence if sequences end with a STOP."""
+        return self.shots + 1 if self.model.config.stop else None
+
+
+def steps_of(task: TrainingTask, phase: Phase, batch_size: int) -> int:
+    """Optimizer steps of a phase."""
+    return phase.epochs * -(-len(task.train) // batch_size)
+
+
+def train_selector(
+    task: TrainingTask,
+    settings: SftSettings | TrainSettings,
+    run_dir: Path,
+    *,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Progress:
+    """Train; write ``metrics.jsonl``, a checkpoint for each epoch, and the best ones. The same call again resumes.
+
+    Raises:
+        TrainingStoppedError: a loss or a gradient is not finite.
+        KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
+    """
+    run = _Run(task, settings, run_dir)
+    with ExitStack() as stack:
+        total = sum(steps_of(task, phase, settings.batch_size) for phase in task.phases)
+        log, shown = stack.enter_context(
+            open_metrics(settings, run_dir, total, run.progress.step, stream=stream, clock=clock)
+        )
+        stop = stack.enter_context(StopRequest())
+        while run.progress.phase < len(task.phases):
+            run.begin_phase()
+            while run.progress.epoch < run.phase.epochs:
+                run.run_epoch(log, shown, stop)
+            run.end_phase()
+    return run.progress
+
+
+class _Run:
+    """The mutable side of a training."""
+
+    def __init__(self, task: TrainingTask, settings: SftSettings | TrainSettings, run_dir: Path) -> None:
+        self._task, self._settings, self._run_dir = task, settings, run_dir
+        self.progress = Progress()
+        self._kl = AdaptiveKL(0.0)
+        if isinstance(settings, TrainSettings):
+            self._kl = AdaptiveKL(
+                settings.kl_beta, settings.kl_target_min, settings.kl_target_max, settings.kl_adjustment_factor
+            )
+        self._stored = load_state(run_dir)
+        if self._stored is not None:
+            self.progress = self._stored["progress"]
+            task.model.load_state_dict(self._stored["model"])
+            self._kl.load_state_dict(self._stored["beta"])
+        task.model.to(task.device)
+
+    @property
+    def phase(self) -> Phase:
+        """The present phase."""
+        return self._task.phases[self.progress.phase]
+
+    def begin_phase(self) -> None:
+        """Make the optimizer; for a new phase of rewards also record the policy that it starts from."""
+        task, progress = self._task, self.progress
+        frozen = set()
+        if self.phase.name == "grpo" and isinstance(self._settings, TrainSettings) and self._settings.freeze_backbone:
+            frozen = set(task.model.backbone())
+        for parameter in task.model.parameters():
+            parameter.requires_grad_(parameter not in frozen)
+        trained = [one for one in task.model.parameters() if one.requires_grad]
+        self._optimizer = torch.optim.AdamW(trained, self.phase.learning_rate, weight_decay=self._settings.weight_decay)
+        if self._stored is not None:
+            self._optimizer.load_state_dict(self._stored["optimizer"])
+            self._stored = None
+        elif self.phase.name != "sft":
+            both = [*task.train, *task.held_out]
+            found = stored_logps(task.model, both, task.table, task.stop_steps, task.device)
+            progress.old_logps = {query: logps.sum(-1) for query, logps in found.items()}
+        self._total = steps_of(task, self.phase, self._settings.batch_size)
+        self._step = progress.epoch * (self._total // max(self.phase.epochs, 1)) + progress.batch
+
+    def run_epoch(self, log: MetricsLog, shown: TrainingProgress, stop: StopRequest) -> None:
+        """The remaining batches of an epoch, then its figures and checkpoint."""
+        task, settings, progress = self._task, self._settings, self.progress
+        order = list(batches(task.train, settings.batch_size, f"{settings.seed}:{self.phase.name}:{progress.epoch}"))
+        window: list[dict[str, float]] = []
+        for groups in order[progress.batch :]:
+            metrics = self._optimize(groups)
+            window.append(metrics)
+            is_last = progress.batch == len(order)
+            figures = self._finish_epoch() if is_last else {}
+            if len(window) == settings.log_every_steps or is_last or stop.number is not None:
+                line = _means(window) | figures
+                log.write(progress.step, {"stage": self.phase.name, "epoch": self._step / len(order)} | line)
+                shown.step_done(progress.step, self.phase.name, line)
+                window.clear()
+            if is_last or stop.number is not None:
+                if is_last:
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                save_state(self._run_dir, progress, task.model, self._optimizer, self._kl)
+            stop.obey()
+
+    def end_phase(self) -> None:
+        """Keep the model at the end of the phase under a name of its own, and go on to the next one."""
+        self._save(f"{self.phase.name}_final.ckpt", {})
+        self.progress.phase, self.progress.epoch, self.progress.best = self.progress.phase + 1, 0, {}
+        self.progress.old_logps, self._stored = {}, None
+
+    def _optimize(self, groups: Sequence[ShotGroup]) -> dict[str, float]:
+        task, settings, progress = self._task, self._settings, self.progress
+        torch.manual_seed(settings.seed * 1_000_003 + progress.step)
+        rate = self.phase.learning_rate * lr_factor(
+            self._step,
+            total_steps=self._total,
+            warmup_steps=round(settings.warmup_ratio * self._total),
+            schedule=settings.lr_scheduler,
+        )
+        for part in self._optimizer.param_groups:
+            part["lr"] = rate
+        batch = make_batch(groups, task.table, stop_steps=task.stop_steps, device=task.device)
+        # The ratio of GRPO compares with a policy that was scored without dropout.
+        task.model.train(self.phase.name != "grpo")
+        step = self._loss(batch, groups)
+        self._check_finite("loss", float(step.loss.detach()))
+        self._optimizer.zero_grad()
+        step.loss.backward()
+        trained = [one for one in task.model.parameters() if one.requires_grad]
+        norm = float(torch.nn.utils.clip_grad_norm_(trained, settings.gradient_clip_norm))
+        self._check_finite("gradient", norm)
+        self._optimizer.step()
+        task.model.eval()
+        progress.step, progress.batch, self._step = progress.step + 1, progress.batch + 1, self._step + 1
+        if "kl" in step.metrics:
+            progress.kl.append(step.metrics["kl"])
+        return step.metrics | {"learning_rate": rate, "grad_norm": norm}
+
+    def _loss(self, batch: Batch, groups: Sequence[ShotGroup]) -> StepLoss:
+        task, settings = self._task, self._settings
+        if self.phase.name == "sft" or not isinstance(settings, TrainSettings):
+            return sft_step(task.model, batch)
+        if self.phase.name == "rce":
+            temperature = rce_temperature(
+                self._step, self._total, settings.rce_temperature_start, settings.rce_temperature_end
+            )
+            return rce_step(task.model, batch, temperature, settings)
+        old_logps = torch.zeros(batch.sequence_mask_BN.shape)
+        for row, group in enumerate(groups):
+            old_logps[row, : len(group.sequences)] = self.progress.old_logps[group.query]
+        top_k = curriculum_top_k(self.progress.epoch, settings.early_epochs, settings.early_top_k, settings.late_top_k)
+        return grpo_step(
+            task.model, batch, old_logps.to(task.device), top_k=top_k, beta=self._kl.beta, settings=settings
+        )
+
+    def _finish_epoch(self) -> dict[str, float]:
+        """Figures on held-out queries, the checkpoints of the epoch, and the weight of the KL for the next one."""
+        task, settings, progress = self._task, self._settings, self.progress
+        rewards = settings if isinstance(settings, TrainSettings) else None
+        figures = held_out_figures(
+            task.model,
+            task.held_out,
+            task.table,
+            progress.old_logps,
+            rewards,
+            stop_steps=task.stop_steps,
+            device=task.device,
+        )
+        name = f"{self.phase.name}_epoch{progress.epoch + 1}.ckpt"
+        self._save(name, figures)
+        limit = rewards.kl_target_max if rewards else 0.0
+        for measure in improvements(self.phase.name, figures, progress.best, limit):
+            self._save(BEST if measure == "model" else BEST_REWARD, figures)
+        if self.phase.name == "grpo" and rewards and rewards.adaptive_kl and progress.kl:
+            self._kl.update(statistics.fmean(progress.kl))
+        progress.kl = []
+        return figures
+
+    def _save(self, name: str, figures: dict[str, float]) -> None:
+        done = self.progress.epoch + (name.startswith(("sft_epoch", "rce_epoch", "grpo_epoch", "best")))
+        info = CheckpointInfo(
+            phase=self.phase.name,
+            epoch=done,
+            embeddings=self._task.embeddings,
+            shots=self._task.shots,
+            learning_rate=self.phase.learning_rate,
+            kl_beta=self._kl.beta,
+            metrics=figures,
+        )
+        save_model(self._run_dir / name, self._task.model, info)
+
+    def _check_finite(self, what: str, value: float) -> None:
+        if not torch.isfinite(torch.tensor(value)):
+            raise TrainingStoppedError(
+                f"The {what} of step {self.progress.step + 1} is not finite",
+                why=f"It was {value} in the phase {self.phase.name}. The weights are those of the step before.",
+                fix="Lower the learning rate, or look at the rewards of the beam data. The checkpoints are intact.",
+            )
+
+
+def _means(window: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for metrics in window for name in metrics)
+    return {name: statistics.fmean(one[name] for one in window if name in one) for name in names}

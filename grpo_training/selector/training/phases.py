@@ -1,0 +1,144 @@
+"""The phases of a training and their objectives: SFT, RCE and GRPO on scored sequences.
+
+Where this differs from the usual:
+
+* Advantages are relative to all candidates of a query, also in epochs that train on the best of them. A query whose
+  candidates have equal rewards adds nothing, and its share is a metric.
+* The old policy of GRPO is the one at the start of the phase. It and the trained policy are scored without dropout.
+* The ratio is that of whole sequences, and the KL is ``mean(ratio - 1 - log ratio)`` over the stored sequences.
+"""
+# ruff: noqa: N803, N806 - names end in their shape
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from grpo_training.selector.model.decoding import sequence_logps
+from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
+from grpo_training.train.objective.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grpo_training.selector.data.groups import Batch
+    from grpo_training.selector.model.pointer import PointerSelector
+    from grpo_training.selector.settings import TrainSettings
+
+PhaseName = Literal["sft", "rce", "grpo"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a training with an optimizer and a schedule of its own."""
+
+    name: PhaseName
+    epochs: int
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """The loss of a step with its metrics; ``kl`` is NaN where it is not measured."""
+
+    loss: Tensor
+    metrics: dict[str, float]
+
+
+def step_logps(model: PointerSelector, batch: Batch) -> Tensor:
+    """Log-probs (B, N, S) of the stored sequences; 0 at steps that do not exist."""
+    encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
+    logps_BNS = sequence_logps(model, encoded, batch.labels_BNS)
+    return logps_BNS.masked_fill(~batch.step_mask_BNS, 0.0)
+
+
+def sft_step(model: PointerSelector, batch: Batch) -> StepLoss:
+    """Mean cross-entropy of every step of every stored sequence."""
+    logps_BNS = step_logps(model, batch)
+    flat, mask = logps_BNS.flatten(0, 1), batch.step_mask_BNS.flatten(0, 1)
+    term = sft_loss(flat, mask, tokens=int(mask.sum()))
+    return StepLoss(term.loss, {"loss": float(term.loss.detach())})
+
+
+def rce_step(model: PointerSelector, batch: Batch, temperature: float, settings: TrainSettings) -> StepLoss:
+    """Cross-entropy of the stored sequences, weighted by ``softmax(normalised reward / temperature)``."""
+    loss, metrics = _rce(step_logps(model, batch), batch, temperature, settings)
+    return StepLoss(loss, {"loss": float(loss.detach()), "rce/temperature": temperature, **metrics})
+
+
+def rce_validation_loss(logps_BNS: Tensor, batch: Batch, settings: TrainSettings) -> float:
+    """The loss of RCE at temperature 1."""
+    return float(_rce(logps_BNS, batch, 1.0, settings)[0])
+
+
+def _rce(
+    logps_BNS: Tensor, batch: Batch, temperature: float, settings: TrainSettings
+) -> tuple[Tensor, dict[str, float]]:
+    mask_BN = batch.sequence_mask_BN
+    scores_BN = normalize_rewards(batch.rewards_BN, mask_BN, settings.normalize_method, settings.normalize_clamp)
+    groups_BN = torch.arange(len(mask_BN), device=mask_BN.device).unsqueeze(1).expand_as(mask_BN)
+    term = rce_loss(
+        logps_BNS.flatten(0, 1),
+        batch.step_mask_BNS.flatten(0, 1),
+        scores_BN.flatten(),
+        groups_BN.flatten(),
+        temperature=temperature,
+        groups=len(mask_BN),
+    )
+    return term.loss, term.metrics
+
+
+def grpo_step(
+    model: PointerSelector,
+    batch: Batch,
+    old_logps_BN: Tensor,
+    *,
+    top_k: int | None,
+    beta: float,
+    settings: TrainSettings,
+) -> StepLoss:
+    """The clipped policy gradient over stored sequences, and ``beta`` times the KL to the old policy."""
+    logps_BN = step_logps(model, batch).sum(-1)
+    advantages_BN = group_advantages(batch.rewards_BN, batch.sequence_mask_BN, settings.advantage_clip).float()
+    spread_B = has_spread(batch.rewards_BN, batch.sequence_mask_BN)
+    kept_BN = batch.sequence_mask_BN & spread_B.unsqueeze(1) & best_sequences(batch, top_k)
+    metrics = {"frac_reward_zero_std": float((~spread_B).float().mean()), "beta": beta}
+    if not bool(kept_BN.any()):
+        return StepLoss(logps_BN.sum() * 0.0, {"loss": 0.0, "kl": 0.0, **metrics})
+    new, old, advantages = (values[kept_BN] for values in (logps_BN, old_logps_BN, advantages_BN))
+    ones = torch.ones_like(new, dtype=torch.bool).unsqueeze(1)
+    totals = StepTotals(len(new), len(new))
+    term = policy_loss(
+        new.unsqueeze(1),
+        old.unsqueeze(1),
+        advantages,
+        ones,
+        loss_type="grpo",
+        epsilon=settings.clip_epsilon,
+        max_completion_length=1,
+        totals=totals,
+    )
+    # With the arguments in this order k3 is ratio - 1 - log(ratio), and the ratio is new / old as above.
+    kl = kl_per_token(old, new, "k3").mean()
+    loss = term.loss + beta * kl
+    metrics |= term.metrics | {
+        "loss": float(loss.detach()),
+        "loss/policy": float(term.loss.detach()),
+        "kl": float(kl.detach()),
+        "advantage/mean": float(advantages.mean()),
+        "advantage/std": float(advantages.std(unbiased=False)),
+        "advantage/max": float(advantages.max()),
+    }
+    return StepLoss(loss, metrics)
+
+
+def best_sequences(batch: Batch, top_k: int | None) -> Tensor:
+    """Which sequences (B, N) are among the ``top_k`` of their query by reward; the earlier ones of equals."""
+    if top_k is None or top_k >= batch.rewards_BN.shape[1]:
+        return batch.sequence_mask_BN
+    rewards_BN = batch.rewards_BN.masked_fill(~batch.sequence_mask_BN, -torch.inf)
+    order_BN = rewards_BN.argsort(dim=1, descending=True, stable=True)[:, :top_k]
+    chosen_BN = torch.zeros_like(batch.sequence_mask_BN).scatter(1, order_BN, True)
+    return chosen_BN & batch.sequence_mask_BN

@@ -1,0 +1,113 @@
+"""The state of a training between two steps, and which epoch's model is the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from engine.errors import InputError
+from grpo_training.selector.model.checkpoint import load_plain, save_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_training.selector.model.pointer import PointerSelector
+    from grpo_training.train.objective.schedules import AdaptiveKL
+
+STATE = "training_state.pt"
+
+
+@dataclass
+class Progress:
+    """Where a training is.
+
+    Args:
+        step: optimizer steps done in all phases.
+        phase: number of the phase.
+        epoch: completed epochs of the phase.
+        batch: completed batches of the present epoch.
+        kl: the KL of each batch of the present epoch.
+        old_logps: log-probs of the stored sequences under the policy at the start of the phase: of the training queries
+            and of the held-out ones, by query.
+        best: measure -> the value of the best epoch so far.
+    """
+
+    step: int = 0
+    phase: int = 0
+    epoch: int = 0
+    batch: int = 0
+    kl: list[float] = field(default_factory=list)
+    old_logps: dict[int, torch.Tensor] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+
+
+def save_state(
+    folder: Path, progress: Progress, model: PointerSelector, optimizer: torch.optim.Optimizer, beta: AdaptiveKL
+) -> None:
+    """Write the state atomically; the same command again continues from it."""
+    content: dict[str, Any] = {
+        "progress": dict(vars(progress)),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "beta": beta.state_dict(),
+    }
+    save_atomically(folder / STATE, content)
+
+
+def load_state(folder: Path) -> dict[str, Any] | None:
+    """The stored state, with its :class:`Progress`; None if there is none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if not (folder / STATE).exists():
+        return None
+    content = load_plain(folder / STATE)
+    try:
+        return content | {"progress": Progress(**content["progress"])}
+    except (KeyError, TypeError) as error:
+        raise InputError(f"Cannot read {folder / STATE}", why=str(error), fix="Start over with --fresh.") from None
+
+
+def improvements(name: str, figures: dict[str, float], best: dict[str, float], kl_limit: float) -> list[str]:
+    """The measures by which an epoch is the best so far; ``best`` is updated.
+
+    ``model``: of SFT the lowest loss; of RCE the highest reward; of GRPO the highest reward among the epochs within
+    ``kl_limit`` of the policy at the start of the phase, and before there is one, the lowest KL. ``reward``: the
+    highest reward. Without held-out queries the last epoch counts.
+
+    Args:
+        name: the phase.
+        figures: of the epoch, on held-out queries.
+        best: measure -> its value, of this phase.
+        kl_limit: KL up to which an epoch is near the start.
+    """
+    found = []
+    reward = figures.get("validation/reward", torch.inf)
+    if name != "sft" and _is_better(reward, best, "reward"):
+        found.append("reward")
+    if name == "sft":
+        value = -figures["validation/loss"] if "validation/loss" in figures else torch.inf
+    elif name == "rce" or "validation/kl" not in figures:
+        value = reward
+    else:
+        kl = figures["validation/kl"]
+        near = kl <= kl_limit
+        if near and not best.get("near"):
+            best.pop("model", None)
+            best["near"] = 1.0
+        if not near and best.get("near"):
+            return found
+        value = reward if near else -kl
+    if _is_better(value, best, "model"):
+        found.append("model")
+    return found
+
+
+def _is_better(value: float, best: dict[str, float], name: str) -> bool:
+    if name in best and value <= best[name] and value != torch.inf:
+        return False
+    best[name] = value
+    return True

@@ -1,0 +1,27 @@
+"""Serve a local model over the OpenAI protocol. Options: ``python -m grpo_training.serve --help``."""
+
+from collections.abc import Sequence
+
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.settings import parse_settings
+from grpo_training.serve.settings import ServeSettings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit code."""
+    settings = parse_settings(
+        ServeSettings,
+        argv,
+        prog="python -m grpo_training.serve",
+        description=(
+            "Serves a local model over the OpenAI protocol, with vLLM or transformers. Enter its address in the api "
+            "config, or let a run start the server itself with --endpoint local."
+        ),
+    )
+    from grpo_training.serve.run import serve
+
+    return serve(settings)
+
+
+if __name__ == "__main__":
+    run_command(main, resumes=False)

@@ -1,0 +1,330 @@
+"""Serves a model on this machine over the OpenAI protocol, with vLLM or transformers in child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ConfigurationError, ScaffoldError
+from engine.reading.control_characters import without_control_characters
+from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
+from grpo_training.serve.guard import start_guarded
+from grpo_training.serve.model_folder import check_model, content_digest, merged_with
+from grpo_training.serve.vllm_program import find_vllm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+START_TIMEOUT_S = 600.0
+_TERMINATE_TIMEOUT_S = 10.0
+_CPU_CONCURRENCY = 16
+"""transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USAGE_STATS": "1"}
+_LOG_TAIL_BYTES = 64 * 1024
+_LINE_CHARACTERS = 600
+_ERROR_LINE = re.compile(r"(?:^|\s)([\w.]*(?:Error|Exception): .+)$")
+_NOT_THE_CAUSE = "See root cause above"
+"""In the last line of a vLLM server whose engine, another process, has failed."""
+_SMALL_MODEL_BYTES = 64 * 1024**2
+_SMALL_MODEL_PROCESSES = 2
+"""On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A served model: one process, or several that share the requests.
+
+    Args:
+        base_urls: root of each process's API, ending in ``/v1``.
+        model: the model name of requests.
+        never_send: request parameters that the server handles wrongly without an error.
+        ended: whether one of the processes has exited.
+        max_concurrency: requests in flight above which a process becomes slower; None if unknown.
+        log: the output of the processes.
+    """
+
+    base_urls: tuple[str, ...]
+    model: str
+    never_send: tuple[str, ...]
+    ended: Callable[[], bool]
+    max_concurrency: int | None = None
+    log: Path | None = None
+
+    def check(self) -> None:
+        """Check that all processes run.
+
+        Raises:
+            ConfigurationError: one has exited; with the line of its log that says why.
+        """
+        if self.ended():
+            raise ConfigurationError(
+                f"The local server of {self.model} at {', '.join(self.base_urls)} has exited",
+                why=why_ended(self.log),
+                fix="Run the same command again: it starts the server, and stored replies are used again.",
+            )
+
+    def endpoint(self) -> dict[str, Any]:
+        """The entry of an api config."""
+        limits = {} if self.max_concurrency is None else {"max_concurrency": self.max_concurrency}
+        return {
+            "api_key": "EMPTY",
+            "base_url": list(self.base_urls),
+            "model": self.model,
+            "never_send": list(self.never_send),
+            **limits,
+        }
+
+
+@contextlib.contextmanager
+def local_server(
+    model: Path,
+    *,
+    engine: Engine | None = None,
+    adapter: Path | None = None,
+    temperature: float = 1.0,
+    top_p: float | None = None,
+    port: int = 0,
+    processes: int | None = None,
+    log: Path | None = None,
+) -> Iterator[LocalServer]:
+    """Serve a model for the length of the block.
+
+    Args:
+        model: a folder in the Hugging Face format.
+        engine: None chooses one (:func:`choose_engine`).
+        adapter: folder of a PEFT LoRA adapter.
+        temperature: sampling temperature of the warm-up request. transformers' continuous batching samples all
+            requests with the parameters of the first one. 0 is greedy.
+        top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
+        port: port of a single process; 0 takes free ports.
+        processes: number of processes; None chooses it by the size of the model.
+        log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
+
+    Raises:
+        MissingInputError: there is no model in the folder.
+        ConfigurationError: the engine is not installed, the adapter belongs to another model, the port is not
+            available, or the server did not start.
+    """
+    check_model(model, adapter)
+    engine = engine or choose_engine()
+    with contextlib.ExitStack() as stack:
+        model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
+        ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
+        log = log or _temporary_log(stack)
+        output = stack.enter_context(log.open("ab"))
+        vllm = find_vllm() if engine is VLLM else None
+        environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
+        running = []
+        for own_port in ports:
+            process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)
+            stack.callback(_stop, process)
+            running.append(process)
+        server = LocalServer(
+            tuple(f"http://{HOST}:{own_port}/v1" for own_port in ports),
+            engine.model_name(model, adapter),
+            engine.never_send,
+            lambda: any(process.poll() is not None for process in running),
+            _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
+            log,
+        )
+        for process, base_url in zip(running, server.base_urls, strict=True):
+            _wait_until_up(process, base_url, log)
+            _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
+        yield server
+
+
+def is_up(base_url: str) -> bool:
+    """Whether the server passes its health check."""
+    try:
+        with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=2) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except (OSError, http.client.HTTPException):  # HTTPException: another protocol on this port
+        return False
+
+
+def user_folder() -> Path:
+    """A temporary folder of this user for files that processes share.
+
+    Raises:
+        ConfigurationError: the folder exists and belongs to another user.
+    """
+    folder = Path(tempfile.gettempdir()) / f"scaffold-grpo-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise ConfigurationError(f"{folder} belongs to another user", fix="Set TMPDIR to a folder of your own.")
+    return folder
+
+
+def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict[str, Any]:
+    """The sampling fields of the warm-up request.
+
+    transformers samples greedily unless the model's generation_config.json sets ``do_sample``, so the request
+    carries a complete generation config. vLLM ignores it.
+    """
+    path = model / "generation_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    config["do_sample"] = temperature > 0
+    fields: dict[str, Any] = {"temperature": temperature, "generation_config": json.dumps(config)}
+    return fields if top_p is None else {**fields, "top_p": top_p}
+
+
+def _process_count(engine: Engine, model: Path) -> int:
+    """Number of processes. vLLM uses the GPU or all cores by itself; a second copy of a large model costs memory."""
+    if engine is not TRANSFORMERS or has_gpu():
+        return 1
+    # No safetensors: the size is unknown, so one process.
+    is_small = 0 < sum(part.stat().st_size for part in model.glob("*.safetensors")) <= _SMALL_MODEL_BYTES
+    return min(_SMALL_MODEL_PROCESSES, os.cpu_count() or 1) if is_small else 1
+
+
+def _thread_variables(processes: int) -> dict[str, str]:
+    """Environment variables that divide the cores between the processes."""
+    return {} if processes == 1 else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
+
+
+def _named_by_content(
+    stack: contextlib.ExitStack, engine: Engine, model: Path, adapter: Path | None
+) -> tuple[Path, Path | None]:
+    """Links to the model and the adapter that the engine serves; transformers gets a merged model instead."""
+    if adapter is None:
+        return _link_named_by_content(model, model.name, [model]), None
+    adapter = adapter.resolve()
+    if engine is TRANSFORMERS:
+        merged = stack.enter_context(merged_with(model, adapter))
+        link = _link_named_by_content(merged, f"{model.name}+{adapter.name}", [model, adapter])
+        stack.callback(_unlink_if_target_is, link, merged)
+        return link, None
+    return (
+        _link_named_by_content(model, model.name, [model]),
+        _link_named_by_content(adapter, adapter.name, [model, adapter]),
+    )
+
+
+def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:
+    """A link to a folder, named after the digest of the weights that it is made of.
+
+    Requests use this name as the model name, and the journal stores completions under it. Changed weights
+    therefore never get completions of the earlier ones.
+    """
+    link = user_folder() / f"{name}-{content_digest(made_of)}"
+    temporary = link.with_name(f"{link.name}.{os.getpid()}")
+    temporary.symlink_to(folder)
+    temporary.replace(link)
+    return link
+
+
+def _unlink_if_target_is(link: Path, folder: Path) -> None:
+    """Remove a link to a folder that is deleted, unless another process has pointed it elsewhere."""
+    with contextlib.suppress(OSError):
+        if link.readlink() == folder:
+            link.unlink()
+
+
+def _temporary_log(stack: contextlib.ExitStack) -> Path:
+    """A log that is deleted with the block, unless that ends with an error that may name it."""
+    folder = Path(tempfile.mkdtemp(prefix="server-"))
+
+    def delete(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or not issubclass(kind, ScaffoldError):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    stack.push(delete)
+    return folder / "log"
+
+
+def why_ended(log: Path | None) -> str:
+    """The last line of the log of a server that has exited, and its last error; empty without a log."""
+    if log is None or not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = [line for line in map(str.strip, without_control_characters(text).splitlines()) if line]
+    if not lines:
+        return f"Its log {log} is empty."
+    errors = [found[1] for line in lines if (found := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
+    named = [f"The last line of its log {log}: {lines[-1]}"]
+    if errors and errors[-1] not in lines[-1]:
+        named.append(f"The last error in it: {errors[-1]}")
+    return "\n".join(line[:_LINE_CHARACTERS] for line in named)
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not is_up(base_url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            status = process.returncode
+            why = f"no answer after {START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
+            raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
+        time.sleep(0.1)
+
+
+def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> None:
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "."}],
+        "max_tokens": 1,
+        **sampling,
+    }
+    request = urllib.request.Request(  # noqa: S310 - a loopback address
+        f"{base_url}/chat/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Authorization": "Bearer EMPTY"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
+            answer.read()
+    except urllib.error.HTTPError as error:
+        raise ConfigurationError(
+            "The local server rejects the warm-up request", why=error.read()[:500].decode(errors="replace")
+        ) from None
+    except OSError as error:
+        raise ConfigurationError("The local server does not answer the warm-up request", why=str(error)) from None
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Terminate the server's process group; kill it if that takes too long."""
+    for number, timeout_s in ((signal.SIGTERM, _TERMINATE_TIMEOUT_S), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+
+
+def _free_ports(requested: Sequence[int]) -> list[int]:
+    """Check that ports are free, and find a free one for each 0. Another server on the port would answer instead.
+
+    Raises:
+        ConfigurationError: a port is not available.
+    """
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in requested]
+        for probe, port in zip(probes, requested, strict=True):
+            if port:  # allow a port that was closed a moment ago
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"Port {port} is already in use or not permitted",
+                    why=str(error),
+                    fix="Stop the program that listens there, or choose another --port (0 takes a free one).",
+                ) from None
+        return [probe.getsockname()[1] for probe in probes]

@@ -1,0 +1,324 @@
+"""Serves recorded replies over the OpenAI chat protocol, for tests and for trials without a model.
+
+``python -m grpo_training.replay_server --recorded generator_1_rollouts.jsonl critic_results.jsonl --port 8000``
+
+* The requested model (``generator_1``, ``critic``) selects the file, and the problem text in the prompt selects the
+  record. For ``critic``, the generator named in the prompt selects the fusion.
+* Sample k of a request is rollout (``seed`` + k) modulo the number of rollouts; without ``seed`` it is 0. A client
+  that sends its base seed (0) + sample index gets the rollouts in order, in one request or in single requests.
+* A request to the analyst gets the experiences of the recorded library that come from its problem, or an empty list of
+  operations if there is no library. It is recognised by the model ``analyst``, by a reply
+  schema named ``operations``, or by instructions that ask for a JSON object with a list of ``"operations"``.
+  Instructions are the system messages, or all messages if there is none: a variable in a proposal may have the
+  same name.
+* Any other request gets a 404 that names what was not found.
+
+Token counts are counts of words and punctuation marks. They do not depend on a tokenizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiohttp import web
+
+from engine.api_manager import GENERATORS
+from engine.errors import InputError
+from grpo_training.cli.settings import POCKET_DATASET
+from grpo_training.serve.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
+from grpo_training.serve.settings import EXAMPLE_FILES
+
+if TYPE_CHECKING:
+    from grpo_training.serve.settings import ReplaySettings
+
+MAX_BODY_BYTES = 8 << 20
+MAX_SAMPLES = 128
+_SHUTDOWN_S = 2.0
+_ANALYST = "analyst"
+_OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
+
+
+class Seen(NamedTuple):
+    """A request that arrived; equal requests have equal values. ``body`` is a hash of its bytes."""
+
+    model: str
+    problem_id: str
+    generator_id: str
+    seed: int | None
+    n: int
+    status: int
+    body: str
+
+
+class ApiError(Exception):
+    """An error response of the protocol."""
+
+    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+
+
+@dataclass(frozen=True)
+class ChatBody:
+    """The fields of a request that the server uses. Sampling parameters have no effect on recorded replies."""
+
+    model: str
+    messages: tuple[str, ...]
+    instructions: tuple[str, ...]
+    n: int
+    seed: int | None
+    schema_name: str
+
+    @classmethod
+    def parse(cls, raw: bytes) -> ChatBody:
+        """Check the body of a request.
+
+        Raises:
+            ApiError: status 400, with the name of the parameter.
+        """
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise _bad("invalid_json", f"The body is not JSON: {str(error)[:200]}") from error
+        if not isinstance(body, dict):
+            raise _bad("invalid_json", f"The body must be a JSON object, got {type(body).__name__}")
+        model, n, seed = body.get("model"), body.get("n"), body.get("seed")
+        if not isinstance(model, str) or not model:
+            raise _bad("invalid_type", "'model' must be a string", "model")
+        n = 1 if n is None else n
+        if type(n) is not int or not 1 <= n <= MAX_SAMPLES:
+            raise _bad("invalid_value", f"'n' must be an integer from 1 to {MAX_SAMPLES}", "n")
+        if seed is not None and type(seed) is not int:
+            raise _bad("invalid_type", "'seed' must be an integer", "seed")
+        if body.get("stream"):
+            raise _bad("unsupported_value", "'stream' is not supported", "stream")
+        turns = _turns(body.get("messages"))
+        texts = tuple(text for _, text in turns)
+        instructions = tuple(text for role, text in turns if role in ("system", "developer")) or texts
+        return cls(model, texts, instructions, n, seed, _schema_name(body.get("response_format")))
+
+    @property
+    def for_analyst(self) -> bool:
+        """Whether the request asks for operations on an experience library."""
+        return (
+            self.model == _ANALYST
+            or self.schema_name == "operations"
+            or any(_OPERATIONS.search(text) for text in self.instructions)
+        )
+
+
+def _bad(code: str, message: str, param: str | None = None) -> ApiError:
+    return ApiError(400, code, message, param)
+
+
+def _turns(messages: Any) -> list[tuple[str, str]]:
+    """The (role, text) pairs of a conversation; the parts of a content are joined."""
+    if not isinstance(messages, list) or not messages:
+        raise _bad("invalid_type", "'messages' must be a non-empty list", "messages")
+    turns = []
+    for position, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list):
+            parts = [part.get("text") for part in content if isinstance(part, dict)]
+            content = "\n".join(part for part in parts if isinstance(part, str))
+        if not isinstance(content, str) or not isinstance(role, str):
+            param = f"messages[{position}]"
+            raise _bad("invalid_type", f"'{param}' must have the strings 'role' and 'content'", param)
+        turns.append((role, content))
+    return turns
+
+
+def _schema_name(response_format: Any) -> str:
+    if response_format is None:
+        return ""
+    if not isinstance(response_format, dict):
+        raise _bad("invalid_type", "'response_format' must be an object", "response_format")
+    schema = response_format.get("json_schema")
+    return str(schema.get("name", "")) if isinstance(schema, dict) else ""
+
+
+class _Handlers:
+    """The handlers of the server's three routes."""
+
+    def __init__(
+        self,
+        replies: RecordedReplies,
+        seen: Counter[Seen],
+        latency_s: float,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._replies, self._seen, self._latency_s, self._sleep = replies, seen, latency_s, sleep
+
+    async def chat(self, request: web.Request) -> web.Response:
+        raw = await request.read()
+        seen = Seen("", "", "", None, 0, 200, hashlib.sha256(raw).hexdigest()[:16])
+        try:
+            body = ChatBody.parse(raw)
+            seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
+            if body.for_analyst:
+                operations = self._replies.operations(body.model, body.messages)
+                samples: Sequence[str] = [json.dumps({"operations": operations}, ensure_ascii=False)] * body.n
+            else:
+                found = self._replies.find(body.model, body.messages)
+                seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
+                first = body.seed or 0
+                samples = [found.replies[(first + k) % len(found.replies)] for k in range(body.n)]
+        except NotRecordedError as error:
+            seen = seen._replace(status=404)
+            raise ApiError(404, error.code, str(error)) from error
+        except ApiError as error:
+            seen = seen._replace(status=error.status)
+            raise
+        finally:
+            self._seen[seen] += 1
+        if self._latency_s:
+            await self._sleep(self._latency_s)
+        return web.json_response(_completion(body, samples, seen.body))
+
+    async def models(self, request: web.Request) -> web.Response:
+        names = sorted({*self._replies.problems, _ANALYST})
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "replay"} for name in names]
+        return web.json_response({"object": "list", "data": data})
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok", "problems": dict(self._replies.problems)})
+
+
+def _completion(body: ChatBody, samples: Sequence[str], key: str) -> dict[str, Any]:
+    """The response object; equal requests get equal bytes."""
+    prompt, completion = count_tokens(body.messages), count_tokens(samples)
+    return {
+        "id": f"replay-{key}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body.model,
+        "choices": [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": text, "refusal": None},
+                "finish_reason": "stop",
+                "logprobs": None,
+            }
+            for index, text in enumerate(samples)
+        ],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        },
+    }
+
+
+def build_app(
+    replies: RecordedReplies,
+    latency_s: float = 0.0,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> web.Application:
+    """The server's application; ``app["seen"]`` counts the chat requests (a Counter of :class:`Seen`).
+
+    Args:
+        replies: what is served.
+        latency_s: seconds before a reply; error responses are not delayed.
+        sleep: waits for a number of seconds.
+    """
+
+    @web.middleware
+    async def errors(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return _error_response(error.status, error.code, str(error), error.param)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            code = re.sub(r"\W+", "_", error.reason.lower())
+            return _error_response(error.status, code, f"{request.method} {request.path}: {error.reason}")
+
+    seen: Counter[Seen] = Counter()
+    app = web.Application(middlewares=[errors], client_max_size=MAX_BODY_BYTES)
+    with warnings.catch_warnings():  # a string key, so that callers need no import to read it
+        warnings.simplefilter("ignore", web.NotAppKeyWarning)
+        app["seen"] = seen
+        app["problems"] = replies.problems
+    handlers = _Handlers(replies, seen, latency_s, sleep)
+    app.router.add_post("/v1/chat/completions", handlers.chat)
+    app.router.add_get("/v1/models", handlers.models)
+    app.router.add_get("/health", handlers.health)
+    return app
+
+
+def _error_response(status: int, code: str, message: str, param: str | None = None) -> web.Response:
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return web.json_response({"error": error}, status=status)
+
+
+def run_replay_server(settings: ReplaySettings) -> int:
+    """Run the server until it is interrupted; returns 128 + the signal's number (130 for Ctrl-C).
+
+    Raises:
+        InputError, MissingInputError: a file is missing or damaged, or the address is not available.
+    """
+    return asyncio.run(_serve(build_app(RecordedReplies(settings.recorded), settings.latency_s), settings))
+
+
+async def _serve(app: web.Application, settings: ReplaySettings) -> int:
+    host, port = settings.host, settings.port
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for caught in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(caught, stop, int(caught))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise InputError(
+                f"Cannot listen on {host}:{port}: {error.strerror}",
+                fix="Choose another --port (0 takes a free one) or --host.",
+            ) from error
+        print(_greeting(app, runner.addresses[0], settings), flush=True)
+        number = await stopped
+    finally:
+        await runner.cleanup()
+    seen: Counter[Seen] = app["seen"]
+    print(f"Stopped after {sum(seen.values())} requests.", file=sys.stderr)
+    return 128 + number
+
+
+def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> str:
+    """Where the server is, what it serves, and the command to try next."""
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    url = f"http://{host}:{address[1]}/v1"
+    problems: Mapping[str, int] = app["problems"]
+    models = ", ".join(f"{name} ({count} problems)" for name, count in problems.items())
+    name = next(iter(problems))
+    command = name.replace("_", "") if name in GENERATORS else "generator1"
+    if settings.recorded == EXAMPLE_FILES:
+        rest = f"--dataset {POCKET_DATASET} --max-problems {problems[name]} --rollouts 4"
+    else:
+        rest = "--dataset FILE"
+    return (
+        f"Serving on {url} (Ctrl-C to stop)\n"
+        f"Models: {models}, {_ANALYST}\n"
+        "Try in another terminal:\n"
+        f"  python -m grpo_training.{command} {rest} \\\n      --base-url {url} --model {name}"
+    )

@@ -1,0 +1,157 @@
+"""One local server for all processes that use the same model.
+
+Each user of the server holds a shared lock on a file. A separate process, the keeper, runs the server and stops it
+when nobody has held the lock for a few seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
+from engine.reading.control_characters import without_control_characters
+from engine.storage.append_log import replace_file
+from grpo_training.cli.entry import run_command
+from grpo_training.serve.engines import Engine, choose_engine
+from grpo_training.serve.local_server import (
+    START_TIMEOUT_S,
+    LocalServer,
+    is_up,
+    local_server,
+    user_folder,
+    why_ended,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
+"""Command of the keeper; the model's folder and the temperature are appended."""
+
+_POLL_S = 0.5
+_IDLE_TIMEOUT_S = 3.0
+
+
+@contextlib.contextmanager
+def shared_server(
+    model: Path, temperature: float = 1.0, *, engine: Engine | None = None, keeper: Sequence[str] = KEEPER
+) -> Iterator[LocalServer]:
+    """A server of ``model`` for the length of the block: a running one, or a new one.
+
+    Args:
+        model: a folder in the Hugging Face format.
+        temperature: sampling temperature of the run. An engine that samples all requests alike needs one server
+            per temperature; other engines share one server.
+        engine: None chooses one (:func:`choose_engine`).
+        keeper: command of the keeper.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :func:`local_server`.
+        FatalEndpointError, IncompleteRunError: as the block, with the last line of the log if the server has exited.
+    """
+    engine = engine or choose_engine()  # reports a missing package here and not only in the keeper's log
+    files = _ServerFiles(model.resolve(), temperature if engine.has_one_sampling else 1.0)
+    with files.users.open("a") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        with files.starting.open("a") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            server = files.running_server() or files.start(keeper)
+        try:
+            yield server
+        except (FatalEndpointError, IncompleteRunError) as error:
+            if all(map(is_up, server.base_urls)):
+                raise
+            # The error says that the server cannot be reached; only its log says why.
+            why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
+            fix = "Run the same command again: it starts the server, and stored replies are used again."
+            raise type(error)(error.what, why=why, fix=fix) from error
+
+
+def keep(model: Path, temperature: float, engine: Engine | None = None) -> int:
+    """The keeper: serve until the server has been unused for a few seconds; the exit code."""
+    files = _ServerFiles(model, temperature)
+    with local_server(model, engine=engine, temperature=temperature, log=files.log) as server:
+        replace_file(files.state, json.dumps(server.endpoint()).encode())
+        idle_since: float | None = None
+        while not server.ended():
+            time.sleep(_POLL_S)
+            if files.is_used():
+                idle_since = None
+            elif idle_since is None:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE_TIMEOUT_S:
+                with files.starting.open("a") as starting:  # a new user takes its lock before this one
+                    fcntl.flock(starting, fcntl.LOCK_EX)
+                    if not files.is_used():
+                        files.state.unlink(missing_ok=True)
+                        return 0
+    return 2
+
+
+class _ServerFiles:
+    """The files by which processes find the server of a model."""
+
+    def __init__(self, model: Path, temperature: float) -> None:
+        self.model, self.temperature = model, temperature
+        folder = user_folder()
+        name = hashlib.sha256(f"{model} at {temperature}".encode()).hexdigest()[:16]
+        self.state, self.log, self.error = (folder / f"{name}{end}" for end in (".json", ".log", ".error"))
+        self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
+
+    def running_server(self) -> LocalServer | None:
+        """The server in the state file, if it passes its health check."""
+        try:
+            state = json.loads(self.state.read_text())
+            server = LocalServer(
+                tuple(state["base_url"]),
+                state["model"],
+                tuple(state["never_send"]),
+                lambda: False,
+                state.get("max_concurrency"),
+            )
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        return server if all(map(is_up, server.base_urls)) else None
+
+    def start(self, keeper: Sequence[str]) -> LocalServer:
+        """Start the keeper in its own session and wait for its server."""
+        self.state.unlink(missing_ok=True)
+        self.log.unlink(missing_ok=True)
+        with self.error.open("wb") as error:
+            process = subprocess.Popen(
+                [*keeper, str(self.model), str(self.temperature)],
+                stdin=subprocess.DEVNULL,
+                stdout=error,
+                stderr=error,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if (server := self.running_server()) is not None:
+                return server
+            if process.poll() is not None:
+                break
+            time.sleep(0.1)
+        why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
+        raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
+
+    def is_used(self) -> bool:
+        """Whether any process holds the users' lock."""
+        with self.users.open("a") as users:
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+
+if __name__ == "__main__":
+    run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2])), resumes=False)

@@ -1,0 +1,171 @@
+"""Decisions of a model: many states at a time are asked through the project's client, from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agents.generator import generator_messages
+from engine.errors import IncompleteRunError
+from engine.llm.client import Counters, LLMClient
+from engine.records import ChatRequest, Fault, Outcome, Problem, Sampling
+from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
+from engine.tasks.traffic.task import TASK
+
+if TYPE_CHECKING:
+    from engine.llm.journal import ResponseJournal
+    from engine.llm.limits.budget import Budget
+    from engine.records import Experience, Reply
+    from grpo_training.evaluate.models import ServedModel
+
+_STATES_IN_FLIGHT = 256
+"""More than local servers and most endpoints process at once; the client's own limits apply in addition."""
+
+Answer = TrafficReply | Fault
+"""A reply as it was read; or the fault of a call that failed after all retries, which is no decision."""
+
+
+class CallFailedError(IncompleteRunError):
+    """A decision could not be asked. It ends the simulation that needed it."""
+
+
+@dataclass(frozen=True)
+class Prompting:
+    """How a state is asked.
+
+    Args:
+        sampling: sampling parameters.
+        experiences: shown in the prompt.
+        style: prompt style.
+    """
+
+    sampling: Sampling
+    experiences: Sequence[Experience] = ()
+    style: str = "full"
+
+
+class ModelDecisions:
+    """Asks one model. Made by :func:`model_decisions`."""
+
+    def __init__(self, client: LLMClient, role: str, prompting: Prompting, loop: asyncio.AbstractEventLoop) -> None:
+        self._client, self._role, self._prompting, self._loop = client, role, prompting, loop
+        self._slots = asyncio.Semaphore(_STATES_IN_FLIGHT)
+        self._guard = threading.Lock()
+        self._pending: set[Future[Any]] = set()
+        self._stopped = False
+
+    @property
+    def counters(self) -> Counters:
+        """Requests, tokens and cost so far."""
+        return self._client.counters
+
+    def decide(self, states: Sequence[str]) -> list[bool | None]:
+        """One decision per state, all asked at once: extend, switch, or None where the reply cannot be read.
+
+        Raises:
+            CallFailedError: a call failed after all retries.
+            ScaffoldError: the endpoint refuses every call, or the budget is exhausted.
+        """
+        decisions = []
+        for answers in self.answers(states):
+            answer = answers[0]
+            if isinstance(answer, Fault):
+                raise CallFailedError(
+                    "A decision could not be asked",
+                    why=f"{answer.kind}: {answer.message}",
+                    fix="Run the same command again: it repeats only what is missing.",
+                )
+            decisions.append(answer.extend)
+        return decisions
+
+    def answers(self, states: Sequence[str], samples: int = 1) -> list[list[Answer]]:
+        """``samples`` answers per state. Blocking, from any thread but that of the client.
+
+        Raises:
+            ScaffoldError: as :meth:`decide`.
+        """
+        asking: Future[list[list[Answer]]]
+        with self._guard:
+            if self._stopped:
+                raise CancelledError
+            asking = asyncio.run_coroutine_threadsafe(self._ask_all(states, samples), self._loop)
+            self._pending.add(asking)
+        try:
+            return asking.result()
+        finally:
+            with self._guard:
+                self._pending.discard(asking)
+
+    def stop(self) -> None:
+        """Cancel what is asked now; every thread that waits for it ends, and nothing new is asked."""
+        with self._guard:
+            self._stopped = True
+            pending = list(self._pending)
+        for asking in pending:
+            asking.cancel()
+
+    async def _ask_all(self, states: Sequence[str], samples: int) -> list[list[Answer]]:
+        tasks = [asyncio.ensure_future(self._ask(state, samples)) for state in states]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def _ask(self, state: str, samples: int) -> list[Answer]:
+        problem = Problem(id="", text=state, answer="", task=TASK.name)
+        request = ChatRequest(
+            role=self._role,
+            messages=generator_messages(TASK, problem, self._prompting.experiences, self._prompting.style),
+            sampling=self._prompting.sampling,
+            json_schema=TASK.reply_schema,
+            purpose="evaluation",
+        )
+        async with self._slots:
+            return [_answer(reply) for reply in await self._client.sample(request, range(samples))]
+
+
+def _answer(reply: Reply) -> Answer:
+    """A prompt that the endpoint refuses for its content is an invalid reply of the model."""
+    if reply.outcome is Outcome.INFRA_FAULT:
+        return reply.fault or Fault(kind="no_reply")
+    return INVALID if reply.completion is None else read_reply(reply.completion.text)
+
+
+@contextmanager
+def model_decisions(
+    served: ServedModel, prompting: Prompting, journal: ResponseJournal, budget: Budget
+) -> Iterator[ModelDecisions]:
+    """A model that is ready to be asked, for the length of the block; its client has a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="traffic-decisions", daemon=True)
+    thread.start()
+
+    async def open_client() -> ModelDecisions:
+        client = LLMClient(served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=budget)
+        return ModelDecisions(client, served.role, prompting, loop)
+
+    async def close() -> None:
+        mine = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await decisions._client.close()
+
+    decisions = asyncio.run_coroutine_threadsafe(open_client(), loop).result()
+    try:
+        yield decisions
+    finally:
+        decisions.stop()
+        asyncio.run_coroutine_threadsafe(close(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

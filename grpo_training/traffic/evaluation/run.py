@@ -1,0 +1,202 @@
+"""One evaluation: policies -> simulations and stored decisions -> figures -> files and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from agents.generator import prompt_hash
+from engine.errors import InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary
+from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget
+from engine.records import Sampling
+from engine.tasks.traffic.simulation.process import require_sumo
+from engine.tasks.traffic.task import TASK
+from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import say
+from grpo_training.evaluate.models import LocalModel, LocalServing, RoleModel, served
+from grpo_training.traffic.evaluation.decisions import ModelDecisions, Prompting, model_decisions
+from grpo_training.traffic.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
+from grpo_training.traffic.evaluation.progress import EvaluationProgress
+from grpo_training.traffic.evaluation.report import (
+    EvaluationResults,
+    check_complete,
+    show_report,
+    write_report,
+)
+from grpo_training.traffic.evaluation.run_log import RunLog
+from grpo_training.traffic.evaluation.simulations import (
+    Demand,
+    PlannedRun,
+    demand,
+    planned_runs,
+    simulate,
+)
+from grpo_training.traffic.evaluation.stored_rows import (
+    local_results,
+    model_results,
+    read_dataset,
+)
+
+if TYPE_CHECKING:
+    from engine.tasks.traffic.rows import TrafficRow
+    from grpo_training.traffic.settings import EvaluateSettings
+
+
+def evaluate(
+    settings: EvaluateSettings,
+    folders: Sequence[Path],
+    stream: TextIO | None = None,
+    serving: LocalServing | None = None,
+) -> int:
+    """Compare the policies, write the results and print the tables.
+
+    Args:
+        folders: the scenarios of the closed loop; none: only stored decisions are compared.
+        stream: where the tables are printed; stdout by default.
+        serving: how local models are served.
+
+    Returns:
+        the exit code.
+
+    Raises:
+        InputError, MissingInputError: a policy, dataset or library is missing or invalid.
+        IncompleteRunError: some simulations or decisions failed; the figures of the others are written.
+        ScaffoldError: from the client or the local server.
+    """
+    serving = serving or LocalServing()
+    if settings.output.is_dir():
+        raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
+    if folders:
+        require_sumo()
+    policies = policies_of(settings)
+    if any(isinstance(policy.model, LocalModel) for policy in policies):
+        serving.engine_for(settings)  # fail before anything is written if it is not installed
+    prompting = Prompting(
+        Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=0),
+        _experiences(settings.experiences),
+        settings.prompts,
+    )
+    facts = _prompting_facts(prompting)
+    planned = {policy.name: planned_runs(settings, folders, policy, facts) for policy in policies}
+    rows = [] if settings.dataset is None else read_dataset(settings.dataset)
+    settings.output.parent.mkdir(parents=True, exist_ok=True)
+    log = RunLog(settings.output.with_suffix(".runs.jsonl"))
+    with log.open(), demand() as vehicles, ExitStack() as stack:
+        evaluation = _Evaluation(settings, serving, prompting, rows, log, vehicles, stack)
+        results = evaluation.of(policies, planned)
+        write_report(settings, policies, rows, results)
+    show_report(View(stream or sys.stdout), settings, rows, results)
+    check_complete(results)
+    return 0
+
+
+class _Evaluation:
+    """Evaluates one policy after another; a local model is served only while it is needed."""
+
+    def __init__(
+        self,
+        settings: EvaluateSettings,
+        serving: LocalServing,
+        prompting: Prompting,
+        rows: Sequence[TrafficRow],
+        log: RunLog,
+        vehicles: Demand,
+        stack: ExitStack,
+    ) -> None:
+        self._settings, self._serving, self._prompting = settings, serving, prompting
+        self._rows, self._log, self._vehicles, self._stack = rows, log, vehicles, stack
+        self._journal: ResponseJournal | None = None
+        self._budget = stack.enter_context(closing(settings.open_budget()))
+
+    def of(self, policies: Sequence[EvaluatedPolicy], planned: Mapping[str, Sequence[PlannedRun]]) -> EvaluationResults:
+        """All policies, and on stored decisions the oracle."""
+        results = EvaluationResults()
+        if self._rows:
+            results.rows[ORACLE] = local_results(ORACLE, self._rows, self._settings.seed)
+        steps = sum(map(len, planned.values())) + sum(len(self._rows) for policy in policies if policy.model)
+        with EvaluationProgress(steps) as progress:
+            for policy in policies:
+                runs = planned[policy.name]
+                is_done = all(self._log.find(run.facts) is not None for run in runs) and not self._rows
+                with self._asked(policy, is_done) as model:
+                    progress.begin(policy.name, model)
+                    if runs:
+                        finished, failed = simulate(
+                            runs, self._settings, self._log, self._vehicles, model, progress.advance
+                        )
+                        results.runs += finished
+                        results.failed += failed
+                    if self._rows and policy.name != FIXED:
+                        self._on_rows(policy, model, results, progress)
+                    if model is not None:
+                        results.usage[policy.name] = _usage(model)
+        return results
+
+    def _on_rows(
+        self,
+        policy: EvaluatedPolicy,
+        model: ModelDecisions | None,
+        results: EvaluationResults,
+        progress: EvaluationProgress,
+    ) -> None:
+        if model is None:
+            results.rows[policy.name] = local_results(policy.name, self._rows, self._settings.seed)
+            return
+        found, faults = model_results(model, self._rows, self._settings.num_samples, progress.advance)
+        if found:
+            results.rows[policy.name] = found
+        if faults:
+            results.left_out[policy.name] = faults
+
+    @contextmanager
+    def _asked(self, policy: EvaluatedPolicy, is_done: bool) -> Iterator[ModelDecisions | None]:
+        """The policy's model, ready to be asked; None for a baseline and where nothing is missing."""
+        if policy.model is None or is_done:
+            yield None
+            return
+        if self._journal is None:
+            path = self._settings.output.with_suffix(".sqlite")
+            self._journal = self._stack.enter_context(closing(ResponseJournal(path)))
+        with served(self._settings, policy.model, self._prompting.sampling, self._serving) as endpoint:
+            budget = self._budget if isinstance(policy.model, RoleModel) else Budget()
+            with model_decisions(endpoint, self._prompting, self._journal, budget) as model:
+                yield model
+
+
+def _experiences(path: Path | None) -> Sequence[Any]:
+    if path is None:
+        return ()
+    if not path.is_file():
+        raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
+    library = ExperienceLibrary(path, read_only=True)
+    for notice in library.notices:
+        say(notice, sys.stderr)
+    return library.state.for_prompts
+
+
+def _prompting_facts(prompting: Prompting) -> dict[str, Any]:
+    """What determines a model's decisions besides its weights, as JSON values."""
+    contents = json.dumps([each.content for each in prompting.experiences], ensure_ascii=False)
+    return {
+        "prompt_hash": prompt_hash(TASK, prompting.style),
+        "experiences_hash": hashlib.sha256(contents.encode()).hexdigest()[:12],
+        "sampling": prompting.sampling.model_dump(exclude_defaults=True),
+    }
+
+
+def _usage(model: ModelDecisions) -> dict[str, Any]:
+    counters = model.counters
+    return {
+        "requests": counters.requests_sent,
+        "replies_from_journal": counters.journal_hits,
+        "prompt_tokens": counters.prompt_tokens,
+        "completion_tokens": counters.completion_tokens,
+        "cost_usd": counters.cost_usd,
+    }

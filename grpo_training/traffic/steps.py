@@ -1,0 +1,195 @@
+"""The steps of ``python -m grpo_training.traffic``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from engine.errors import InputError, MissingInputError, ScaffoldError
+from engine.storage.append_log import replace_file
+from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
+from engine.tasks.traffic.simulation.generation import (
+    RECORD,
+    Generated,
+    GenerationSettings,
+    dataset_record,
+    generate_scenario,
+)
+from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
+from engine.tasks.traffic.simulation.verification import differences_to_sumo
+from engine.tasks.traffic.validation import dataset_files, errors_of
+from grpo_training.cli.terminal_text import say
+from grpo_training.traffic.settings import (
+    Chosen,
+    DemoSettings,
+    EvaluateSettings,
+    GenerateSettings,
+    RolloutsSettings,
+    ScenarioSettings,
+    SftSettings,
+    SmallModelSettings,
+    StepSettings,
+    ValidateSettings,
+)
+from grpo_training.traffic.training_data import write_rollouts, write_sft_data
+
+
+def run_step(settings: StepSettings) -> int:
+    """Run the step that the settings belong to; the exit code."""
+    match settings:
+        case ScenarioSettings():
+            return make_scenarios(settings)
+        case GenerateSettings():
+            return generate(settings)
+        case ValidateSettings():
+            return validate(settings)
+        case SftSettings():
+            return write_sft_data(settings)
+        case RolloutsSettings():
+            return write_rollouts(settings)
+        case SmallModelSettings():
+            from grpo_training.traffic.small_model import make_small_model  # torch: only this step needs it
+
+            return make_small_model(settings)
+        case DemoSettings():
+            from grpo_training.traffic.demo import run_demo  # torch: only these steps need it
+
+            return run_demo(settings)
+        case EvaluateSettings():
+            from grpo_training.traffic.evaluation.run import evaluate  # statistics, endpoints: only this step
+
+            return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
+    raise AssertionError(type(settings))
+
+
+def make_scenarios(settings: ScenarioSettings) -> int:
+    """Write own scenarios; those that are there already are left as they are."""
+    require_sumo()
+    for spec in tqdm(specs_of(settings.kind, settings.count, settings.seed), desc="scenarios", unit=""):
+        write_scenario(spec, settings.scenarios_dir)
+    print(f"{settings.count} scenarios in {settings.scenarios_dir}")
+    return 0
+
+
+def generate(settings: GenerateSettings) -> int:
+    """Make the datasets of the chosen scenarios. Failed scenarios are reported at the end; the others are kept."""
+    require_sumo()
+    folders = chosen_folders(settings)
+    shape = GenerationSettings(**{name: getattr(settings, name) for name in GenerationSettings.__dataclass_fields__})
+    failures: list[tuple[str, ScaffoldError]] = []
+    done: list[Generated] = []
+    with tqdm(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:
+
+        def count(rows: int) -> None:
+            bar.update()
+
+        running = {
+            pool.submit(
+                generate_scenario,
+                folder,
+                settings.output_dir,
+                shape,
+                limit_s=settings.time_limit,
+                progress=count,
+            ): folder
+            for folder in folders
+        }
+        for each in as_completed(running):
+            try:
+                done.append(each.result())
+            except ScaffoldError as error:
+                failures.append((running[each].name, error))
+    for result in sorted(done, key=lambda result: result.scenario):
+        dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
+        state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
+        say(f"{result.scenario}: {result.rows} decisions ({state})")
+    if done:
+        _write_summary(settings.output_dir, shape)
+    if failures:
+        for name, failure in failures[1:]:
+            say(f"✗ {name}: {failure.what} {failure.why}")
+        raise failures[0][1]
+    return 0
+
+
+def validate(settings: ValidateSettings) -> int:
+    """Print every row that is wrong; 1 if there is any."""
+    if settings.verify_sumo:
+        require_sumo()
+    count = 0
+    for file in dataset_files(settings.dataset):
+        before = count
+        for error in errors_of(file, settings.horizon):
+            say(str(error))
+            count += 1
+        if settings.verify_sumo and count == before:
+            for error in differences_to_sumo(file, settings.scenarios_dir):
+                say(str(error))
+                count += 1
+    return 1 if count else 0
+
+
+def chosen_folders(settings: Chosen) -> list[Path]:
+    """The folders of the chosen scenarios.
+
+    Raises:
+        MissingInputError: a scenario is not there, or has no configuration.
+        InputError: none of them belongs to the chosen split.
+    """
+    folders = _named_folders(settings)
+    if settings.split is None:
+        return folders
+    specs = [(folder, own_scenario(folder)) for folder in folders]
+    chosen = [folder for folder, spec in specs if spec is not None and spec.split == settings.split]
+    if not chosen:
+        raise InputError(
+            f"None of the {len(folders)} scenarios is for {settings.split}",
+            why="Only own scenarios have a split: of each eight, five train, one validation, two test.",
+            fix="Make more: python -m grpo_training.traffic scenarios --count 8. Or leave --split out.",
+        )
+    return chosen
+
+
+def _named_folders(settings: Chosen) -> list[Path]:
+    if settings.all:
+        folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
+        if not folders:
+            raise MissingInputError(
+                f"No scenarios in {settings.scenarios_dir}", fix="Make some: python -m grpo_training.traffic scenarios"
+            )
+        return list(dict.fromkeys(folders))
+    names = list(_names(settings.scenario or settings.scenarios or ""))
+    if not names:
+        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenarios a,b or --all.")
+    for name in names:
+        find_config(settings.scenarios_dir / name)
+    return [settings.scenarios_dir / name for name in names]
+
+
+def _names(text: str) -> Iterator[str]:
+    for part in text.split(","):
+        name = part.strip()
+        if not name:
+            continue
+        if "/" in name or name in (".", ".."):
+            raise InputError(
+                f"A scenario is named by its folder, got {name!r}", fix="Pass its parent as --scenarios-dir."
+            )
+        yield name
+
+
+def _write_summary(output: Path, shape: GenerationSettings) -> None:
+    """The datasets that are in the folder now, also those of other starts, and the settings of this one."""
+    counts = {}
+    for path in sorted(output.glob(f"*/{RECORD}")):
+        with contextlib.suppress(OSError, ValueError):  # a folder of something else
+            counts[path.parent.name] = dataset_record(path.parent)["rows"]
+    summary = {"scenarios": counts, "total": sum(counts.values()), "config": asdict(shape)}
+    text = json.dumps(summary, indent=2) + "\n"
+    replace_file(output / "generation_summary.json", text.encode())

@@ -1,0 +1,108 @@
+"""Decisions as training data: prompts, chats for the form, and the stored outcomes as scored rollouts."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from agents.generator import generator_messages, prompt_hash
+from engine.records import FORMAT, Completion, Message, Policy, Problem, Rollout, RolloutGroup
+from engine.reward_evaluator import RewardEvaluator
+from engine.statistics.groups import group_stats
+from engine.storage.append_log import replace_file
+from engine.tasks.traffic.sft import sft_examples
+from engine.tasks.traffic.task import TASK
+from engine.tasks.traffic.validation import dataset_files, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.tasks.traffic.rows import TrafficRow
+    from grpo_training.traffic.settings import RolloutsSettings, SftSettings
+
+ENUMERATED = "enumerated"
+"""Stands for the model in rollouts that no model sampled."""
+
+ROLLOUTS = "enumerated_rollouts.jsonl"
+TAU = 0.05
+_DECISIONS = ("yes", "no")
+
+
+def problem_of(row: TrafficRow) -> Problem:
+    """A row as a problem of the task."""
+    return TASK.problem_from_row(row.model_dump(mode="json"), row.id)
+
+
+def prompts_of(rows: Sequence[TrafficRow], style: str) -> list[tuple[Message, ...]]:
+    """The prompt of each row, without experiences."""
+    return [generator_messages(TASK, problem_of(row), (), style) for row in rows]
+
+
+def write_sft_data(settings: SftSettings) -> int:
+    """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``. Returns the exit code."""
+    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    messages = [[message.model_dump() for message in prompt] for prompt in prompts_of(rows, settings.prompts)]
+    examples = sft_examples(rows, messages, settings.sample_size, settings.seed)
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
+    replace_file(settings.output_dir / "sft_dataset.jsonl", lines.encode())
+    whole = json.dumps(examples, ensure_ascii=False, indent=2) + "\n"
+    replace_file(settings.output_dir / "sft_dataset.json", whole.encode())
+    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.json and .jsonl")
+    return 0
+
+
+def write_rollouts(settings: RolloutsSettings) -> int:
+    """Write both decisions of every row as a group of scored rollouts. Returns the exit code."""
+    evaluator, policy = RewardEvaluator(), Policy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    lines = [
+        enumerated_group(problem_of(row), evaluator, policy, now).model_dump_json()
+        for row in tqdm(rows, desc="rows", unit="")
+    ]
+    settings.output_dir.mkdir(parents=True, exist_ok=True)
+    path = settings.output_dir / ROLLOUTS
+    replace_file(path, "".join(line + "\n" for line in lines).encode())
+    print(f"{len(lines)} groups of both decisions in {path}")
+    return 0
+
+
+def enumerated_group(problem: Problem, evaluator: RewardEvaluator, policy: Policy, timestamp: str) -> RolloutGroup:
+    """Both decisions of a problem in the strict form, scored by the task. No model wrote them."""
+    rollouts = [_rollout(number, decision, problem, evaluator) for number, decision in enumerate(_DECISIONS)]
+    return RolloutGroup(
+        problem_id=problem.id,
+        problem_text=problem.text,
+        ground_truth=problem.answer,
+        rollouts=rollouts,
+        timestamp=timestamp,
+        format=FORMAT,
+        task=TASK.name,
+        policy=policy,
+        stats=group_stats([rollout.r_total or 0.0 for rollout in rollouts], tau=TAU),
+    )
+
+
+def _rollout(number: int, decision: str, problem: Problem, evaluator: RewardEvaluator) -> Rollout:
+    completion = Completion(text=json.dumps({"extend": decision}), model=ENUMERATED, finish_reason="stop")
+    candidate = TASK.parse(completion, problem)
+    scored = evaluator.score(TASK, problem, candidate)
+    detail: dict[str, Any] = {**scored.detail, ENUMERATED: True}
+    return Rollout(
+        rollout_id=number,
+        scaffold=TASK.to_record(candidate),
+        answer=scored.answer,
+        is_correct=scored.is_correct,
+        r_ans=scored.rewards.r_ans,
+        r_total=scored.rewards.r_total,
+        components=scored.rewards.components,
+        outcome=scored.outcome,
+        completion=completion,
+        answer_source=scored.answer_source,
+        stated_answer=candidate.stated_answer,
+        reward_detail=detail,
+    )

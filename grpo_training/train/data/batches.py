@@ -1,0 +1,81 @@
+"""Rows as padded tensors."""
+# ruff: noqa: N815 - names end in their shape
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grpo_training.train.data.samples import Sample
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as tensors: B rows, T positions of prompt and completion, C positions of completion; padded on the right.
+
+    Args:
+        input_ids_BT: prompt, completion, padding.
+        attention_mask_BT: 1 at tokens, 0 at padding.
+        completion_start_B: number of prompt tokens.
+        mask_BC: true at each completion token that counts, the end-of-turn token included.
+        old_logps_BC: log-probs under the policy that sampled; NaN where unknown.
+        advantages_B, rewards_B: one per row.
+        group_of_B: index of the row's group within this batch.
+    """
+
+    input_ids_BT: torch.Tensor
+    attention_mask_BT: torch.Tensor
+    completion_start_B: torch.Tensor
+    mask_BC: torch.Tensor
+    old_logps_BC: torch.Tensor
+    advantages_B: torch.Tensor
+    rewards_B: torch.Tensor
+    group_of_B: torch.Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on another device."""
+        return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
+
+
+def collate(
+    rows: Sequence[Sample], pad_token_id: int, *, advantage_clip: float = float("inf"), mask_truncated: bool = False
+) -> Batch:
+    """Rows as tensors.
+
+    Args:
+        rows: at least one.
+        pad_token_id: fills the padding of the input; the value is never read.
+        advantage_clip: advantages are clipped to ``[-advantage_clip, advantage_clip]``.
+        mask_truncated: truncated rows get an empty mask.
+    """
+    width = max(row.length for row in rows)
+    longest = max(len(row.completion_ids) for row in rows)
+    ids = torch.full((len(rows), width), pad_token_id)
+    attention = torch.zeros((len(rows), width), dtype=torch.long)
+    mask = torch.zeros((len(rows), longest), dtype=torch.bool)
+    old = torch.full((len(rows), longest), float("nan"))
+    numbers = {group_id: number for number, group_id in enumerate(dict.fromkeys(row.group_id for row in rows))}
+    for place, row in enumerate(rows):
+        length = len(row.completion_ids)
+        ids[place, : row.length] = torch.tensor(row.prompt_ids + row.completion_ids)
+        attention[place, : row.length] = 1
+        if not (mask_truncated and row.truncated):
+            mask[place, :length] = True
+        if row.old_logps is not None:
+            old[place, :length] = torch.tensor(row.old_logps)
+    advantages = torch.tensor([row.advantage for row in rows]).clamp(-advantage_clip, advantage_clip)
+    return Batch(
+        input_ids_BT=ids,
+        attention_mask_BT=attention,
+        completion_start_B=torch.tensor([len(row.prompt_ids) for row in rows]),
+        mask_BC=mask,
+        old_logps_BC=old,
+        advantages_B=advantages,
+        rewards_B=torch.tensor([row.reward for row in rows]),
+        group_of_B=torch.tensor([numbers[row.group_id] for row in rows]),
+    )

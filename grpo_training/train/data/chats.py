@@ -1,0 +1,106 @@
+"""Chats for supervised training: the last message of each is the label, everything before it is the prompt."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, MissingInputError
+from engine.llm.wire.protocol import clean
+from engine.records import Message
+from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.train.data.scored_files import RowError, json_rows, prompt_messages, report_broken
+from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
+from grpo_training.train.data.training_data import TrainingData
+from grpo_training.train.models.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from grpo_training.train.config import GRPOTrainingConfig
+
+
+def load_chats(config: GRPOTrainingConfig) -> TrainingData:
+    """The chats of ``config.dataset_path``, tokenised; each is a group of one sample with reward 1.
+
+    A row has ``messages`` that end with the assistant's, or ``prompt`` and ``completion``. Only the last message is
+    trained on, with the token that ends it. All chats of a random share of the prompts are held out.
+
+    Raises:
+        MissingInputError: there is no such file, or no such model.
+        InputError: it holds no chat that can be used.
+    """
+    path = config.dataset_path
+    if path is None or not path.is_file():
+        raise MissingInputError(
+            f"No file of chats: {path}", fix="Give a .jsonl or .json file whose rows have `messages`."
+        )
+    report, chat = DropReport(), ChatTokens(load_tokenizer(config))
+    samples: list[Sample] = []
+    broken = []
+    for number, row in enumerate(json_rows(path, report), 1):
+        try:
+            sample = _sample(row, f"{path.stem}:{number}", chat)
+        except RowError as error:
+            broken.append(f"{path}, row {number}: {error}")
+            continue
+        if sample.length > config.max_seq_length:
+            report.drop(TOO_LONG)
+        else:
+            samples.append(sample)
+        if len(samples) == config.max_problems:
+            break
+    report_broken(report, broken)
+    if not samples:
+        raise InputError(
+            f"No chats to train on in {path}",
+            why=str(report) or "It is empty.",
+            fix="A row needs `messages` that end with one of the assistant.",
+        )
+    held_out = _held_out([sample.prompt_ids for sample in samples], config.validation_share, config.seed)
+    return TrainingData(
+        groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
+        validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
+        teacher=[],
+        report=report,
+    )
+
+
+def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
+    """A row as a sample.
+
+    Raises:
+        RowError: it is not a chat that ends with a reply.
+    """
+    messages = prompt_messages(row)
+    completion = row.get("completion")
+    if isinstance(completion, str):
+        messages += (Message(role="assistant", content=clean(completion)),)
+    elif completion is not None:
+        messages += prompt_messages({"prompt": completion})
+    *prompt, reply = messages
+    if reply.role != "assistant" or not prompt:
+        raise RowError("the messages do not end with a reply of the assistant to another message")
+    if not reply.content.strip():
+        raise RowError("the reply has no text")
+    return Sample(
+        group_id=name,
+        prompt_ids=chat.prompt(tuple(prompt)),
+        completion_ids=chat.completion(reply.content, truncated=False),
+        reward=1.0,
+        advantage=0.0,
+        old_logps=None,
+        ids_source="retokenized",
+        truncated=False,
+        is_correct=None,
+    )
+
+
+def _held_out(prompts: Sequence[tuple[int, ...]], share: float, seed: int) -> set[tuple[int, ...]]:
+    """The prompts whose chats are held out: a random sample, so that no part of a sorted file is left out alone."""
+    different = list(dict.fromkeys(prompts))
+    if share == 0 or len(different) < 2:
+        return set()
+    size = min(max(1, round(share * len(different))), len(different) - 1)
+    return set(random.Random(f"{seed}:validation").sample(different, size))  # noqa: S311

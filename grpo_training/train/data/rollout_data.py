@@ -1,0 +1,275 @@
+"""Reads stored rollouts as training groups, from a file or a folder, and counts what is left out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from engine.errors import InputError, MissingInputError
+from engine.records import RolloutGroup
+from engine.statistics.groups import group_stats
+from engine.storage.rollout_store import read_each
+from engine.tasks.registry import DEFAULT_TASK
+from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
+from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
+from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
+from grpo_training.train.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from engine.records import Completion, Rollout
+    from engine.storage.rollout_store import BrokenLine
+    from grpo_training.train.config import GRPOTrainingConfig
+
+Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
+
+INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
+NO_TEXT = "groups: the text of no reply is stored"
+NO_EXPERIENCES = "groups: the experiences of their prompt were not found (--experiences strip trains without any)"
+SINGLE = "groups: a single reply, whose advantage is 0"
+EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
+RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
+REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
+FUSIONS = "files: fusions of the critic, each of a different prompt, so they form no groups"
+PROMPTS_ONLY = "files: prompts without replies (for --mode online)"
+_SNIFFED_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read. ``name`` is the prefix of its group ids, unique among the files that are read together."""
+
+    path: Path
+    name: str
+    kind: Kind
+
+
+def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
+    """All groups of ``settings.dataset_path`` that have a training signal, to train the model of ``settings``.
+
+    Stored log-probs are those of the old policy: where another model or temperature gave them, they are left out.
+
+    Raises:
+        MissingInputError: there is no such file or folder.
+        InputError: it holds nothing that can be trained on.
+    """
+    groups, report = read_groups(settings)
+    return without_unusable_logprobs(groups, settings, report), report
+
+
+def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
+    """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored."""
+    if settings.dataset_path is None:
+        raise InputError("dataset_path is needed: the rollouts to train on, such as grpo_training/cache")
+    report = DropReport()
+    sources = find_sources(settings.dataset_path, report)
+    usable = [source for source in sources if source.kind in ("rollouts", "scored")]
+    if not usable:
+        raise InputError(
+            f"No rollouts in {settings.dataset_path}",
+            why="; ".join([str(report)] * bool(report)),
+            fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
+        )
+    groups: list[TrainingGroup] = []
+    prompts = StoredPrompts(settings.prompts, settings.experiences_dir)
+    for source in usable:
+        if source.kind == "scored":
+            groups += read_scored(source.path, source.name, report)
+        else:
+            groups += _read_cache(source, settings, prompts, report)
+    for advice in prompts.advice():
+        report.detail(advice)
+    groups = [group for group in groups if _has_signal(group, settings, report)]
+    return first_problems(groups, settings.max_problems), report
+
+
+def find_sources(path: Path, report: DropReport) -> list[Source]:
+    """The files of a path with their kinds, by name. Files that cannot be used are counted in ``report``.
+
+    Args:
+        path: a file, or a folder that is searched recursively.
+        report: receives the counts.
+
+    Raises:
+        MissingInputError: there is no such path.
+    """
+    if path.is_file():
+        candidates = [(path, path.stem)]
+    elif path.is_dir():
+        found = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
+        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in found if file.is_file()]
+    else:
+        raise MissingInputError(
+            f"Dataset not found: {path}", fix="Give a file or a folder of rollouts, such as grpo_training/cache."
+        )
+    sources = [Source(file, name, _kind(file)) for file, name in candidates]
+    kinds = [source.kind for source in sources]
+    report.drop(FUSIONS, kinds.count("fusions"))
+    report.drop(PROMPTS_ONLY, kinds.count("prompts"))
+    return sources
+
+
+def _kind(path: Path) -> Kind:
+    """The kind of a file, by its first objects."""
+    for _, row in zip(range(_SNIFFED_ROWS), json_rows(path), strict=False):
+        if "rollouts" in row and "problem_id" in row:
+            return "rollouts"
+        if "fused_scaffold" in row:
+            return "fusions"
+        if has_replies(row):
+            return "scored"
+        if isinstance(row.get("prompt"), str | list) and "full_response" not in row:
+            return "prompts"
+    return "other"
+
+
+def split_validation(
+    groups: Sequence[TrainingGroup], share: float, seed: int
+) -> tuple[list[TrainingGroup], list[TrainingGroup]]:
+    """Hold out some problems with all their groups, so that no held-out prompt is in the training groups.
+
+    Args:
+        groups: all groups.
+        share: of the problems, rounded; if above 0, at least one where there are two or more.
+        seed: of the selection.
+
+    Returns:
+        the groups to train on and the held-out ones, both in the given order.
+    """
+    problems = sorted({group.problem_id for group in groups})
+    count = min(max(1, round(share * len(problems))), len(problems) - 1) if share > 0 else 0
+    held_out = set(random.Random(f"{seed}:validation").sample(problems, max(0, count)))  # noqa: S311
+    return (
+        [group for group in groups if group.problem_id not in held_out],
+        [group for group in groups if group.problem_id in held_out],
+    )
+
+
+def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[TrainingGroup]:
+    """The groups of the first ``most`` problems; None: all."""
+    taken = list(dict.fromkeys(group.problem_id for group in groups))[:most]
+    return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
+
+
+def _read_cache(
+    source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    """The groups of a file, converted one after the other: the records are larger than what is trained on.
+
+    Of several groups of a problem and epoch one is used, as in ``latest_by_problem``, and only its remarks count.
+    """
+    broken: list[BrokenLine] = []
+    made: dict[tuple[str, int], tuple[bool, list[TrainingGroup], DropReport]] = {}
+    for group in read_each(source.path, RolloutGroup, broken):
+        key = (group.problem_id, group.epoch)
+        if key not in made or group.complete or not made[key][0]:
+            own = DropReport()
+            made[key] = (group.complete, list(_training_groups(group, source.name, settings, prompts, own)), own)
+    report_broken(report, [str(line) for line in broken])
+    for _, groups, own in made.values():
+        report.add(own)
+        yield from groups
+
+
+def _training_groups(
+    group: RolloutGroup, name: str, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
+        report.drop(INCOMPLETE)
+        return
+    responses = tuple(_response(rollout, report) for rollout in group.rollouts)
+    if not any(response.text or response.token_ids for response in responses):
+        report.drop(NO_TEXT)
+        return
+    policy = group.policy
+    if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
+        report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
+    plain = TrainingGroup(
+        group_id=f"{name}:{group.problem_id}:{group.epoch}",
+        problem_id=group.problem_id,
+        task=group.task or DEFAULT_TASK,
+        messages=(),
+        responses=responses,
+        model=_model(group),
+        temperature=policy.sampling.temperature if policy else None,
+        generator_id=group.generator_id,
+    )
+    yield from _with_prompts(plain, group, settings, prompts, report)
+
+
+def _with_prompts(
+    plain: TrainingGroup, group: RolloutGroup, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+) -> Iterator[TrainingGroup]:
+    """The group with each prompt that ``settings.experiences`` selects: with experiences, without, or both."""
+    variants = {"keep": (True,), "strip": (False,), "both": (True, False)}[settings.experiences]
+    if not group.rollouts[0].experience_ids:
+        variants = variants[:1]  # the same prompt with and without experiences
+    for with_experiences in variants:
+        try:
+            prompt = prompts.render(group, with_experiences=with_experiences)
+        except ExperiencesNotFoundError as error:
+            report.drop(NO_EXPERIENCES)
+            report.detail(f"{group.generator_id or 'a generator'}: {error}")
+            continue
+        report.remark(prompt.difference, 1 if prompt.difference else 0)
+        responses = plain.responses
+        if prompt.difference:
+            responses = tuple(replace(response, logprobs=None) for response in responses)
+        suffix = "" if len(variants) == 1 else ":with" if with_experiences else ":without"
+        yield replace(plain, group_id=plain.group_id + suffix, messages=prompt.messages, responses=responses)
+
+
+def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
+    completion = rollout.completion
+    if rollout.r_total is None:
+        raise ValueError("a training response needs a reward")
+    is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
+    logprobs = completion.logprobs if completion else None
+    report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
+    report.remark(REASONING, 1 if completion and completion.reasoning else 0)
+    return TrainingResponse(
+        text=full_text(completion) if completion else "",
+        reward=rollout.r_total,
+        is_correct=rollout.is_correct,
+        truncated=completion is not None and completion.finish_reason == "length",
+        token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
+        logprobs=tuple(logprobs) if logprobs and not is_second else None,
+    )
+
+
+def full_text(completion: Completion) -> str:
+    """What the model wrote; separately stored reasoning is put before the text in its tags."""
+    return join_reasoning(completion.reasoning, completion.text)
+
+
+def join_reasoning(reasoning: str | None, text: str) -> str:
+    """Reasoning and reply as one text, with the reasoning in ``<think>`` tags."""
+    if not reasoning or not reasoning.strip() or "</think>" in text:
+        return text
+    return f"<think>\n{reasoning.strip()}\n</think>\n\n{text.lstrip()}"
+
+
+def _model(group: RolloutGroup) -> str:
+    if group.policy and group.policy.model:
+        return group.policy.model
+    return next((one.completion.model for one in group.rollouts if one.completion), "")
+
+
+def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
+    """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
+    if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
+        return True
+    if settings.zero_variance == "keep" or (settings.zero_variance == "right" and _all_right(group, settings)):
+        return True
+    report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
+    return False
+
+
+def _all_right(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
+    return all(
+        response.reward >= settings.self_sft_min_reward if response.is_correct is None else response.is_correct
+        for response in group.responses
+    )

@@ -1,0 +1,96 @@
+"""Reads teacher traces as samples to imitate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agents.generator import prompt_hash
+from engine.errors import InputError
+from engine.storage.rollout_store import read
+from engine.tasks.registry import known_tasks
+from grpo_training.teacher.traces import TeacherTrace
+from grpo_training.train.data.rollout_data import join_reasoning
+from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.train.data.scored_files import report_broken
+from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+    from grpo_training.train.config import GRPOTrainingConfig
+
+NOT_ACCEPTED = "traces: not accepted by the tests"
+OTHER_PROMPT = "traces: made with another prompt than the student's"
+NO_REPLY = "traces: accepted, but without prompt or reply"
+
+
+def load_teacher_samples(
+    path: Path, tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport | None = None
+) -> list[Sample]:
+    """The accepted traces of a file, with reward 1 and advantage 0.
+
+    Args:
+        path: written by ``python -m grpo_training.generate_teacher_traces``.
+        tokenizer: of the trained model.
+        config: its ``prompts`` and ``max_seq_length`` are used.
+        report: receives the counts of what was left out.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: nothing in it can be imitated; says why.
+        ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
+    """
+    counts = DropReport()
+    contents = read(path, TeacherTrace)
+    report_broken(counts, [str(line) for line in contents.broken])
+    hashes = {prompt_hash(task, config.prompts) for task in known_tasks()}
+    chat = ChatTokens(tokenizer)
+    samples = [
+        sample for trace in contents.records if (sample := _sample(trace, hashes, chat, config, counts)) is not None
+    ]
+    if not samples:
+        raise InputError(
+            f"No trace of {path} can be imitated",
+            why=str(counts) or "The file is empty.",
+            fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style.",
+        )
+    if report is not None:
+        report.add(counts)
+    return samples
+
+
+def _sample(
+    trace: TeacherTrace, hashes: set[str], chat: ChatTokens, config: GRPOTrainingConfig, counts: DropReport
+) -> Sample | None:
+    reason = _refusal(trace, hashes)
+    if reason:
+        counts.drop(reason)
+        return None
+    is_separate = trace.thinking is not None and trace.thinking not in trace.full_response
+    text = join_reasoning(trace.thinking if is_separate else None, trace.full_response)
+    prompt_ids, completion_ids = chat.prompt(trace.messages), chat.completion(text, truncated=False)
+    if len(prompt_ids) + len(completion_ids) > config.max_seq_length:
+        counts.drop(TOO_LONG)
+        return None
+    return Sample(
+        group_id=f"teacher:{trace.task_id}:{trace.sample_idx}",
+        prompt_ids=prompt_ids,
+        completion_ids=completion_ids,
+        reward=1.0,
+        advantage=0.0,
+        old_logps=None,
+        ids_source="retokenized",
+        truncated=False,
+        is_correct=True,
+    )
+
+
+def _refusal(trace: TeacherTrace, hashes: set[str]) -> str:
+    """Why a trace is not imitated; empty if it is."""
+    if not trace.accepted or trace.teacher_metadata.finish_reason == "length":
+        return NOT_ACCEPTED
+    if trace.prompt_hash not in hashes:
+        return OTHER_PROMPT
+    return "" if trace.messages and trace.full_response.strip() else NO_REPLY

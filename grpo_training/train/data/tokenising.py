@@ -1,0 +1,275 @@
+"""Tokenises groups: exact labels, stored token ids where available, advantages within each group."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from typing import TYPE_CHECKING
+
+from jinja2 import TemplateError
+
+from engine.errors import ConfigurationError
+from engine.statistics.groups import group_stats
+from grpo_training.train.data.samples import DropReport, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from transformers import PreTrainedTokenizerBase
+
+    from engine.records import Message
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.samples import TrainingGroup, TrainingResponse
+
+EMPTY = "replies: without text"
+TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
+NOTHING_LEFT = "groups: none of their replies is usable"
+OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
+RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
+NO_LOGPROBS = {
+    "start": "replies: without log-probs of the sampling policy; those of the initial model take their place",
+    "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
+}
+
+DATED = (
+    "The chat template writes today's date into prompts: stored log-probs of another day are of other prompts, and a "
+    "training is not continued on another day."
+)
+
+_STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
+_MARKER = "kJq7vRw2"
+_IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
+
+
+def tokenise_groups(
+    groups: Sequence[TrainingGroup], tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig
+) -> tuple[list[list[Sample]], DropReport]:
+    """One list of samples for each group, in order.
+
+    The prompt is rendered by the chat template with its generation prompt. The reply is tokenised separately and
+    appended, so that no token spans both; it ends with the end-of-turn token unless it was truncated. Stored ids and
+    their log-probs are used if the ids decode to the text of the reply. An advantage is relative to all rewards of its
+    group, also those of replies that are left out.
+
+    Args:
+        groups: from ``load_groups``.
+        tokenizer: of the trained model.
+        config: its ``max_seq_length`` and ``scale_rewards`` are used.
+
+    Raises:
+        ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
+    """
+    report = DropReport()
+    chat = ChatTokens(tokenizer)
+    if "strftime_now" in str(tokenizer.chat_template):
+        report.detail(DATED)
+    rewards = [[response.reward for response in group.responses] for group in groups]
+    scaled = advantages(rewards, config.scale_rewards, config.advantage_std)
+    result = []
+    for group, values in zip(groups, scaled, strict=True):
+        prompt_ids = chat.prompt(group.messages)
+        samples = [
+            sample
+            for response, advantage in zip(group.responses, values, strict=True)
+            if (sample := _sample(group, response, advantage, prompt_ids, chat, config, report)) is not None
+        ]
+        if samples:
+            result.append(samples)
+        else:
+            report.drop(NOTHING_LEFT)
+    return result, report
+
+
+def advantages(rewards: Sequence[Sequence[float]], scale: str, std: str = "sample") -> list[list[float]]:
+    """Advantages of groups.
+
+    Args:
+        rewards: of each group.
+        scale: ``group``: (r - mean) / std of the group (Shao et al. 2024, section 4.1.2), 0 where all are equal;
+            ``batch``: (r - mean of the group) / (std + 1e-4) by the sample standard deviation of all rewards given;
+            ``none``: r - mean of the group (Liu et al. 2025, Dr. GRPO).
+        std: of ``group``: ``sample``, plus 1e-4, as in TRL; ``population``, as in the records of the generators.
+
+    Raises:
+        ValueError: another ``scale``, or a group without rewards.
+    """
+    if scale == "group" and std == "population":
+        return [group_stats(group, tau=0.0).advantages for group in rewards]
+    if scale == "group":
+        return [_by_sample_std(group) for group in rewards]
+    if scale not in ("batch", "none"):
+        raise ValueError(f"scale_rewards: expected group, batch or none, got {scale!r}")
+    centred = [[reward - statistics.fmean(group) for reward in group] for group in rewards]
+    if scale == "none":
+        return centred
+    everything = [reward for group in rewards for reward in group]
+    divisor = (statistics.stdev(everything) if len(everything) > 1 else 0.0) + _STD_EPS
+    return [[difference / divisor for difference in group] for group in centred]
+
+
+def _by_sample_std(rewards: Sequence[float]) -> list[float]:
+    if group_stats(rewards, tau=0.0).std == 0:  # equal but for rounding errors
+        return [0.0] * len(rewards)
+    mean, std = statistics.fmean(rewards), statistics.stdev(rewards)
+    return [(reward - mean) / (std + _STD_EPS) for reward in rewards]
+
+
+class ChatTokens:
+    """Tokenises prompts and replies as the model sees them.
+
+    Args:
+        tokenizer: with a chat template.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        if not tokenizer.chat_template:
+            raise ConfigurationError(
+                f"The tokenizer of {tokenizer.name_or_path} has no chat template",
+                why="Rollouts are conversations, which need a template.",
+                fix="Train a chat model, or add a chat_template.jinja to the folder of the model.",
+            )
+        self._prompts: dict[tuple[Message, ...], tuple[int, ...]] = {}
+        self._vocabulary = len(tokenizer)
+        self._special = frozenset(tokenizer.all_special_ids)
+        self.end_of_turn = self._find_end_of_turn()
+        opening = self._render((("user", _MARKER),), add_generation_prompt=True)
+        self._opens_thinking = opening.rstrip().endswith("<think>")
+        self._leaves_out_system = self._find_leaves_out_system()
+
+    def prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        """The ids of a conversation with the generation prompt."""
+        if messages not in self._prompts:
+            text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
+            system = [_words(one.content) for one in messages if one.role == "system"]
+            if any(self._leaves_out_system or words not in _words(text) for words in system):
+                raise self._refuses_system("It leaves the text of the system message out.")
+            self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
+        return self._prompts[messages]
+
+    def completion(self, text: str, *, truncated: bool) -> tuple[int, ...]:
+        """The ids of a reply's text. Special tokens that are spelled out in it stay plain text.
+
+        If the generation prompt opens the reasoning, the opening tag of the reply is removed.
+        """
+        if self._opens_thinking:
+            text = re.sub(r"\A\s*<think>\n?", "", text)
+        ids = tuple(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
+        return ids if truncated else (*ids, self.end_of_turn)
+
+    def matches_text(self, ids: Sequence[int], text: str) -> bool:
+        """Whether ids decode to a text, ignoring white space and reasoning tags, which a server may trim."""
+        if not all(0 <= one < self._vocabulary for one in ids):
+            return False
+        return _IGNORED.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _IGNORED.sub("", text)
+
+    def is_ended(self, ids: Sequence[int]) -> bool:
+        """Whether ids end with a token that ends a turn."""
+        return bool(ids) and (ids[-1] == self.end_of_turn or ids[-1] in self._special)
+
+    def _find_end_of_turn(self) -> int:
+        """The first token after an assistant message in a conversation, else the end-of-text token.
+
+        The two differ in many chat models. A model that is trained on the wrong one does not end its replies.
+        """
+        text = self._render((("user", _MARKER), ("assistant", _MARKER)), add_generation_prompt=False)
+        after = self._tokenizer(text.rpartition(_MARKER)[2].lstrip(), add_special_tokens=False).input_ids
+        if after and after[0] in {*self._special, *self._tokenizer.added_tokens_decoder}:
+            return int(after[0])
+        return int(self._tokenizer.eos_token_id)
+
+    def _find_leaves_out_system(self) -> bool:
+        """Whether a system message is not in the prompt. A refusal is reported with the prompt that has one."""
+        try:
+            text = self._render((("system", _MARKER), ("user", "a")), add_generation_prompt=True)
+        except ConfigurationError:
+            return False
+        return _MARKER not in text
+
+    def _render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool) -> str:
+        conversation = [{"role": role, "content": content} for role, content in messages]
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    conversation, add_generation_prompt=add_generation_prompt, tokenize=False
+                )
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            if any(role == "system" for role, _ in messages):
+                raise self._refuses_system(str(error)) from error
+            roles = ", ".join(role for role, _ in messages)
+            raise ConfigurationError(
+                f"The chat template of {self._tokenizer.name_or_path} rejects a conversation of {roles}",
+                why=str(error),
+                fix="Choose another prompt style (--prompts) or another model.",
+            ) from error
+
+    def _refuses_system(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"The chat template of {self._tokenizer.name_or_path} takes no system message",
+            why=why,
+            fix="Pass --system-role merge: the system text is then put in front of the user message.",
+        )
+
+
+def _words(text: str) -> str:
+    """A text with single spaces, as a template may trim it."""
+    return " ".join(text.split())
+
+
+def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Sequence[Message]]) -> None:
+    """Render one prompt of each sequence of roles.
+
+    Raises:
+        ConfigurationError: the tokenizer has no chat template, or the template rejects such a prompt.
+    """
+    chat = ChatTokens(tokenizer)
+    of_roles = {tuple(one.role for one in messages): tuple(messages) for messages in conversations}
+    for messages in of_roles.values():
+        chat.prompt(messages)
+
+
+def _sample(
+    group: TrainingGroup,
+    response: TrainingResponse,
+    advantage: float,
+    prompt_ids: tuple[int, ...],
+    chat: ChatTokens,
+    config: GRPOTrainingConfig,
+    report: DropReport,
+) -> Sample | None:
+    ids, old = response.token_ids, response.logprobs
+    is_from_server = bool(ids) and chat.matches_text(ids or (), response.text)
+    if not is_from_server:
+        report.remark(OTHER_TOKENIZER if ids else RETOKENIZED)
+        if not response.text.strip():
+            report.drop(EMPTY)
+            return None
+        ids, old = chat.completion(response.text, truncated=response.truncated), None
+        if not ids:  # cut off within the tag that opens its reasoning
+            report.drop(EMPTY)
+            return None
+    ids = ids or ()
+    old = old if old is not None and len(old) == len(ids) else None
+    if not response.truncated and not chat.is_ended(ids):  # the server does not return its stop token
+        ids = (*ids, chat.end_of_turn)
+        old = (*old, math.nan) if old is not None else None
+    if len(prompt_ids) + len(ids) > config.max_seq_length:
+        report.drop(TOO_LONG)
+        return None
+    report.remark(NO_LOGPROBS[config.missing_logprobs], int(old is None))
+    return Sample(
+        group_id=group.group_id,
+        prompt_ids=prompt_ids,
+        completion_ids=ids,
+        reward=response.reward,
+        advantage=advantage,
+        old_logps=old,
+        ids_source="server" if is_from_server else "retokenized",
+        truncated=response.truncated,
+        is_correct=response.is_correct,
+    )

@@ -1,0 +1,68 @@
+"""The data of an offline training: groups to train on, held-out groups, teacher traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from grpo_training.train.data.rollout_data import load_groups, split_validation
+from grpo_training.train.data.samples import DropReport
+from grpo_training.train.data.teacher_samples import load_teacher_samples
+from grpo_training.train.data.tokenising import tokenise_groups
+from grpo_training.train.models.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.samples import Sample
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Tokenised samples.
+
+    Args:
+        groups: to train on.
+        validation: held-out groups.
+        teacher: teacher traces; empty without a teacher term.
+        report: what was left out.
+    """
+
+    groups: list[list[Sample]]
+    validation: list[list[Sample]]
+    teacher: list[Sample]
+    report: DropReport
+
+
+def load_training_data(config: GRPOTrainingConfig) -> TrainingData:
+    """Read, split and tokenise the data of a configuration.
+
+    Raises:
+        MissingInputError: there is no such dataset, model or file of traces.
+        InputError: nothing in the dataset can be trained on.
+    """
+    groups, report = load_groups(config)
+    _check_not_empty(groups, config, report)
+    tokenizer = load_tokenizer(config)
+    training, held_out = split_validation(groups, config.validation_share, config.seed)
+    samples, dropped = tokenise_groups(training, tokenizer, config)
+    validation, dropped_held_out = tokenise_groups(held_out, tokenizer, config)
+    report = report.merged(dropped).merged(dropped_held_out)
+    _check_not_empty(samples, config, report)
+    teacher: list[Sample] = []
+    if config.teacher_traces is not None and config.teacher_sft_weight > 0:
+        of_teacher = DropReport()
+        teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, of_teacher)
+        report = report.merged(of_teacher)
+    return TrainingData(samples, validation, teacher, report)
+
+
+def _check_not_empty(groups: Sequence[Any], config: GRPOTrainingConfig, report: DropReport) -> None:
+    if not groups:
+        raise InputError(
+            f"No groups to train on are left in {config.dataset_path}",
+            why=str(report) or "It holds no groups.",
+            fix="Collect more rollouts (more problems, a higher temperature), or correct what is listed above.",
+        )

@@ -1,0 +1,292 @@
+"""Loads a model for training: base weights, a LoRA on top, the tokenizer; saves and loads the trained weights."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+from engine.errors import ConfigurationError, InputError, MissingInputError
+from grpo_training.train.models.quantised import loading_options, prepare_quantised
+from grpo_training.train.models.sharding import copy_into, whole_shape
+from grpo_training.train.models.tokenizer import (
+    check_model,
+    first_line,
+    from_hub,
+    load_tokenizer,
+    merge_system_role,
+    supports_bf16,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from grpo_training.train.config import GRPOTrainingConfig
+
+NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
+_ADAPTER_FILE = "adapter_model.safetensors"
+
+
+def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model of ``config``, with a fresh LoRA where ``use_peft``, in training mode.
+
+    It is on the CPU, a 4-bit or 8-bit one on the device of this process. The base is in float32, or in bfloat16 where
+    :func:`uses_bf16` and only a LoRA is trained; its linear layers may be in 4 or 8 bits. Trained weights are always
+    float32. A fresh LoRA changes nothing: until the first step the log-probs are those of the base.
+
+    Raises:
+        MissingInputError: there is no such model.
+        InputError: the folder holds no usable model: an adapter, or no weights or tokenizer.
+        ConfigurationError: this machine or model does not support the backend, bf16 or the LoRA's target modules.
+    """
+    check_model(config)
+    if config.backend == "unsloth":
+        loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] = _load_with_unsloth(config)
+        return loaded
+    tokenizer, model = load_tokenizer(config), load_base_model(config)
+    if config.quantised is not None:
+        prepare_quantised(model)
+    if config.use_peft:
+        model = _with_lora(model, config)
+    prepared: PreTrainedModel = _prepare_for_training(model, config)
+    return prepared, tokenizer
+
+
+def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
+    """Add a fresh LoRA to ``model``; it depends on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        try:
+            with_lora = get_peft_model(model, lora_config(config))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"The LoRA does not fit {config.model_name_or_path}",
+                why=first_line(error),
+                fix="Set lora_target_modules to names of this model's linear layers, or to all-linear.",
+            ) from error
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    if is_tied and any(isinstance(one, BaseTunerLayer) for one in ends):
+        raise ConfigurationError(
+            f"The LoRA does not fit {config.model_name_or_path}",
+            why="Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too.",
+            fix="Leave embedding and head out of lora_target_modules.",
+        )
+    return with_lora
+
+
+def uses_bf16(config: GRPOTrainingConfig) -> bool:
+    """Whether this run computes in bfloat16: ``bf16``, and if that is unset, on a GPU that supports it."""
+    return (torch.cuda.is_available() and supports_bf16()) if config.bf16 is None else config.bf16
+
+
+def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
+    """The base model, in the precision that :func:`load_model` describes.
+
+    Raises:
+        MissingInputError, InputError, ConfigurationError: as :func:`load_model`.
+    """
+    check_model(config)
+    options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
+    if config.quantised is not None:
+        options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
+    model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
+    return model
+
+
+def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
+    """The LoRA settings for PEFT."""
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.lora_r,
+        lora_alpha=config.lora_alpha,
+        lora_dropout=config.lora_dropout,
+        target_modules=_target_modules(config),
+        bias="none",
+    )
+
+
+def disable_dropout(model: torch.nn.Module) -> None:
+    """Set every dropout to 0: layers, those of the adapter included, and rates that a forward pass reads."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        for name, value in vars(module).items():
+            if name.endswith("dropout") and isinstance(value, float):
+                setattr(module, name, 0.0)
+
+
+@contextlib.contextmanager
+def adapter_off(model: PreTrainedModel) -> Iterator[None]:
+    """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
+    if not has_adapter(model):
+        yield
+        return
+    trained = list(trained_weights(model).values())
+    with model.disable_adapter():
+        for weight in trained:
+            weight.requires_grad_(True)  # PEFT turns it off, and FSDP reads it at the first forward pass
+        yield
+
+
+def has_adapter(model: PreTrainedModel) -> bool:
+    """Whether the model has a LoRA, so that :func:`adapter_off` gives the reference."""
+    return hasattr(model, "peft_config")
+
+
+def trained_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The weights that are trained, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def sharded_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """What :func:`save_weights` writes of a model whose weights are divided among processes."""
+    written = set(trained_weights(model))  # of tied weights one name
+    if not has_adapter(model):
+        written.update(name for name, _ in model.named_buffers())
+    return {name: weight for name, weight in model.state_dict(keep_vars=True).items() if name in written}
+
+
+def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
+    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none.
+
+    Args:
+        model: the model.
+        folder: the destination.
+        weights: the :func:`sharded_weights` as whole tensors, in place of the model's own.
+    """
+    model.save_pretrained(folder, state_dict=weights)
+
+
+def load_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Load into ``model`` what :func:`save_weights` wrote.
+
+    Raises:
+        MissingInputError: the folder holds no weights.
+        InputError: they cannot be read, or belong to another model or LoRA.
+    """
+    if not has_adapter(model):
+        _load_whole_model(model, folder)
+        return
+    if not (folder / _ADAPTER_FILE).exists():
+        raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
+    with _reading(folder):
+        stored = load_file(folder / _ADAPTER_FILE)
+    _check_shapes(model, stored, folder)
+    _copy(_adapter(model), stored)
+
+
+def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
+    with _reading(folder):
+        stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+    own = model.state_dict(keep_vars=True)
+    wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
+    if wrong:
+        raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
+    _copy(own, stored)
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """A context that reads the weights of a checkpoint: errors of damaged files become an InputError."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise InputError(
+            f"The weights in {folder} cannot be read",
+            why=first_line(error),
+            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
+        ) from error
+
+
+def _adapter(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The parameters of the LoRA, by their names in its file."""
+    found: dict[str, torch.Tensor] = get_peft_model_state_dict(model, state_dict=model.state_dict(keep_vars=True))
+    return found
+
+
+def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None:
+    for name, tensor in own.items():
+        copy_into(tensor, stored[name])
+
+
+def _check_shapes(model: PreTrainedModel, stored: dict[str, torch.Tensor], folder: Path) -> None:
+    own = _adapter(model)
+    for name in sorted(own.keys() | stored.keys()):
+        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
+            raise _mismatch(folder, name, own.get(name), stored.get(name))
+
+
+def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
+    def shape(tensor: torch.Tensor | None) -> str:
+        return "missing" if tensor is None else "x".join(map(str, whole_shape(tensor)))
+
+    return InputError(
+        f"The weights in {folder} belong to another model or LoRA",
+        why=f"{name} is {shape(stored)} there and {shape(own)} in this model.",
+        fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
+    )
+
+
+def _target_modules(config: GRPOTrainingConfig) -> str | list[str]:
+    """PEFT takes ``all-linear`` (every linear layer but the head) as a string, and names as a list."""
+    names = list(config.lora_target_modules)
+    return names[0] if names == ["all-linear"] else names
+
+
+def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
+    disable_progress_bar()  # else each save would print one into the progress of the training
+    if config.disable_dropout:
+        disable_dropout(model)
+    model.config.use_cache = False
+    if config.gradient_checkpointing:
+        if has_adapter(model):
+            model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train()
+
+
+def _load_with_unsloth(config: GRPOTrainingConfig) -> Any:
+    """Load by unsloth. Importing it patches transformers and TRL in this process, so it is never the default."""
+    fix = (
+        "Train with --backend hf, or install unsloth in an environment of its own on a machine with a CUDA GPU "
+        "(it needs older transformers and trl than this project)."
+    )
+    if not torch.cuda.is_available():
+        raise ConfigurationError("--backend unsloth needs a CUDA GPU", why="torch finds none.", fix=fix)
+    try:
+        loader: Any = importlib.import_module("unsloth").FastLanguageModel
+        model, tokenizer = loader.from_pretrained(
+            str(config.model_name_or_path),
+            max_seq_length=config.max_seq_length,
+            dtype=torch.bfloat16 if uses_bf16(config) else torch.float32,
+            load_in_4bit=False,
+        )
+        if config.use_peft:
+            model = loader.get_peft_model(
+                model,
+                r=config.lora_r,
+                lora_alpha=config.lora_alpha,
+                lora_dropout=config.lora_dropout,
+                target_modules=_target_modules(config),
+                use_gradient_checkpointing="unsloth" if config.gradient_checkpointing else False,
+                random_state=config.seed,
+            )
+    except (ImportError, NotImplementedError, RuntimeError) as error:
+        raise ConfigurationError("The backend unsloth cannot be used here", why=first_line(error), fix=fix) from error
+    if config.disable_dropout:
+        disable_dropout(model)
+    if config.system_role == "merge":
+        merge_system_role(tokenizer)
+    return model.train(), tokenizer

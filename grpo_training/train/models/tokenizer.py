@@ -1,0 +1,168 @@
+"""The model's folder and tokenizer: everything that can be checked without loading weights."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from safetensors import SafetensorError
+from transformers import AutoTokenizer
+
+from engine.errors import ConfigurationError, InputError, MissingInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from transformers import PreTrainedTokenizerBase
+
+    from grpo_training.train.config import GRPOTrainingConfig
+
+_MERGE_SYSTEM = (
+    "{%- if messages[1:] and messages[0]['role'] == 'system' and messages[1]['role'] == 'user' -%}"
+    "{%- set merged = messages[0]['content'] ~ '\\n\\n' ~ messages[1]['content'] -%}"
+    "{%- set messages = [{'role': 'user', 'content': merged}] + messages[2:] -%}"
+    "{%- endif -%}"
+)
+_HUB_TIMEOUT_S = 30.0
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+
+
+def check_model(config: GRPOTrainingConfig) -> None:
+    """Check the model's folder and the precision, without loading weights.
+
+    Raises:
+        MissingInputError, InputError, ConfigurationError: as :func:`grpo_training.train.models.loading.load_model`.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    name = str(config.model_name_or_path)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        _check_folder(folder)
+    elif _looks_like_a_path(name):
+        raise MissingInputError(
+            f"Model not found: {folder}",
+            why="It is a file, not the folder of a model." if folder.exists() else "There is no such folder.",
+            fix="Give the folder of a model (config.json, weights, tokenizer), or its name on the Hugging Face hub.",
+        )
+    if config.bf16 and not supports_bf16():
+        raise ConfigurationError(
+            "bf16 is on, but this machine does not support bfloat16",
+            why="There is no CUDA GPU with bfloat16, and the CPU has neither AVX512-BF16 nor AMX.",
+            fix="Set bf16 to false: the model then trains in float32.",
+        )
+
+
+def supports_bf16() -> bool:
+    """Whether the device supports bfloat16 in hardware; emulation is ten times slower than float32."""
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def load_tokenizer(config: GRPOTrainingConfig) -> PreTrainedTokenizerBase:
+    """The tokenizer of the model, with a padding token.
+
+    Raises:
+        MissingInputError, InputError: as :func:`check_model`; also a tokenizer without an end-of-text token.
+    """
+    check_model(config)
+    tokenizer = from_hub(config, lambda name: AutoTokenizer.from_pretrained(name))
+    if tokenizer.eos_token_id is None:
+        raise InputError(
+            f"The tokenizer of {config.model_name_or_path} has no end-of-text token",
+            fix="Set eos_token in its tokenizer_config.json: without it no completion can end.",
+        )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token  # padding is masked by length, never by value
+    if config.system_role == "merge":
+        merge_system_role(tokenizer)
+    return tokenizer
+
+
+def merge_system_role(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make the chat template put the text of a system message in front of the user message after it.
+
+    The template is saved with the trained model, so a server of that model renders prompts as the training did.
+    """
+    if isinstance(tokenizer.chat_template, str) and not tokenizer.chat_template.startswith(_MERGE_SYSTEM):
+        tokenizer.chat_template = _MERGE_SYSTEM + tokenizer.chat_template
+
+
+def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
+    """Call ``load`` with the folder or hub name of the model and convert its errors.
+
+    Raises:
+        InputError: what is in the folder cannot be loaded.
+        MissingInputError: there is no such folder, or no such model on the hub.
+    """
+    name = str(config.model_name_or_path)
+    folder = Path(name).expanduser()
+    place = str(folder) if folder.is_dir() else name
+    try:
+        if not folder.is_dir():
+            _ask_hub(name)
+        return load(place)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, httpx2.HTTPError) as error:
+        if folder.is_dir():
+            raise InputError(
+                f"The model in {folder} cannot be loaded",
+                why=first_line(error),
+                fix="Check that its files are complete and that it is a causal language model.",
+            ) from error
+        raise MissingInputError(
+            f"Model not found: {name}",
+            why=first_line(error),
+            fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
+        ) from error
+
+
+def _ask_hub(name: str) -> None:
+    """Ask the hub for a model that is not in the local cache: ``from_pretrained`` would try each file for 23 s."""
+    if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+        HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or its type where it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _check_folder(folder: Path) -> None:
+    if (folder / "adapter_config.json").exists() and not (folder / "config.json").exists():
+        base = _base_of_adapter(folder)
+        raise InputError(
+            f"{folder} holds a LoRA adapter, not a model",
+            why=f"Its base model is {base}." if base else "",
+            fix="Give the folder of a whole model: the base of the adapter, or the merged model of a fine-tune.",
+        )
+    if not (folder / "config.json").exists():
+        raise InputError(
+            f"{folder} is not the folder of a model",
+            why="It has no config.json.",
+            fix="Give the folder that holds config.json, the weights (model.safetensors) and the tokenizer.",
+        )
+    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
+        raise InputError(
+            f"The model in {folder} has no tokenizer",
+            why="It has no tokenizer.json.",
+            fix="Copy the tokenizer files of the model into that folder.",
+        )
+
+
+def _base_of_adapter(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _looks_like_a_path(name: str) -> bool:
+    """Whether a name is a path. Names on the hub are ``owner/name``."""
+    return name.startswith((".", "/", "~")) or name.count("/") > 1 or name.endswith("/") or Path(name).exists()

@@ -1,0 +1,51 @@
+"""The model that learns as a module whose forward pass gives log-probs, so that accelerate can wrap it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from grpo_training.train.objective.logprobs import completion_logps, completion_logps_and_entropy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from grpo_training.train.data.batches import Batch
+
+
+class Policy(nn.Module):  # type: ignore[misc]
+    """A language model whose forward pass gives the log-probs of completions.
+
+    DDP, FSDP and DeepSpeed see only what passes through ``forward`` of the module that they wrap. The log-probs are
+    computed from the backbone and the head, so these two are inside it.
+
+    Args:
+        model: a causal language model of transformers, or a PEFT model.
+        chunk_size: positions whose logits are in memory at once.
+        padding_free: whether the rows of a batch pass through the model as one sequence.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, chunk_size: int, padding_free: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self._no_split_modules = model._no_split_modules  # accelerate reads here what FSDP divides as one unit
+        self._options: dict[str, Any] = {"chunk_size": chunk_size, "padding_free": padding_free}
+
+    def tie_weights(self) -> None:
+        """Tie the weights of embedding and head again, which accelerate calls once FSDP has divided them."""
+        self.model.tie_weights()
+
+    def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
+
+        Args:
+            batch: the rows as tensors.
+            temperature: divides the logits.
+            entropy: whether to compute the entropy at each token too.
+        """
+        tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
+        if entropy:
+            return completion_logps_and_entropy(self.model, *tensors, temperature=temperature, **self._options)
+        return completion_logps(self.model, *tensors, temperature=temperature, **self._options), None

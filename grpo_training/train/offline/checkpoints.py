@@ -1,0 +1,185 @@
+"""Checkpoints of an offline training.
+
+``RUN/checkpoint-12/`` holds the state after step 12: the trained weights (a PEFT adapter that can be served), the
+optimizer, the adaptive KL, the reference log-probs, and the progress in ``state.json``. It holds no random state:
+the seed of a step depends on the seed of the run and the number of the step.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from engine.errors import InputError
+from grpo_training.train.folders import remove_folder, write_folder
+from grpo_training.train.models.loading import save_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from transformers import PreTrainedModel
+
+_PREFIX = "checkpoint-"
+_STATE, _TENSORS = "state.json", "training.pt"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Figures on held-out groups; see ``validation.validate``.
+
+    Args:
+        rewards: the estimated reward of each group, in their order.
+        kl: mean k3 per token against the starting policy.
+        effective_samples: mean number of responses of a group that the estimate rests on.
+    """
+
+    rewards: tuple[float, ...]
+    kl: float
+    effective_samples: float
+
+    @property
+    def reward(self) -> float:
+        """The mean over the groups."""
+        return statistics.fmean(self.rewards)
+
+
+@dataclass(frozen=True)
+class State:
+    """The progress of a training.
+
+    Args:
+        step: optimizer steps done: the position in the plan of steps, and so in the data.
+        stage, epoch: of the last step.
+        num_tokens: tokens that passed through the model so far.
+        settings: the settings that affect the weights, as JSON values; other settings are another run.
+        data: the fingerprint of the samples.
+        validation: figures on held-out groups, if there are any.
+    """
+
+    step: int
+    stage: str
+    epoch: float
+    num_tokens: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    data: str = ""
+    validation: Validation | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's folder and its ``state.json``."""
+
+    folder: Path
+    state: State
+
+
+def save_checkpoint(
+    run_dir: Path,
+    model: PreTrainedModel,
+    state: State,
+    tensors: Mapping[str, Any],
+    weights: dict[str, torch.Tensor] | None = None,
+) -> Checkpoint:
+    """Write ``RUN/checkpoint-<step>`` atomically.
+
+    Args:
+        run_dir: the run directory.
+        model: its trained weights are written.
+        state: the progress of the training.
+        tensors: the state of optimizer, beta and reference: tensors, numbers and strings in dicts and lists.
+        weights: of a sharded model, see :func:`save_weights`.
+
+    Raises:
+        ScaffoldError: it cannot be written; no partial checkpoint is left.
+    """
+
+    def write(folder: Path) -> None:
+        save_weights(model, folder, weights)
+        torch.save(dict(tensors), folder / _TENSORS)
+        (folder / _STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
+
+    folder = run_dir / f"{_PREFIX}{state.step}"
+    write_folder(folder, write)
+    return Checkpoint(folder, state)
+
+
+def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The tensors of a checkpoint, on the CPU.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    try:
+        tensors: dict[str, Any] = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file raises one of many types
+        raise InputError(
+            f"The checkpoint {checkpoint.folder} cannot be read",
+            why=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
+        ) from error
+    return tensors
+
+
+def checkpoints(run_dir: Path) -> list[Checkpoint]:
+    """The checkpoints of a run, in the order of their steps.
+
+    Raises:
+        InputError: a ``state.json`` cannot be read.
+    """
+    found = []
+    for folder in run_dir.glob(f"{_PREFIX}*"):
+        if folder.name.removeprefix(_PREFIX).isdigit() and (folder / _STATE).exists():
+            found.append(Checkpoint(folder, _read_state(folder / _STATE)))
+    return sorted(found, key=lambda checkpoint: checkpoint.state.step)
+
+
+def _read_state(path: Path) -> State:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        held_out = values.pop("validation")
+        if held_out is not None:
+            held_out["rewards"] = tuple(held_out["rewards"])
+            held_out = Validation(**held_out)
+        return State(**values, validation=held_out)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"Cannot read {path}", why=str(error), fix="Remove that checkpoint, or start over with --fresh."
+        ) from error
+
+
+def check_same_run(checkpoint: Checkpoint, settings: Mapping[str, Any], data: str) -> None:
+    """Refuse to resume from a checkpoint of other settings or other samples.
+
+    Raises:
+        InputError: they differ; the message names the differences.
+    """
+    stored = checkpoint.state.settings
+    differences = [
+        f"{name}: {stored.get(name)!r} there, {settings.get(name)!r} now"
+        for name in sorted(stored.keys() | settings.keys())
+        if stored.get(name) != settings.get(name)
+    ]
+    if checkpoint.state.data != data:
+        differences.append("the training samples differ")
+    if differences:
+        raise InputError(
+            f"{checkpoint.folder} belongs to a training with another configuration",
+            why="; ".join(differences),
+            fix="Use the settings and data of that training, or start over with --fresh or another --output-dir.",
+        )
+
+
+def remove_old_checkpoints(run_dir: Path, keep: int | None, measured_best: Collection[Path]) -> None:
+    """Remove all checkpoints but the last ``keep`` (None: all) and those in ``measured_best``."""
+    if keep is None:
+        return
+    found = checkpoints(run_dir)
+    kept = {checkpoint.folder for checkpoint in found[-max(1, keep) :]} | set(measured_best)
+    for checkpoint in found:
+        if checkpoint.folder not in kept:
+            remove_folder(checkpoint.folder)

@@ -1,0 +1,284 @@
+"""Training from stored rollouts: one flat loop over a plan of optimizer steps.
+
+Differences from the papers:
+
+* An epoch of RCE or GRPO takes every group once. The warm-up and GRPO have an optimizer and a learning-rate schedule
+  each (warm-up over ``warmup_ratio``, then ``lr_scheduler_type``); early and late epochs share one.
+* The stored log-probs are the old policy, as the server reported them. Where they are missing, those
+  of the initial model take their place, or the ratio is 1 (``missing_logprobs``).
+* In epochs that take the best k responses of a group, advantages stay relative to the whole group.
+* A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
+  model. It counts in the divisor of the loss, so the gradient is the same.
+* Weight decay applies to all trained weights; the optimizer of online training leaves out norms and biases.
+* RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
+* Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP), so any
+  number of processes and any micro-batch size give the same step.
+* Each step seeds torch from the seed of the run and its own number, so checkpoints hold no random state.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections import defaultdict
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from accelerate.utils import gather_object
+
+from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.folders import repair_folders
+from grpo_training.train.models.export import TrainingResult
+from grpo_training.train.models.export_record import ADAPTER, MERGED
+from grpo_training.train.models.loading import NO_DROPOUT
+from grpo_training.train.models.positions import position_note
+from grpo_training.train.models.sharding import is_sharded, whole
+from grpo_training.train.offline.objective import objective
+from grpo_training.train.offline.plan import learning_rate
+from grpo_training.train.offline.step_rows import policy_step, rce_step, sft_step
+from grpo_training.train.offline.training import export, prepare, restore, save, score_reference, unscored
+from grpo_training.train.offline.validation import validate, validate_start
+from grpo_training.train.processes import local_share
+from grpo_training.train.reporting.metrics_log import open_metrics
+from grpo_training.train.stopped import not_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from accelerate import Accelerator
+
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.samples import Sample
+    from grpo_training.train.offline.checkpoints import Validation
+    from grpo_training.train.offline.step_rows import StepRows
+    from grpo_training.train.offline.training import Training
+
+    Group = Sequence[Sample]
+
+
+def train_offline(
+    config: GRPOTrainingConfig,
+    groups: Sequence[Group],
+    validation: Sequence[Group],
+    teacher: Sequence[Sample],
+    run_dir: Path,
+    *,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> TrainingResult:
+    """Fine-tune the model of ``config`` on scored groups; write checkpoints, metrics and the trained model.
+
+    The same call again resumes from the last checkpoint and gives the same weights as an uninterrupted run.
+
+    Args:
+        config: the training configuration.
+        groups: each all responses to one prompt.
+        validation: held-out groups, to rank checkpoints by.
+        teacher: traces for the teacher-SFT term; empty turns it off.
+        run_dir: gets ``metrics.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
+        stream: receives the progress, stdout by default.
+        clock: monotonic seconds.
+
+    Raises:
+        InputError: no groups, no model at its path, checkpoints of another configuration.
+        ConfigurationError: the machine or an optional package does not support the configuration.
+        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite; the rows of it are written to a file.
+        KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
+    """
+    started = clock()
+    training = prepare(config, groups, validation, teacher, run_dir)
+    accelerator = training.accelerator
+    if accelerator.is_main_process:
+        repair_folders(run_dir)
+    accelerator.wait_for_everyone()
+    done, total = restore(training), len(training.plan)
+    with ExitStack() as stack:
+        if accelerator.is_main_process:
+            log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
+            for note in _notes(training, done):
+                progress.note(note)
+        stop = stack.enter_context(StopRequest())
+        window: list[dict[str, float]] = []
+        for number, metrics in optimizer_steps(training, done, clock):
+            step = training.plan[number - 1]
+            if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
+                stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
+            is_due = step.ends_epoch or number == total or stop.number is not None
+            is_due |= config.save_steps is not None and number % config.save_steps == 0
+            held_out = validate(training) if is_due and validation else None
+            if accelerator.is_main_process:
+                window.append(metrics)
+                progress.step_done(number, step.stage, metrics)
+                if is_due or len(window) == config.logging_steps:
+                    line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
+                    log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
+                    window.clear()
+            if is_due:
+                save(training, number, held_out)
+                accelerator.wait_for_everyone()
+            stop.obey()
+        start = validate_start(training) if validation else None
+        selected = export(training, start) if accelerator.is_main_process else None
+        accelerator.wait_for_everyone()
+    adapter = run_dir / ADAPTER if config.use_peft else None
+    result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
+    if selected is None:
+        return result
+    return replace(result, exported=selected.name, why=selected.why, helped=selected.helped)
+
+
+def optimizer_steps(
+    training: Training, done: int = 0, clock: Callable[[], float] = time.monotonic
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Run the optimizer steps of the plan; after each, yield its number (from 1) and its metrics.
+
+    Metrics have TRL's names where TRL has them, and are the same on each process.
+
+    Args:
+        training: is changed: weights, optimizer, beta, tokens seen.
+        done: number of steps to skip.
+        clock: monotonic seconds.
+
+    Raises:
+        TrainingStoppedError: a loss or a gradient is not finite; the weights are those of the step before.
+    """
+    config, accelerator, optimizer = training.config, training.accelerator, training.optimizer
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    score_reference(training)
+    for index in range(done, len(training.plan)):
+        step, started = training.plan[index], clock()
+        if step.number == 0:
+            optimizer.state.clear()  # each phase starts with a new AdamW
+        torch.manual_seed(_step_seed(config.seed, index, accelerator.process_index))
+        rate = learning_rate(step, config)
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
+
+        step_rows = _rows_of(training, index)
+        shares = _backward(training, step_rows, index)
+        metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
+
+        grad_norm = 0.0
+        if step_rows.micro_batches:
+            grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
+        if not math.isfinite(grad_norm):
+            if not accelerator.is_main_process:
+                accelerator.wait_for_everyone()  # the first process writes the rows, and its error ends all
+            rows = [row for group in step.groups for row in training.groups[group]]
+            raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
+        optimizer.step()
+        if config.adaptive_kl and "kl" in metrics:
+            training.kl.update(metrics["kl"])
+
+        training.num_tokens += step_rows.num_tokens
+        seconds = max(clock() - started, 1e-9)
+        metrics |= {"learning_rate": rate, "grad_norm": grad_norm, "num_tokens": training.num_tokens}
+        yield index + 1, metrics | {"tokens_per_s": step_rows.num_tokens / seconds, "step_time": seconds}
+
+
+def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, float]:
+    """The backward passes of this process's share of a step; its share of the metrics.
+
+    DDP reduces the gradients with the last micro-batch; FSDP with each, so that no process holds all of them. Both
+    average them over the processes, while the losses are shares of a sum, so the losses are multiplied by the number
+    of processes.
+    """
+    is_divided = is_sharded(training.policy)
+    stage, accelerator = training.plan[index].stage, training.accelerator
+    shares: defaultdict[str, float] = defaultdict(float)
+    if stage in ("early", "late"):
+        shares |= {"loss": 0.0, "loss/grpo": 0.0}
+    micro_batches = local_share(step_rows.micro_batches, accelerator) if step_rows.micro_batches else []
+    for number, (micro_batch, counts) in enumerate(micro_batches, start=1):
+        is_last = number == len(micro_batches)
+        accelerator.gradient_state._set_sync_gradients(is_last)
+        with nullcontext() if is_last or is_divided else accelerator.no_sync(training.policy):
+            loss, figures = objective(training, step_rows, micro_batch)
+            values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
+            if not math.isfinite(values["loss"]):
+                rows, process = micro_batch.rows, accelerator.process_index
+                raise not_finite("loss", index + 1, stage, values, rows, training.run_dir, process=process)
+            accelerator.backward(loss * (accelerator.num_processes if counts else 0))
+        for name, value in values.items():
+            shares[name] += value if counts else 0.0
+    return shares
+
+
+def _rows_of(training: Training, index: int) -> StepRows:
+    step, config = training.plan[index], training.config
+    groups = [training.groups[number] for number in step.groups]
+    if step.stage == "sft":
+        return sft_step(groups, config)
+    if step.stage == "rce":
+        return rce_step(step, groups, config)
+    processes = training.accelerator.num_processes
+    return policy_step(step, index, groups, training.teacher, config, beta=training.beta, processes=processes)
+
+
+def _step_seed(seed: int, index: int, process: int) -> int:
+    """Seed of dropout, unique per step and process."""
+    return random.Random(f"{seed}:{index}:{process}").getrandbits(63)  # noqa: S311
+
+
+def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -> dict[str, float]:
+    """Sums by name; a process has no share of a term that none of its micro-batches takes."""
+    if accelerator.num_processes == 1:
+        return dict(shares)
+    total: defaultdict[str, float] = defaultdict(float)
+    for one in gather_object([dict(shares)]):
+        for name, value in one.items():
+            total[name] += value
+    return dict(total)
+
+
+def _notes(training: Training, done: int) -> Iterator[str]:
+    if done:
+        yield f"resuming after step {done} of {len(training.plan)}"
+    if unused := [name for name in ("dataset", "use_vllm") if getattr(training.config, name)]:
+        yield f"{' and '.join(unused)}: used by online training only"
+    if training.config.mode == "sft":
+        others = ("rce_epochs", "curriculum_epochs", "teacher_traces")
+        if unused := [name for name in others if getattr(training.config, name)]:
+            yield f"{', '.join(unused)}: not used by supervised training"
+    elif all(row.old_logps is None for group in training.groups for row in group):
+        yield (
+            "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "
+            "learning rate keep the policy near the one that sampled (--missing-logprobs start enables clipping)"
+            if training.config.missing_logprobs == "ratio_1"
+            else "no stored log-probs: the model at the start of the training is used as the old policy"
+        )
+    if training.config.lora_dropout and training.config.disable_dropout:
+        yield NO_DROPOUT
+    if note := position_note(training.model, training.longest):
+        yield note
+    if rows := unscored(training):
+        yield f"scoring {len(rows)} replies with the initial model, the reference"
+    if not training.validation:
+        yield "no groups are held out: the last weights are exported"
+
+
+def _validation_metrics(training: Training, held_out: Validation) -> dict[str, float]:
+    if training.config.mode == "sft":
+        return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
+    return {
+        "validation/reward": held_out.reward,
+        "validation/reward_start": statistics.fmean(
+            statistics.fmean(row.reward for row in group) for group in training.validation
+        ),
+        "validation/kl": held_out.kl,
+        "validation/effective_samples": held_out.effective_samples,
+    }
+
+
+def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
+    names = dict.fromkeys(name for metrics in window for name in metrics)
+    means = {name: statistics.fmean(metrics[name] for metrics in window if name in metrics) for name in names}
+    return means | {"num_tokens": window[-1]["num_tokens"]}

@@ -1,0 +1,200 @@
+"""The rows of one optimizer step: micro-batches, and the totals of the whole step that losses are divided by."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from grpo_training.train.data.rows import (
+    best_of,
+    cut,
+    cut_groups,
+    own_successes,
+    teacher_rows,
+    with_standard_rewards,
+)
+from grpo_training.train.objective.losses import StepTotals
+from grpo_training.train.objective.schedules import TermWeights, rce_temperature, term_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.samples import Sample
+    from grpo_training.train.offline.plan import PlannedStep
+
+    Group = Sequence[Sample]
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The rows of one forward pass.
+
+    Args:
+        term: the loss that they take.
+        rows: the samples.
+        in_self_sft: for ``policy``, whether self-SFT imitates the row as well.
+    """
+
+    term: Literal["sft", "rce", "policy", "teacher_sft"]
+    rows: list[Sample]
+    in_self_sft: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """All rows of one optimizer step, over all processes.
+
+    Args:
+        micro_batches: to be divided among the processes.
+        num_tokens: prompt and completion tokens that pass through the model.
+        metrics: figures of the step that need no forward pass.
+        rce_groups, rce_temperature: of the warm-up.
+        weights: of the terms.
+        totals: responses and completion tokens of the policy loss, rows without gradient included.
+        scored: those of them that pass through the model.
+        self_sft_tokens, teacher_tokens: completion tokens of the imitation terms.
+        sft_tokens: completion tokens of a supervised step.
+    """
+
+    micro_batches: list[MicroBatch]
+    num_tokens: int
+    metrics: dict[str, float]
+    rce_groups: int = 0
+    rce_temperature: float = 1.0
+    weights: TermWeights = field(default=TermWeights(1.0, 0.0, 0.0))
+    totals: StepTotals = field(default=StepTotals(0, 0))
+    scored: StepTotals = field(default=StepTotals(0, 0))
+    self_sft_tokens: int = 0
+    teacher_tokens: int = 0
+    sft_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class _PolicyRow:
+    sample: Sample
+    in_self_sft: bool
+
+    @property
+    def length(self) -> int:
+        return self.sample.length
+
+
+def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
+    """A step of the reward-weighted warm-up: whole groups, with their rewards as z-scores."""
+    counted = [_counted(with_standard_rewards(group), config) for group in groups]
+    counted = [group for group in counted if group]
+    temperature = rce_temperature(
+        step.number, step.phase_steps, config.rce_temperature_start, config.rce_temperature_end
+    )
+    parts = cut_groups(counted, config.per_device_train_batch_size)
+    return StepRows(
+        [MicroBatch("rce", [row for group in part for row in group]) for part in parts],
+        num_tokens=sum(row.length for group in counted for row in group),
+        metrics={"rce_temperature": temperature} | reward_metrics(groups),
+        rce_groups=len(counted),
+        rce_temperature=temperature,
+    )
+
+
+def sft_step(groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
+    """A supervised step: the mean cross-entropy of all labels of the step."""
+    rows = [row for group in groups for row in group]
+    return StepRows(
+        [MicroBatch("sft", part) for part in cut(rows, config.per_device_train_batch_size)],
+        num_tokens=sum(row.length for row in rows),
+        metrics={"completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows)},
+        sft_tokens=_completion_tokens(rows),
+    )
+
+
+def policy_step(
+    step: PlannedStep,
+    index: int,
+    groups: Sequence[Group],
+    teacher: Sequence[Sample],
+    config: GRPOTrainingConfig,
+    *,
+    beta: float,
+    processes: int,
+) -> StepRows:
+    """A step of GRPO with its imitation terms.
+
+    Self-SFT imitates rows of the policy loss, so both share one forward pass. Rows that add nothing to the gradient
+    (advantage 0 and no KL, or truncated and masked) are left out; they count in ``totals``, so the gradient is the
+    same. Teacher traces come in batches of their own, as many rows as the step has.
+
+    Args:
+        step: its place in the plan.
+        index: its number from the start of the training, which selects the teacher traces.
+        groups: the groups of the step, whole.
+        teacher: all teacher traces.
+        config: the training configuration.
+        beta: the current weight of the KL.
+        processes: number of processes that train together.
+    """
+    size = config.per_device_train_batch_size
+    weights = term_weights(step.number, step.phase_steps, config, has_teacher=bool(teacher))
+    rows: list[Sample] = []
+    imitated: list[int] = []  # indices into rows
+    for group in groups:
+        kept = best_of(group, step.top_k)
+        if weights.self_sft > 0:
+            imitated += [len(rows) + index for index in own_successes(group, kept, config)]
+        rows += kept
+    with_gradient = [
+        number
+        for number, row in enumerate(rows)
+        if weights.grpo > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
+    ]
+    in_self_sft = frozenset(imitated)
+    scored = [_PolicyRow(rows[number], number in in_self_sft) for number in dict.fromkeys([*with_gradient, *imitated])]
+    traces: list[Sample] = []
+    if weights.teacher_sft > 0:
+        traces = teacher_rows(teacher, index, size * config.gradient_accumulation_steps * processes, config.seed)
+    policy_parts = [
+        MicroBatch("policy", [row.sample for row in part], tuple(row.in_self_sft for row in part))
+        for part in cut(scored, size)
+    ]
+    return StepRows(
+        policy_parts + [MicroBatch("teacher_sft", part) for part in cut(traces, size)],
+        num_tokens=sum(row.length for row in scored) + sum(row.length for row in traces),
+        metrics={
+            "beta": beta,
+            "rows_without_gradient": float(len(rows) - len(scored)),
+            **{f"weight/{name}": weight for name, weight in asdict(weights).items()},
+            **reward_metrics(groups),
+        },
+        weights=weights,
+        totals=StepTotals(len(rows), _completion_tokens(_counted(rows, config))),
+        scored=StepTotals(len(scored), _completion_tokens(row.sample for row in scored)),
+        self_sft_tokens=_completion_tokens(rows[number] for number in imitated),
+        teacher_tokens=_completion_tokens(traces),
+    )
+
+
+def reward_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Figures on the stored responses of whole groups, also on those that a curriculum leaves out."""
+    rewards = [[row.reward for row in group] for group in groups]
+    rows = [row for group in groups for row in group]
+    return {
+        "reward": statistics.fmean(value for group in rewards for value in group),
+        "reward_std": statistics.fmean(statistics.pstdev(group) for group in rewards),
+        "frac_reward_zero_std": statistics.fmean(float(max(group) == min(group)) for group in rewards),
+        "completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows),
+        "completions/clipped_ratio": statistics.fmean(float(row.truncated) for row in rows),
+    }
+
+
+def _counts(row: Sample, config: GRPOTrainingConfig) -> bool:
+    """Whether the tokens of a row count in the losses."""
+    return not (config.mask_truncated_completions and row.truncated)
+
+
+def _counted(rows: Iterable[Sample], config: GRPOTrainingConfig) -> list[Sample]:
+    return [row for row in rows if _counts(row, config)]
+
+
+def _completion_tokens(rows: Iterable[Sample]) -> int:
+    return sum(len(row.completion_ids) for row in rows)

@@ -1,0 +1,374 @@
+"""The state of an offline training: model, reference, optimizer, plan; how it is prepared, saved and exported."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.utils import DistributedType, gather_object
+
+from engine.errors import ConfigurationError, InputError
+from engine.storage.append_log import replace_file
+from grpo_training.train.data.batches import collate
+from grpo_training.train.data.rows import cut
+from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.models.export import export_model
+from grpo_training.train.models.export_record import write_export
+from grpo_training.train.models.loading import (
+    adapter_off,
+    load_model,
+    load_weights,
+    sharded_weights,
+    trained_weights,
+    uses_bf16,
+)
+from grpo_training.train.models.positions import check_positions
+from grpo_training.train.models.sharding import (
+    enable_on_cpu,
+    fsdp_plugin,
+    is_sharded,
+    load_optimizer_state,
+    reshard,
+    whole,
+    whole_optimizer_state,
+)
+from grpo_training.train.models.zero import enable_zero, zero_plugin
+from grpo_training.train.objective.logprobs import check_logits, check_padding_free
+from grpo_training.train.objective.policy import Policy
+from grpo_training.train.objective.reference_policy import ReferencePolicy
+from grpo_training.train.objective.schedules import AdaptiveKL
+from grpo_training.train.offline.checkpoints import (
+    State,
+    check_same_run,
+    checkpoints,
+    load_tensors,
+    remove_old_checkpoints,
+    save_checkpoint,
+)
+from grpo_training.train.offline.plan import plan_steps
+from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
+from grpo_training.train.processes import check_same, local_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from accelerate.optimizer import AcceleratedOptimizer
+    from torch import Tensor
+
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.batches import Batch
+    from grpo_training.train.data.samples import Sample
+    from grpo_training.train.offline.checkpoints import Validation
+    from grpo_training.train.offline.plan import PlannedStep
+
+    Group = Sequence[Sample]
+
+BEST = "best.json"
+_DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+@dataclass
+class Training:
+    """A training in this process.
+
+    Args:
+        config: the training configuration.
+        groups, validation, teacher: groups to train on, held-out groups, teacher traces.
+        run_dir: gets checkpoints and the trained model.
+        accelerator: device, precision and processes.
+        model, tokenizer: the model that learns.
+        policy: the :class:`Policy` of that model, as accelerate has wrapped it; all log-probs come from it.
+        plan: all optimizer steps.
+        reference: the policy at the start of the training.
+        optimizer: its state is that of the current phase.
+        kl: the controller of an adaptive beta.
+        num_tokens: tokens that passed through the model so far, over all processes.
+    """
+
+    config: GRPOTrainingConfig
+    groups: Sequence[Group]
+    validation: Sequence[Group]
+    teacher: Sequence[Sample]
+    run_dir: Path
+    accelerator: Accelerator
+    model: Any
+    policy: Any
+    tokenizer: Any
+    plan: list[PlannedStep]
+    reference: ReferencePolicy
+    optimizer: AcceleratedOptimizer
+    kl: AdaptiveKL
+    num_tokens: int = 0
+
+    @property
+    def beta(self) -> float:
+        """The current weight of the KL."""
+        return self.kl.beta if self.config.adaptive_kl else self.config.beta
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return _longest(self.groups, self.validation, self.teacher)
+
+    @property
+    def kl_limit(self) -> float:
+        """The KL above which a checkpoint is not exported. Supervised training moves away from the start on purpose."""
+        return math.inf if self.config.mode == "sft" else self.config.max_kl
+
+    def collate(self, rows: Sequence[Sample]) -> Batch:
+        """Rows as tensors on the device of this process."""
+        batch = collate(
+            rows,
+            self.tokenizer.pad_token_id,
+            advantage_clip=self.config.advantage_clip,
+            mask_truncated=self.config.mask_truncated_completions,
+        )
+        return batch.to(self.accelerator.device)
+
+    def logps(self, batch: Batch, temperature: float | None = None) -> Tensor:
+        """Log-probs (B, C) of the completions under the policy, by default at the sampling temperature."""
+        logps_BC: Tensor = self._forward(batch, self.config.temperature if temperature is None else temperature)[0]  # noqa: N806
+        return logps_BC
+
+    def logps_and_entropy(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The log-probs and the entropy (nats, no gradient) at each token, in one pass."""
+        logps_BC, entropy_BC = self._forward(batch, self.config.temperature, entropy=True)  # noqa: N806
+        return logps_BC, entropy_BC
+
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """A context for forward passes without dropout and without gradients."""
+        self.policy.eval()
+        with torch.no_grad():
+            yield
+        self.policy.train()
+        reshard(self.policy)
+
+    def _forward(self, batch: Batch, temperature: float, *, entropy: bool = False) -> Any:
+        with self.accelerator.autocast():
+            return self.policy(batch, temperature=temperature, entropy=entropy)
+
+
+def prepare(
+    config: GRPOTrainingConfig,
+    groups: Sequence[Group],
+    validation: Sequence[Group],
+    teacher: Sequence[Sample],
+    run_dir: Path,
+) -> Training:
+    """Load and check everything that the training needs. Nothing is written.
+
+    Raises:
+        InputError, ConfigurationError: as :func:`grpo_training.train.offline.loop.train_offline`.
+    """
+    if not groups:
+        raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
+    accelerator = new_accelerator(config)
+    model, tokenizer = load_model(config)
+    check_positions(model, _longest(groups, validation, teacher))
+    # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
+    if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
+        model = model.to(accelerator.device)
+    if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
+        check_logits(model.eval())
+        if config.padding_free:
+            check_padding_free(model)
+    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
+    policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
+    return Training(
+        config=config,
+        groups=groups,
+        validation=validation,
+        teacher=teacher,
+        run_dir=run_dir,
+        accelerator=accelerator,
+        model=model,
+        policy=policy,
+        tokenizer=tokenizer,
+        plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
+        reference=ReferencePolicy([row for group in (*groups, *validation) for row in group]),
+        optimizer=optimizer,
+        kl=AdaptiveKL.of(config),
+    )
+
+
+def _longest(groups: Sequence[Group], validation: Sequence[Group], teacher: Sequence[Sample]) -> int:
+    return max(row.length for group in (*groups, *validation, teacher) for row in group)
+
+
+def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
+    """Device, precision and processes.
+
+    Raises:
+        ConfigurationError: the configuration of accelerate asks for what is not supported.
+    """
+    fsdp, zero = fsdp_plugin(bf16=uses_bf16(config)), zero_plugin(config, bf16=uses_bf16(config))
+    if (fsdp or zero) and config.quantised is not None:
+        raise ConfigurationError(
+            f"{config.quantised} is not supported with {'FSDP' if fsdp else 'DeepSpeed'}",
+            why="accelerate does not divide rounded weights among processes.",
+            fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
+        )
+    if fsdp is not None and config.optim == "adamw_8bit":
+        raise ConfigurationError(
+            "adamw_8bit is not supported with FSDP",
+            why="bitsandbytes takes no steps on divided weights.",
+            fix="Use adamw_torch.",
+        )
+    accelerator = Accelerator(
+        mixed_precision="bf16" if uses_bf16(config) else "no",
+        # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
+        cpu=not torch.accelerator.is_available(),
+        fsdp_plugin=fsdp,
+        deepspeed_plugin=zero,
+        # Buffers never change. DDP would send them at each forward pass, also where not all processes have one.
+        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+    )
+    if fsdp is not None:
+        enable_on_cpu(accelerator, fsdp)
+    if zero is not None:
+        enable_zero(accelerator, zero)
+    return accelerator
+
+
+def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:
+    """AdamW over the trained weights; the learning rate is set at each step."""
+    weights = list(trained_weights(model).values())
+    if config.optim == "adamw_8bit":
+        bitsandbytes: Any = importlib.import_module("bitsandbytes.optim")
+        optimizer: torch.optim.Optimizer = bitsandbytes.AdamW8bit(weights, weight_decay=config.weight_decay)
+        return optimizer
+    fused = True if config.optim == "adamw_torch_fused" else None
+    return torch.optim.AdamW(weights, weight_decay=config.weight_decay, fused=fused)
+
+
+def unscored(training: Training) -> list[Sample]:
+    """The samples whose reference log-probs will be needed and are not known yet, the shortest first."""
+    config, stages = training.config, ("early", "late")
+    rows = [row for group in training.validation for row in group]
+    trained = [row for group in training.groups for row in group]
+    needed = config.beta > 0 or config.adaptive_kl or config.importance_cap is not None
+    if config.missing_logprobs == "start":
+        needed |= any(row.old_logps is None or any(map(math.isnan, row.old_logps)) for row in trained)
+    if needed and config.mode != "sft":
+        numbers = dict.fromkeys(number for step in training.plan if step.stage in stages for number in step.groups)
+        rows += [row for number in numbers for row in training.groups[number]]
+    return sorted(training.reference.missing(rows), key=lambda row: row.length)
+
+
+def score_reference(training: Training) -> None:
+    """Score the :func:`unscored` samples, divided among the processes. The weights are those of the initial model.
+
+    With an adapter they may also have changed since, because the adapter is disabled.
+    """
+    rows = unscored(training)
+    if not rows:
+        return
+    found: dict[int, Tensor] = {}
+    with training.scoring(), adapter_off(training.model):
+        parts = cut(rows, training.config.per_device_train_batch_size)
+        for part, counts in local_share(parts, training.accelerator):
+            batch = training.collate(part)
+            logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
+            if counts:
+                found |= training.reference.by_index(part, logps_BC, batch)
+    for one in gather_object([found]):
+        training.reference.known |= one
+
+
+def restore(training: Training) -> int:
+    """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
+
+    Raises:
+        InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
+    """
+    found = [] if training.config.fresh else checkpoints(training.run_dir)
+    check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
+    if not found:
+        return 0
+    last = found[-1]
+    check_same_run(last, _settings(training), _data(training))
+    tensors = load_tensors(last)
+    training.reference.known = tensors["reference"]
+    score_reference(training)  # what is missing, while the weights are the initial ones
+    load_weights(training.model, last.folder)
+    done = last.state.step
+    if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
+        trained = list(trained_weights(training.model).values())
+        load_optimizer_state(training.optimizer, trained, tensors["optimizer"])
+    training.kl.load_state_dict(tensors["kl"])
+    training.num_tokens = last.state.num_tokens
+    return done
+
+
+def save(training: Training, number: int, held_out: Validation | None) -> None:
+    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
+
+    All processes call it; the first one writes.
+    """
+    is_first = training.accelerator.is_main_process
+    trained = list(trained_weights(training.model).values())
+    optimizer = whole_optimizer_state(training.optimizer, trained, keep=is_first)
+    weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
+    if not is_first:
+        return
+    step = training.plan[number - 1]
+    state = State(
+        step=number,
+        stage=step.stage,
+        epoch=step.epoch,
+        num_tokens=training.num_tokens,
+        settings=_settings(training),
+        data=_data(training),
+        validation=held_out,
+    )
+    tensors = {
+        "optimizer": optimizer,
+        "kl": training.kl.state_dict(),
+        "reference": training.reference.known,
+    }
+    save_checkpoint(training.run_dir, training.model, state, tensors, weights)
+    best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
+    kept = {checkpoint.folder for checkpoint in best.values()}
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
+    if best:
+        named = {measure: as_json(checkpoint) for measure, checkpoint in best.items()}
+        replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
+
+
+def export(training: Training, start: Validation | None) -> Selection:
+    """Write the selected model, and what was selected and why to ``export.json``.
+
+    Args:
+        training: after its last step.
+        start: the figures of the initial model on the held-out groups, if there are any.
+    """
+    config, found = training.config, checkpoints(training.run_dir)
+    measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
+    selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
+    if config.export == "last":
+        selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
+    is_last = selected.checkpoint is found[-1] and not is_sharded(training.policy)
+    if selected.checkpoint is None or is_sharded(training.policy):
+        training.model = load_model(config)[0]
+    if selected.checkpoint is not None and not is_last:
+        load_weights(training.model, selected.checkpoint.folder)
+    export_model(training.model, training.tokenizer, training.run_dir, config)
+    write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
+    return selected
+
+
+def _settings(training: Training) -> dict[str, Any]:
+    """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
+    return training.config.fingerprint() | {"processes": training.accelerator.num_processes}
+
+
+def _data(training: Training) -> str:
+    return fingerprint([*training.groups, *training.validation, training.teacher])

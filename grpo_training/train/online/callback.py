@@ -1,0 +1,171 @@
+"""Connects TRL's trainer to a run directory: metrics, progress, samples, Ctrl-C, own state in the checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
+
+from engine.errors import InputError
+from engine.storage.append_log import replace_file
+from grpo_training.train.processes import number_of_processes
+from grpo_training.train.stopped import TrainingStoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from grpo_training.runs.stop_request import StopRequest
+    from grpo_training.train.objective.schedules import AdaptiveKL
+    from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
+    from grpo_training.train.reporting.metrics_log import MetricsLog
+    from grpo_training.train.reporting.progress import TrainingProgress
+
+STAGE = "online"
+SAMPLES = "samples.jsonl"
+STATE = "trainer_state.json"
+_PROCESSES = "processes"
+_SAMPLES_PER_STEP = 6
+_LOGS_WITHOUT_SPREAD = 10
+
+
+def check_same_processes(checkpoint: Path) -> None:
+    """Refuse to resume with another number of processes: the steps would hold other rows, and be others in number.
+
+    Args:
+        checkpoint: its state was written with a :class:`RunCallback`.
+
+    Raises:
+        InputError: it is another one.
+    """
+    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    own = state["stateful_callbacks"].get(RunCallback.__name__, {"attributes": {}})["attributes"]
+    now = number_of_processes()
+    if (then := own.get(_PROCESSES, now)) != now:
+        raise InputError(
+            f"{checkpoint} belongs to a training with another configuration",
+            why=f"processes: {then} there, {now} now",
+            fix=f"Start {then}, or start over with --fresh or another --output-dir.",
+        )
+
+
+class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
+    """Writes the metrics of each step, shows progress, stops on Ctrl-C, and stores beta in the checkpoints.
+
+    Args:
+        kl: its state is saved in each checkpoint and restored from it.
+        reward: its latest batch is sampled for ``samples.jsonl``.
+        run_dir: gets ``samples.jsonl``: completions of the first and of the last step.
+        log, progress: receive the figures; None on all processes but the first.
+        stop: checked after each step.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        kl: AdaptiveKL,
+        reward: TaskReward,
+        run_dir: Path,
+        log: MetricsLog | None,
+        progress: TrainingProgress | None,
+        stop: StopRequest,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kl, self._reward, self._path, self._log, self._progress = kl, reward, run_dir / SAMPLES, log, progress
+        self._stop, self._clock = stop, clock
+        self._tokens_then, self._then = 0.0, 0.0
+        self._logs_without_spread = 0
+        self._noted_error = False
+
+    def state(self) -> dict[str, Any]:
+        """The state that is stored in a checkpoint."""
+        return {"args": {}, "attributes": self._kl.state_dict() | {_PROCESSES: number_of_processes()}}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Restore beta from the checkpoint."""
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self._kl.load_state_dict(saved["attributes"])
+        self._tokens_then, self._then = float(state.num_input_tokens_seen), self._clock()
+        if self._log is not None and state.global_step == 0:
+            self._path.unlink(missing_ok=True)
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, *, model: Any = None, **_: Any) -> None:
+        """Stop before a gradient that is not finite changes the weights."""
+        gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+        if gradients and not math.isfinite(sum(float(gradient.abs().max()) for gradient in gradients)):
+            raise TrainingStoppedError(
+                f"The gradient of step {state.global_step + 1} is not finite",
+                why="The loss is finite. The weights are unchanged.",
+                fix="Lower learning_rate, or disable bf16. The last checkpoint is intact.",
+            )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write samples of the first step, and stop if a stop was requested."""
+        if state.global_step == 1:
+            self._write_samples(1)
+        if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
+            self._stop.number = next((one for one in gather_object([self._stop.number]) if one is not None), None)
+        if self._stop.number is not None:
+            control.should_save = control.should_training_stop = True
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write samples of the last step."""
+        if state.global_step > 1:
+            self._write_samples(state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Write the metrics since the last log."""
+        if self._log is None or self._progress is None or logs is None or "loss" not in logs:
+            return  # not the first process, or the summary at the end
+        tokens, now = float(logs.get("num_tokens") or self._tokens_then), self._clock()
+        speed = (tokens - self._tokens_then) / max(now - self._then, 1e-9)
+        self._tokens_then, self._then = tokens, now
+        figures = {"epoch": logs["epoch"], "stage": STAGE, **logs, "tokens_per_s": speed}
+        self._log.write(state.global_step, figures)
+        self._progress.step_done(state.global_step, STAGE, figures)
+        self._check_reward_spread(logs)
+        if self._reward.first_error and not self._noted_error:
+            self._noted_error = True
+            self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
+
+    def _check_reward_spread(self, logs: dict[str, Any]) -> None:
+        """Note once that rewards have not differed within any group for many logs, so that nothing is learned."""
+        self._logs_without_spread = self._logs_without_spread + 1 if logs.get("frac_reward_zero_std") == 1 else 0
+        if self._logs_without_spread == _LOGS_WITHOUT_SPREAD and self._progress is not None:
+            self._progress.note(
+                f"Rewards have been equal within every group for {_LOGS_WITHOUT_SPREAD} logs "
+                f"(mean {logs.get('reward')}): nothing is learned. The problems are too easy or too hard, or the "
+                "reward does not tell completions apart."
+            )
+
+    def _write_samples(self, step: int) -> None:
+        """Append one completion for each of a few problems to ``samples.jsonl``."""
+        if self._log is None:
+            return
+        chosen: dict[str, ScoredCompletion] = {}
+        for one in self._reward.latest:
+            chosen.setdefault(one.problem.id, one)
+        lines = [
+            json.dumps(_as_json(one, step), ensure_ascii=False) for one in list(chosen.values())[:_SAMPLES_PER_STEP]
+        ]
+        before = self._path.read_bytes() if self._path.exists() else b""
+        replace_file(self._path, before + "".join(line + "\n" for line in lines).encode())
+
+
+def _as_json(scored: ScoredCompletion, step: int) -> dict[str, Any]:
+    return {
+        "step": step,
+        "problem_id": scored.problem.id,
+        "problem": scored.problem.text,
+        "answer": scored.problem.answer,
+        "completion": scored.text,
+        "reward": scored.reward,
+        "is_correct": scored.is_correct,
+    }

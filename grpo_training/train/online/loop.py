@@ -1,0 +1,197 @@
+"""Online training by TRL: it samples completions, the reward function scores them, and the policy is updated.
+
+Differences from offline training: there are no stored log-probs (each completion is used once, by the policy that
+sampled it), no RCE warm-up and no curriculum. The learning-rate schedule is that of transformers, whose first step
+has rate 0 where there is a warm-up. A resumed run continues with the weights, the optimizer and the random state of
+its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import warnings
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOConfig
+
+from engine.reward_evaluator import RewardEvaluator
+from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.data.samples import DropReport
+from grpo_training.train.data.teacher_samples import load_teacher_samples
+from grpo_training.train.models.export import TrainingResult, export_model
+from grpo_training.train.models.export_record import write_export
+from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
+from grpo_training.train.models.positions import check_positions, position_note
+from grpo_training.train.objective.schedules import AdaptiveKL
+from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
+from grpo_training.train.online.custom_reward import load_reward
+from grpo_training.train.online.outcome import judge_training
+from grpo_training.train.online.reward_settings import payers
+from grpo_training.train.online.rewards import TaskReward, dataset_rows
+from grpo_training.train.online.trainer import DualSourceTrainer
+from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
+from grpo_training.train.processes import check_same
+from grpo_training.train.reporting.metrics_log import open_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from engine.records import Message, Problem
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.data.samples import Sample
+
+
+def train_online(
+    config: GRPOTrainingConfig,
+    problems: Sequence[Problem],
+    run_dir: Path,
+    *,
+    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> TrainingResult:
+    """Fine-tune the model of ``config`` on completions that it samples itself.
+
+    The same call again resumes from the last checkpoint.
+
+    Args:
+        config: the training configuration.
+        problems: to sample completions for.
+        run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
+        prompts: prompts that are used as they stand, by problem id; the others are rendered.
+        stream: receives the progress, stdout by default.
+        clock: monotonic seconds.
+
+    Raises:
+        InputError: too few problems, prompts without room for a reply, no model at its path, a checkpoint of another
+            number of processes.
+        ConfigurationError: the machine, an optional package or TRL does not support the configuration.
+        NothingScoredError: (exit code 3) no completion of several batches could be scored.
+        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
+        KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
+    """
+    started = clock()
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    check_arguments(config)
+    model, tokenizer = load_model(config)
+    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs whole rows that have no reward
+    prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
+    kept = [problem for problem in problems if problem.id in prompt_ids]
+    total = count_steps(config, len(kept), len(problems))
+    longest = max(map(len, prompt_ids.values())) + config.max_completion_length
+    check_positions(model, longest)
+    teacher, left_out = _teacher(config, tokenizer)
+    arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
+    kl = AdaptiveKL.of(config)
+    resumed = None if config.fresh else last_checkpoint(run_dir)
+    check_same({"checkpoints": resumed and resumed.name})
+    if resumed is not None:
+        check_same_processes(resumed)
+    done = 0 if resumed is None else int(resumed.name.partition("-")[2])
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
+        custom = None if config.reward is None else load_reward(config.reward)
+        settings = config.reward_settings
+        paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
+        reward = stack.enter_context(
+            TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
+        )
+        trainer = DualSourceTrainer(
+            config=config,
+            reward=reward,
+            prompt_ids=prompt_ids,
+            teacher=teacher,
+            kl=kl,
+            model=model,
+            args=GRPOConfig(**arguments),
+            train_dataset=Dataset.from_list(dataset_rows(kept, config.prompts, prompts)),
+            processing_class=tokenizer,
+        )
+        trainer.remove_callback(PrinterCallback)
+        _use_base_as_reference(trainer.model)
+        log = progress = None
+        if trainer.is_world_process_zero():
+            log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
+            for note in _notes(config, len(problems) - len(kept), done, total):
+                progress.note(note)
+            for line in filter(None, [position_note(model, longest), *str(left_out).splitlines()]):
+                progress.note(line)
+        stop = stack.enter_context(StopRequest())
+        trainer.add_callback(
+            RunCallback(kl=kl, reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
+        )
+        trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
+        stop.obey()
+        adapter, merged = None, run_dir / "merged"
+        if trainer.is_world_process_zero():
+            adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
+        trainer.accelerator.wait_for_everyone()
+        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
+        if trainer.is_world_process_zero():
+            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
+    return TrainingResult(steps, adapter, merged, f"checkpoint-{steps}", why, helped, clock() - started)
+
+
+def tokenised_prompts(
+    problems: Sequence[Problem],
+    tokenizer: Any,
+    config: GRPOTrainingConfig,
+    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+) -> dict[str, tuple[int, ...]]:
+    """The token ids of the prompts by problem id, without prompts that leave no room for a reply."""
+    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompts, prompts)]
+    ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
+    room = config.max_seq_length - config.max_completion_length
+    return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}
+
+
+def last_checkpoint(run_dir: Path) -> Path | None:
+    """The latest complete checkpoint. The trainer writes its state last; a checkpoint without it is incomplete."""
+    found = []
+    for folder in run_dir.glob("checkpoint-*"):
+        try:
+            found.append((int(json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]), folder))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return max(found)[1] if found else None
+
+
+def _use_base_as_reference(model: Any) -> None:
+    """Delete TRL's copy of the LoRA for the reference: with the fresh LoRA disabled the model is the reference."""
+    if has_adapter(model) and "ref" in model.peft_config:
+        model.delete_adapter("ref")
+
+
+def _teacher(config: GRPOTrainingConfig, tokenizer: Any) -> tuple[list[Sample], DropReport]:
+    """The traces to imitate, and the counts of those that were left out."""
+    report = DropReport()
+    if config.teacher_traces is None or config.teacher_sft_weight == 0:
+        return [], report
+    return load_teacher_samples(config.teacher_traces, tokenizer, config, report), report
+
+
+def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:
+    if done:
+        yield f"resuming after step {done} of {total}"
+    if too_long:
+        yield f"{too_long} problems are left out: prompt and reply would exceed max_seq_length"
+    unused = [name for name in ("rce_epochs", "curriculum_epochs") if getattr(config, name)]
+    if unused:
+        yield f"{' and '.join(unused)}: used by offline training only"
+    if config.lora_dropout and config.disable_dropout:
+        yield NO_DROPOUT
+    if config.importance_cap is not None and not config.use_vllm:
+        yield "importance_cap: without vLLM the sampling policy is the trained one, so nothing is corrected"
+    if config.top_p < 1 or config.repetition_penalty != 1:
+        yield "top_p or repetition_penalty: the log-probs are those of the full distribution, so the ratio is biased"

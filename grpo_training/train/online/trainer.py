@@ -1,0 +1,169 @@
+"""TRL's GRPO trainer with imitation terms.
+
+Only ``compute_loss`` is overridden: it calls TRL's and adds the terms. Sampling, advantages and clipping are TRL's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from trl import GRPOTrainer
+
+from grpo_training.train.data.batches import collate
+from grpo_training.train.data.rows import own_successes, teacher_rows
+from grpo_training.train.data.samples import Sample
+from grpo_training.train.objective.logprobs import completion_logps
+from grpo_training.train.objective.losses import sft_loss
+from grpo_training.train.objective.schedules import TermWeights, term_weights
+from grpo_training.train.stopped import TrainingStoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.objective.losses import LossTerm
+    from grpo_training.train.objective.schedules import AdaptiveKL
+    from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
+
+
+class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
+    """``grpo_weight x`` TRL's loss ``+ teacher-SFT + self-SFT``, optionally with an adaptive beta.
+
+    The imitated rows of a step are selected when it begins and divided among its micro-batches. Each term is divided
+    by its own tokens of the whole step, so any number of micro-batches gives the same gradient. Metrics:
+    ``loss/grpo``, ``loss/teacher_sft``, ``loss/self_sft`` (before their weights), ``weight/...`` and ``beta``.
+
+    Args:
+        config: the training configuration.
+        reward: the reward function; self-SFT selects from its latest batch.
+        prompt_ids: the token ids of each prompt, by problem id.
+        teacher: traces to imitate; empty turns the term off.
+        kl: adapts beta where ``config.adaptive_kl``.
+        arguments: of ``GRPOTrainer``.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: GRPOTrainingConfig,
+        reward: TaskReward,
+        prompt_ids: dict[str, tuple[int, ...]],
+        teacher: Sequence[Sample],
+        kl: AdaptiveKL,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(reward_funcs=reward, **arguments)
+        self._settings, self._reward, self._adaptive_kl = config, reward, kl
+        self._prompt_ids, self._teacher = prompt_ids, teacher
+        self._planned_step = -1
+        self._micro_batch = 0
+        self._weights = TermWeights(config.grpo_weight, 0.0, 0.0)
+        self._imitated: dict[str, list[Sample]] = {}
+        self._measured_kl: list[float] = []
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """TRL's weighted loss of a micro-batch, plus this micro-batch's share of the imitation terms.
+
+        Raises:
+            TrainingStoppedError: the loss is not finite.
+        """
+        if self.state.global_step != self._planned_step:
+            self._plan_step()
+        parts, limit = self.current_gradient_accumulation_steps, self._settings.advantage_clip
+        clipped = inputs | {"advantages": inputs["advantages"].clamp(-limit, limit)}
+        policy: Tensor = super().compute_loss(model, clipped, return_outputs, num_items_in_batch)
+        loss, figures = self._weights.grpo * policy, {"loss/grpo": policy.item()}
+        for name, rows in self._imitated.items():
+            term = self._imitation(rows[self._micro_batch :: parts], sum(len(row.completion_ids) for row in rows))
+            if term is not None:
+                loss = loss + getattr(self._weights, name) * term.loss
+            figures[f"loss/{name}"] = 0.0 if term is None else term.loss.item()
+        if not math.isfinite(loss.item()):
+            raise self._stopped(figures)
+        metrics = self._metrics["train"]
+        for name, share in figures.items():
+            metrics[name].append(share * parts)  # TRL logs the mean over micro-batches; these are shares of a sum
+        for name, weight in asdict(self._weights).items():
+            metrics[f"weight/{name}"].append(weight)
+        metrics["beta"].append(self.beta)
+        self._micro_batch += 1
+        if self._settings.adaptive_kl:
+            self._measured_kl.append(metrics["kl"][-1])
+            if self._micro_batch == parts:
+                self._adaptive_kl.update(statistics.fmean(self._measured_kl))
+        return loss
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """No model card: the run directory documents the run."""
+
+    def _plan_step(self) -> None:
+        """At the first micro-batch of a step: set the weights of the terms and select the imitated rows."""
+        config, step = self._settings, self.state.global_step
+        self._planned_step, self._micro_batch, self._measured_kl = step, 0, []
+        if config.adaptive_kl:
+            self.beta = self._adaptive_kl.beta
+        self._weights = term_weights(step, self.state.max_steps, config, has_teacher=bool(self._teacher))
+        self._imitated = {}
+        if self._weights.teacher_sft > 0:
+            count = config.per_device_train_batch_size * config.gradient_accumulation_steps
+            share = self.accelerator.process_index
+            chosen = teacher_rows(self._teacher, step, count * self.accelerator.num_processes, config.seed)
+            self._imitated["teacher_sft"] = chosen[share * count : (share + 1) * count]
+        if self._weights.self_sft > 0:
+            groups = self._scored_groups()
+            self._imitated["self_sft"] = [
+                group[index] for group in groups for index in own_successes(group, group, config)
+            ]
+
+    def _scored_groups(self) -> list[list[Sample]]:
+        """The completions that this process scored last, by problem, without those that have no reward."""
+        groups: dict[str, list[Sample]] = {}
+        for one in self._reward.latest:
+            if one.reward is not None:
+                groups.setdefault(one.problem.id, []).append(self._sample(one, one.reward))
+        return list(groups.values())
+
+    def _sample(self, scored: ScoredCompletion, reward: float) -> Sample:
+        return Sample(
+            group_id=scored.problem.id,
+            prompt_ids=self._prompt_ids[scored.problem.id],
+            completion_ids=scored.token_ids,
+            reward=reward,
+            advantage=0.0,
+            old_logps=None,
+            ids_source="server",
+            truncated=scored.token_ids[-1] not in self.eos_token_ids,
+            is_correct=scored.is_correct,
+        )
+
+    def _imitation(self, rows: Sequence[Sample], tokens: int) -> LossTerm | None:
+        """The cross-entropy on ``rows``; ``tokens`` counts all imitated rows of the step."""
+        if not rows:
+            return None
+        batch = collate(rows, self.processing_class.pad_token_id).to(self.accelerator.device)
+        with self.accelerator.autocast():
+            logps_BC = completion_logps(  # noqa: N806 - names end in their shape
+                self.accelerator.unwrap_model(self.model_wrapped),
+                batch.input_ids_BT,
+                batch.attention_mask_BT,
+                batch.completion_start_B,
+                batch.mask_BC,
+                chunk_size=self._settings.logprob_chunk_size,
+            )
+        return sft_loss(logps_BC, batch.mask_BC, tokens=tokens, phi=self._settings.chord_phi)
+
+    def _stopped(self, figures: dict[str, float]) -> TrainingStoppedError:
+        shown = ", ".join(f"{name} {value:g}" for name, value in figures.items())
+        names = ", ".join(dict.fromkeys(one.problem.id for one in self._reward.latest))
+        return TrainingStoppedError(
+            f"The loss of step {self.state.global_step + 1} is not finite ({shown})",
+            why=f"It was computed from completions for {names[:200]}. The weights are unchanged.",
+            fix="Lower learning_rate, or disable bf16. The last checkpoint is intact.",
+        )

@@ -1,0 +1,196 @@
+"""The arguments of TRL's ``GRPOConfig`` for a configuration, and the checks that TRL makes late or not at all.
+
+Every argument that affects the trained weights is given, so that no default of TRL applies.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from accelerate.utils import parse_flag_from_env
+
+from engine.errors import ConfigurationError, InputError
+from grpo_training.train.processes import number_of_processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_training.train.config import GRPOTrainingConfig
+
+Arguments = dict[str, Any]
+
+_SAME_NAME = (
+    *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "seed"),
+    *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
+    *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
+    *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
+    *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
+    *("logging_steps", "save_total_limit"),
+)
+"""Settings that TRL has under the same name."""
+
+_STEPS: Arguments = {
+    "lr_scheduler_kwargs": None,
+    "average_tokens_across_devices": True,
+    "optim_args": None,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "label_smoothing_factor": 0.0,
+    "neftune_noise_alpha": None,
+    "data_seed": None,
+    "full_determinism": False,
+}
+_SAMPLING: Arguments = {
+    "top_k": 0,
+    "min_p": None,
+    "cache_implementation": None,
+    "chat_template_kwargs": None,
+    "generation_batch_size": None,
+    "num_iterations": 1,  # each completion is used in the step that sampled it, and in no other
+    "shuffle_dataset": True,
+    "pad_to_multiple_of": None,
+    "max_tool_calling_iterations": None,
+    "use_transformers_continuous_batching": False,
+    "transformers_continuous_batching_config": None,
+    "ds3_gather_for_generation": True,
+    "vllm_structured_outputs_regex": None,
+    "vllm_importance_sampling_mode": "token_truncate",
+    "vllm_importance_sampling_clip_min": None,
+}
+_LOSS: Arguments = {
+    "reward_weights": None,
+    "multi_objective_aggregation": "sum_then_normalize",
+    "sync_ref_model": False,
+    "top_entropy_quantile": 1.0,
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "off_policy_mask_threshold": None,
+    "router_aux_loss_coef": None,
+}
+_PRECISION_AND_MEMORY: Arguments = {
+    "fp16": False,
+    "tf32": None,
+    "cast_lm_head_to_fp32": False,
+    "gradient_checkpointing_kwargs": {"use_reentrant": False},
+    "use_liger_kernel": False,
+    "torch_compile": False,
+    "auto_find_batch_size": False,
+}
+_DATA: Arguments = {
+    "remove_unused_columns": False,  # the columns must reach the reward function
+    "dataloader_num_workers": 0,
+    "dataloader_drop_last": False,
+}
+_RECORDS: Arguments = {
+    "logging_strategy": "steps",
+    "logging_nan_inf_filter": False,
+    "log_completions": False,
+    "save_only_model": False,
+    "eval_strategy": "no",
+    "load_best_model_at_end": False,
+    "ignore_data_skip": False,
+    "restore_callback_states_from_checkpoint": False,
+    "report_to": "none",
+    "disable_tqdm": True,
+    "push_to_hub": False,
+    "trust_remote_code": False,
+}
+
+
+def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use_cpu: bool) -> Arguments:
+    """The arguments of TRL's ``GRPOConfig``.
+
+    Args:
+        config: the training configuration.
+        run_dir: where checkpoints are written.
+        bf16: compute in bfloat16.
+        use_cpu: use no GPU.
+    """
+    same = {name: getattr(config, name) for name in _SAME_NAME}
+    fixed = _STEPS | _SAMPLING | _LOSS | _PRECISION_AND_MEMORY | _DATA | _RECORDS
+    corrects_sampler = config.use_vllm and config.importance_cap is not None
+    derived = {
+        "output_dir": str(run_dir),
+        "warmup_steps": config.warmup_steps or min(config.warmup_ratio, 0.999999),  # below 1 it is a share
+        "steps_per_generation": config.gradient_accumulation_steps,
+        "generation_kwargs": None if config.use_vllm else {"use_cache": True},  # the training disables the model's
+        "vllm_importance_sampling_correction": corrects_sampler,
+        "vllm_importance_sampling_clip_max": config.importance_cap,
+        "bf16": bf16,
+        "use_cpu": use_cpu,
+        "dataloader_pin_memory": not use_cpu,
+        "save_strategy": "epoch" if config.save_steps is None else "steps",
+        "save_steps": config.save_steps or 500,
+    }
+    return same | fixed | derived
+
+
+def check_arguments(config: GRPOTrainingConfig) -> None:
+    """Refuse what TRL would refuse late, or silently do differently.
+
+    Raises:
+        ConfigurationError: says what.
+    """
+    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
+        if parse_flag_from_env(variable):
+            raise ConfigurationError(
+                f"{name} is not supported by online training",
+                why="Only a process with replies to imitate has a forward pass of self-SFT, so others would wait for "
+                "ever, and the first process exports the model alone.",
+                fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, or train offline.",
+            )
+    rows, group = _rows_of_step(config), config.num_generations
+    if rows % group:
+        raise ConfigurationError(
+            f"A step of {rows} completions does not hold whole groups of {group}",
+            why="per_device_train_batch_size x gradient_accumulation_steps x processes counts completions.",
+            fix=f"Make it a multiple of num_generations, such as {group * max(1, round(rows / group))}.",
+        )
+    if config.num_train_epochs == 0 and config.max_steps < 1:
+        raise ConfigurationError(
+            "num_train_epochs is 0", fix="Set num_train_epochs or max_steps: online training has no warm-up."
+        )
+    if config.kl_estimator != "k3" and (config.beta > 0 or config.adaptive_kl):
+        raise ConfigurationError(
+            f"kl_estimator {config.kl_estimator} is not available online", why="TRL has k3 only.", fix="Set it to k3."
+        )
+    if config.advantage_std != "sample":
+        raise ConfigurationError(
+            "advantage_std population is not available online", why="TRL has the sample std.", fix="Set it to sample."
+        )
+    if config.use_vllm and importlib.util.find_spec("vllm") is None:
+        raise ConfigurationError(
+            "--use-vllm: vllm is not installed",
+            why="This process samples with it (vllm_mode colocate), or needs it to send the weights to the server.",
+            fix="Install vllm in this environment (it needs a GPU), or omit --use-vllm.",
+        )
+
+
+def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
+    """The number of optimizer steps of a training.
+
+    Args:
+        config: the training configuration.
+        kept: problems whose prompt leaves room for a reply.
+        given: all problems.
+
+    Raises:
+        InputError: the problems do not fill one step.
+    """
+    prompts = _rows_of_step(config) // config.num_generations
+    if kept < prompts:
+        left_out = f"; {given - kept} of {given} leave no room for a reply" if kept < given else ""
+        raise InputError(
+            f"{kept} problems are too few for steps of {prompts} prompts{left_out}",
+            fix="Give more problems, or lower per_device_train_batch_size or gradient_accumulation_steps; "
+            "for long prompts raise max_seq_length.",
+        )
+    return config.max_steps if config.max_steps > 0 else config.num_train_epochs * (kept // prompts)
+
+
+def _rows_of_step(config: GRPOTrainingConfig) -> int:
+    processes = number_of_processes()
+    return config.per_device_train_batch_size * config.gradient_accumulation_steps * processes

@@ -1,0 +1,160 @@
+"""Metrics of a training: metrics.jsonl, and optionally an experiment tracker."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.storage.append_log import replace_file
+from grpo_training.cli.terminal_text import say
+from grpo_training.runs.trackers import open_tracker
+from grpo_training.train.reporting.progress import TrainingProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import TextIO
+
+    from grpo_training.runs.trackers import Tracker
+
+
+class TrackedSettings(Protocol):
+    """The settings of a training, as far as its records need them."""
+
+    @property
+    def report_to(self) -> str:
+        """The tracker, or ``none``."""
+
+    @property
+    def project(self) -> str:
+        """Name of the project in the tracker."""
+
+    @property
+    def run_name(self) -> str | None:
+        """Name of the run in the tracker; None: the name of its directory."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings as JSON values."""
+
+
+@contextmanager
+def open_metrics(
+    config: TrackedSettings,
+    run_dir: Path,
+    total: int,
+    done: int,
+    *,
+    stream: TextIO | None,
+    clock: Callable[[], float],
+) -> Iterator[tuple[MetricsLog, TrainingProgress]]:
+    """Open the tracker, ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
+
+    Args:
+        config: the settings of the training.
+        run_dir: is created if the tracker starts.
+        total: optimizer steps of the whole run.
+        done: steps that are done already.
+        stream: receives the progress, stdout by default.
+        clock: monotonic seconds.
+
+    Raises:
+        ConfigurationError: the tracker is not installed, or does not start.
+    """
+    tracker = open_tracker(
+        config.report_to,
+        run_dir,
+        project=config.project,
+        run_name=config.run_name or run_dir.name,
+        config=config.to_dict(),
+        resumes=done > 0,
+    )
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with (
+        TrainingProgress(total, done=done, stream=stream, clock=clock) as progress,
+        MetricsLog(run_dir / "metrics.jsonl", resume_step=done, tracker=tracker, warn=progress.note) as log,
+    ):
+        yield log, progress
+
+
+class MetricsLog:
+    """Writes ``metrics.jsonl`` and sends the same figures to a tracker. Use as a context manager.
+
+    One line is one JSON object with ``step`` first; a value that is not finite becomes null. A resumed run first
+    removes the lines of the steps that it will repeat, and an incomplete last line.
+
+    Args:
+        path: the file.
+        resume_step: the step that the run resumes from; 0 truncates the file.
+        tracker: receives the figures too; after its first error the training continues without it.
+        warn: receives a message about that error.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        resume_step: int = 0,
+        tracker: Tracker | None = None,
+        warn: Callable[[str], None] = lambda text: say(text, sys.stderr),
+    ) -> None:
+        self._tracker, self._warn = tracker, warn
+        kept = _lines_up_to(path, resume_step)
+        replace_file(path, b"".join(line + b"\n" for line in kept))
+        self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._call_tracker(lambda tracker: tracker.finish())
+
+    def write(self, step: int, figures: Mapping[str, Any]) -> None:
+        """Add one line.
+
+        Args:
+            step: optimizer steps done.
+            figures: numbers and short texts by name.
+        """
+        line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        numbers = {name: float(value) for name, value in line.items() if _is_number(value) and name != "step"}
+        self._call_tracker(lambda tracker: tracker.log(numbers, step=step))
+
+    def _call_tracker(self, call: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            call(self._tracker)
+        except Exception as error:  # noqa: BLE001 - no error of a tracker may stop the training
+            self._warn(f"The tracker failed ({type(error).__name__}: {error}); the training continues without it")
+            self._tracker = None
+
+
+def _lines_up_to(path: Path, step: int) -> list[bytes]:
+    if step == 0 or not path.exists():
+        return []
+    kept = []
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            if int(json.loads(line)["step"]) <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue  # incomplete after a crash
+    return kept
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,270 @@
+"""The fine-tune from a configuration to a run directory with a trained model.
+
+Nothing heavy is imported before the packages were checked: transformers comes with the data, torch's trainers with the
+first step. So a missing package, a wrong path or a dry run is answered without loading them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.datasets import load_problems
+from engine.errors import ConfigurationError, InputError, ScaffoldError
+from engine.storage.installation import install_command
+from engine.tasks.registry import check_verifiers, load_task
+from engine.tasks.simple import RewardTask
+from grpo_training.runs.directory import RunDirectory
+from grpo_training.serve.model_folder import content_digest
+from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.models.export_record import MERGED, read_helped
+from grpo_training.train.models.upload import check_token, upload_model
+from grpo_training.train.online.custom_reward import load_reward, reward_digest
+from grpo_training.train.online.prompt_dataset import load_prompts
+from grpo_training.train.online.reward_settings import check_rewards
+from grpo_training.train.processes import (
+    check_same,
+    exit_code_of_the_first,
+    is_first_process,
+    join_processes,
+    shared_failure,
+)
+from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.view.training_page import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from engine.records import Problem
+    from grpo_training.train.config import GRPOTrainingConfig
+    from grpo_training.train.models.export import TrainingResult
+    from grpo_training.train.online.prompt_dataset import Prompts
+
+EXIT_NOTHING_LEARNED = 3
+"""Exit code of a training that helped nothing, as far as it was measured."""
+
+_PACKAGES = {
+    "offline": ("torch", "transformers", "peft", "accelerate"),
+    "sft": ("torch", "transformers", "peft", "accelerate"),
+    "online": ("torch", "transformers", "peft", "accelerate", "trl", "datasets"),
+}
+
+
+def train_grpo(config: GRPOTrainingConfig) -> int:
+    """Train as a configuration describes. Returns the exit code.
+
+    Configuration, model and data are checked before anything is written. A training that is refused before its first
+    step leaves no folder behind.
+
+    Raises:
+        ScaffoldError: what is wrong, why, and how to fix it.
+    """
+    config = RunDirectory(config.output_dir).resumed(config)
+    check_packages(config)
+    if config.push_to_hub is not None and not config.dry_run:
+        check_token(config.push_to_hub)
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if config.backend == "unsloth":
+        # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
+        with contextlib.suppress(ImportError, NotImplementedError, RuntimeError):
+            importlib.import_module("unsloth")
+    join_processes()
+    return _train_online(config) if config.mode == "online" else _train_on_stored(config)
+
+
+def check_packages(config: GRPOTrainingConfig) -> None:
+    """Check that the packages of the mode are installed, without importing them.
+
+    Raises:
+        ConfigurationError: some are missing.
+    """
+    missing = [name for name in _PACKAGES[config.mode] if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"Not installed: {', '.join(missing)}",
+            why="The fine-tune needs packages that the other commands do not need.",
+            fix=install_command("finetune"),
+        )
+    needs_it = config.quantised or ("optim adamw_8bit" if config.optim == "adamw_8bit" else None)
+    if needs_it is not None and importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigurationError(
+            f"{needs_it} needs bitsandbytes",
+            why="It is not installed.",
+            fix=f"Install it (pip install bitsandbytes), or leave {needs_it} out.",
+        )
+
+
+def _train_on_stored(config: GRPOTrainingConfig) -> int:
+    """Offline or supervised training: one loop over stored rows."""
+    with shared_failure():
+        if config.mode == "sft":
+            from grpo_training.train.data.chats import load_chats
+
+            data = load_chats(config)
+            print_plan(sft_plan(config, data), str(data.report))
+        else:
+            from grpo_training.train.data.training_data import load_training_data
+
+            data = load_training_data(config)
+            print_plan(offline_plan(config, data), str(data.report))
+        if config.dry_run:
+            return 0
+        samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
+        facts = {"model": _model_digest(config), "samples": samples}
+        check_same(facts)
+    from grpo_training.train.offline.loop import train_offline
+
+    return _train_in_run_directory(
+        config,
+        facts,
+        lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder),
+    )
+
+
+def _train_online(config: GRPOTrainingConfig) -> int:
+    from grpo_training.train.data.tokenising import check_prompts
+    from grpo_training.train.models.tokenizer import load_tokenizer
+    from grpo_training.train.online.rewards import messages_of
+
+    with shared_failure():
+        problems, prompts = _online_problems(config)
+        check_verifiers(problems)
+        if config.reward_settings is not None:
+            check_rewards(problems, config.reward_settings)
+        check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
+        print_plan(online_plan(config, problems))
+        if config.dry_run:
+            return 0
+        facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}
+        facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
+        check_same(facts)
+    from grpo_training.train.online.loop import train_online
+
+    return _train_in_run_directory(
+        config,
+        facts,
+        lambda folder: train_online(config, problems, folder, prompts=prompts),
+    )
+
+
+def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
+    """The problems of an online training, and the prompts of those that are used as they stand."""
+    reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
+    task = None if config.task is None else load_task(config.task)
+    place = _problems_place(config)
+    is_path = config.dataset is None or Path(place).expanduser().exists()
+    if task is None and is_path:
+        scored_by = None if reward is None or isinstance(reward, RewardTask) else reward
+        found = load_prompts(place, scored_by=scored_by, max_problems=config.max_problems)
+        if found is not None and reward is None:
+            raise InputError(
+                f"The rows of {place} are prompts without an answer, so no task can score the replies",
+                fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
+            )
+        if found is not None and config.reward_weight < 1:
+            raise InputError(
+                "reward_weight needs the reward of a task beside it, and prompts as they stand have none",
+                fix="Leave reward_weight out.",
+            )
+        if found is not None:
+            return found
+    return load_problems(place, max_problems=config.max_problems, task=task), {}
+
+
+def _problems_place(config: GRPOTrainingConfig) -> str:
+    """The dataset of an online training; ``dataset_path`` is always a path, never the name of a dataset."""
+    if config.dataset is not None:
+        return config.dataset
+    if config.dataset_path is None:
+        raise InputError("mode online needs dataset: the problems to sample completions for")
+    return str(config.dataset_path.absolute())
+
+
+def _train_in_run_directory(
+    config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
+) -> int:
+    """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
+    if not is_first_process():
+        code = exit_code_of_the_first(None)
+        if code is None:
+            with shared_failure():
+                train(config.output_dir)
+                code = exit_code_of_the_first(None)
+        return code or 0
+    others_know = False
+    try:
+        with RunDirectory(config.output_dir).open(config, facts) as manifest:
+            if manifest.is_finished:
+                others_know = True
+                return _exit_code_of_finished(config)
+            others_know = True
+            exit_code_of_the_first(None)
+            with shared_failure():
+                result = train(config.output_dir)
+                page = write_page(config.output_dir)
+                manifest.finish()
+                code = _exit_code(result.helped)
+                exit_code_of_the_first(code)
+    except Exception as error:
+        if not others_know:
+            exit_code_of_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
+        raise
+    _print_result(result, page)
+    if result.helped:
+        _upload(config)
+    return code
+
+
+def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
+    folder = config.output_dir
+    print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
+    helped = read_helped(folder)
+    exit_code_of_the_first(_exit_code(helped))
+    if helped:
+        _upload(config)
+    return _exit_code(helped)
+
+
+def _upload(config: GRPOTrainingConfig) -> None:
+    """Upload the exported model where ``push_to_hub`` is set."""
+    if config.push_to_hub is not None:
+        print(f"  {'uploaded':13} {upload_model(config.output_dir / MERGED, config.push_to_hub)}")
+
+
+def _print_result(result: TrainingResult, page: Path | None) -> None:
+    print(f"trained {result.steps} steps in {result.seconds:.0f} s")
+    for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
+        if path is not None:
+            print(f"  {name:13} {path}")
+    if result.exported:
+        print(f"  {'exported':13} {result.exported}: {result.why}")
+    if not result.helped:
+        print(
+            "This training helped nothing, as far as it was measured. Do not use its model without an evaluation."
+            if result.exported != "start"
+            else "This training helped nothing: the exported model is the initial one (--export last: the last one)."
+        )
+    else:
+        print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
+
+
+def _exit_code(helped: bool) -> int:
+    return 0 if helped else EXIT_NOTHING_LEARNED
+
+
+def _model_digest(config: GRPOTrainingConfig) -> str | None:
+    """A digest of the initial weights; None for a model of the hub."""
+    folder = Path(config.model_name_or_path).expanduser()
+    return content_digest([folder]) if folder.is_dir() else None
+
+
+def _problems_digest(problems: Iterable[Problem]) -> str:
+    digest = hashlib.sha256()
+    for problem in problems:
+        digest.update(problem.model_dump_json().encode())
+    return digest.hexdigest()[:16]

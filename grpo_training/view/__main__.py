@@ -1,0 +1,23 @@
+"""Look at runs in a browser: ``python -m grpo_training.view [FOLDER ...]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import run_command
+from grpo_training.view.arguments import parse_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve the pages until Ctrl-C, or write them to a folder; the exit code."""
+    arguments = parse_arguments(argv)
+    from grpo_training.view.start import view
+
+    return view(arguments)
+
+
+if __name__ == "__main__":
+    run_command(main, resumes=False)

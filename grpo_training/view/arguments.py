@@ -1,0 +1,78 @@
+"""The command line of ``python -m grpo_training.view``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpo_training.cli.entry import CommandParser, LinesFormatter
+from grpo_training.cli.settings import WORKING_DIR
+from grpo_training.view.web.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_FOLDERS = tuple(WORKING_DIR / name for name in ("grpo_training/cache", "data/grpo_experiences", "outputs"))
+
+_DESCRIPTION = (
+    "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
+    "fusions, trainings. Files are only read; experiences are changed where you ask for it on their page."
+)
+_EPILOG = """\
+examples, each after python -m grpo_training.view:
+  grpo_training/cache/demo  one folder, with its subfolders
+  --export report           the same pages as files: open report/index.html
+  --export report.html      the same pages as one file
+"""
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = CommandParser(
+        prog="python -m grpo_training.view",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=LinesFormatter,
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=lambda text: Path(text).expanduser(),
+        metavar="FOLDER",
+        help="folder with runs, libraries or trainings, searched with its subfolders "
+        "(default: grpo_training/cache, data/grpo_experiences and outputs)",
+    )
+    parser.add_argument(
+        "--task",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="a task of your own, FILE.py:NAME or MODULE:NAME, that runs were made with; may be repeated",
+    )
+    server = parser.add_argument_group("server")
+    server.add_argument("--port", type=int, default=7860, metavar="N", help="port; 0: any free one (default: 7860)")
+    server.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; any other than this machine's own requires the printed token (default: 127.0.0.1)",
+    )
+    export = parser.add_argument_group("export")
+    export.add_argument(
+        "--export",
+        type=Path,
+        metavar="PATH",
+        help="write the pages to a new folder, or to one file if the name ends in .html, and exit",
+    )
+    export.add_argument(
+        "--export-groups",
+        type=int,
+        default=500,
+        metavar="N",
+        help="groups of each run that get a page: those with the largest sigma, and the newest (default: 500)",
+    )
+    parser.add_argument(
+        "--language", choices=LANGUAGES, help="of the pages (default: what the browser asks for; en in an export)"
+    )
+    return parser.parse_args(argv)

@@ -1,0 +1,69 @@
+"""The index of a generator's rollouts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.records import RolloutGroup
+from engine.statistics.groups import DeadRewardWatch
+from grpo_training.view.data.file_index import FileIndex
+from grpo_training.view.data.rows import GroupSummary, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from engine.statistics.groups import ComponentSummary
+    from engine.storage.lines import Line
+
+ValueT = TypeVar("ValueT")
+
+
+class RolloutIndex(FileIndex[GroupSummary, RolloutGroup]):
+    """The groups of one file, by problem and epoch.
+
+    Args:
+        path: a rollouts file, also one that is being written.
+        tau: for groups without stored statistics.
+        clock, now: see :class:`FileIndex`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tau: float = 0.05,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(path, RolloutGroup, clock, now)
+        self._tau = tau
+        self._texts: dict[str, str] = {}
+        self._watch, self._watched = DeadRewardWatch(), 0
+        self._memos: dict[str, tuple[int, Any]] = {}
+
+    def memo(self, name: str, compute: Callable[[], ValueT]) -> ValueT:
+        """What ``compute`` returns for the groups that were read so far; computed again when there are more."""
+        version = self._version
+        known = self._memos.get(name)
+        if known is None or known[0] != version:
+            known = self._memos[name] = (version, compute())
+        value: ValueT = known[1]
+        return value
+
+    def dead_rewards(self) -> list[ComponentSummary]:
+        """The reward components that do not vary now, or did not for a while."""
+        with self._guard:
+            for group in self._summaries[self._watched :]:
+                if group.complete:
+                    self._watch.feed({name: one.as_values() for name, one in group.components.items()})
+            self._watched = len(self._summaries)
+            return [summary for summary in self._watch.summary() if summary.alarms]
+
+    def _summarise(self, line: Line, start: int, end: int) -> GroupSummary:
+        return summarise(line, start, end, self._tau, self._texts)
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._texts.clear()
+        self._watch, self._watched = DeadRewardWatch(), 0

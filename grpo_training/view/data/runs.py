@@ -1,0 +1,285 @@
+"""The runs, libraries and trainings in some folders, found by the names of their files."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.errors import InputError
+from engine.storage.append_log import writer_of
+from grpo_training.runs.directory import CONFIG_JSON
+from grpo_training.runs.manifest import load_manifest
+from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.fusions import FusionIndex
+from grpo_training.view.data.index import RolloutIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+Kind = Literal["generator", "critic", "training"]
+State = Literal["running", "finished", "stopped", "unknown"]
+
+METRICS = "metrics.jsonl"
+_RESULTS = re.compile(
+    r"(?P<name>.+)_rollouts\.jsonl(?P<old>\.old\d+)?|(?P<critic>critic)_results\.jsonl(?P<was>\.old\d+)?"
+)
+_LIBRARY = re.compile(r"(?P<name>.+)_experiences\.json")
+_DEPTH = 4
+_MAX_FILES = 50_000
+_RESCAN_S = 2.0
+_SCAN_SHARE = 20
+"""The folders are searched again after twenty times as long as it took."""
+_TAU = 0.05
+"""For runs without stored settings."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One file of results with its manifest, or the folder of a training.
+
+    Args:
+        id: part of addresses; lower-case letters, digits, ``-`` and ``_``.
+        kind: ``generator`` (rollouts), ``critic`` (fusions) or ``training``.
+        name: such as ``generator_1``, or the folder's name for a training.
+        path: the rollouts, the fusions or the metrics.
+        manifest: the manifest's path; it need not exist.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    path: Path
+    manifest: Path
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the results."""
+        return self.path.parent
+
+    def size(self) -> int:
+        """Of the file, in bytes; 0 if it is not there."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def configuration(self) -> dict[str, Any]:
+        """The stored settings and facts as one mapping; empty without a readable manifest."""
+        try:
+            manifest = load_manifest(self.manifest)
+        except (InputError, OSError):
+            return {}
+        if manifest is None:
+            return {}
+        facts = manifest.configuration.get("facts", {})
+        return {**facts, **manifest.settings}
+
+    def model(self) -> str:
+        """The model's folder or name as the stored settings have it; empty without them."""
+        settings = self.configuration()
+        return str(settings.get("model") or settings.get("model_name_or_path") or "")
+
+    def is_written(self) -> bool:
+        """Whether a process holds the lock of the results."""
+        return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None
+
+    def state(self) -> State:
+        """Whether the run is going on, complete, or stopped before its end."""
+        if self.is_written():
+            return "running"
+        try:
+            manifest = load_manifest(self.manifest)
+        except (InputError, OSError):
+            return "unknown"
+        if manifest is None:
+            return "unknown"
+        return "finished" if manifest.is_finished else "stopped"
+
+
+@dataclass(frozen=True)
+class Library:
+    """An experience library: its JSON file, with the log of its changes beside it."""
+
+    id: str
+    name: str
+    path: Path
+
+
+class Store:
+    """Everything that the pages show.
+
+    Args:
+        folders: they are searched to a depth of four folders, and 50,000 files in all; ``is_cut``: there are more.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = [folder.resolve() for folder in folders]
+        self._runs: dict[str, Run] = {}
+        self._libraries: dict[str, Library] = {}
+        self._indexes: dict[Path, RolloutIndex] = {}
+        self._fusions: dict[Path, FusionIndex] = {}
+        self._next_scan = float("-inf")
+        self._visits, self._no_visit = 0, threading.Condition()
+        self.is_cut = False
+
+    @contextlib.contextmanager
+    def visit(self) -> Iterator[None]:
+        """Mark that a page is being made during the block."""
+        with self._no_visit:
+            self._visits += 1
+        try:
+            yield
+        finally:
+            with self._no_visit:
+                self._visits -= 1
+                self._no_visit.notify_all()
+
+    def wait_for_visits(self, longest_s: float) -> bool:
+        """Wait until no page is being made, at most ``longest_s`` seconds. Returns whether none is."""
+        with self._no_visit:
+            return self._no_visit.wait_for(lambda: not self._visits, longest_s)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs, in order of their folders."""
+        self._scan()
+        return list(self._runs.values())
+
+    @property
+    def libraries(self) -> list[Library]:
+        """All libraries, in order of their folders."""
+        self._scan()
+        return list(self._libraries.values())
+
+    def run(self, name: str, *kinds: Kind) -> Run:
+        """The run with an id.
+
+        Raises:
+            NotFoundError: there is none of these kinds.
+        """
+        self._scan()
+        run = self._runs.get(name)
+        if run is None or (kinds and run.kind not in kinds):
+            raise NotFoundError(f"No run {name!r}", fix="The list of runs shows all that were found.")
+        return run
+
+    def library(self, name: str) -> Library:
+        """The library with an id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        self._scan()
+        if name not in self._libraries:
+            raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
+        return self._libraries[name]
+
+    def index(self, run: Run) -> RolloutIndex:
+        """The index of a generator's rollouts; the caller updates it."""
+        known = self._indexes.get(run.path)
+        if known is None:
+            tau = run.configuration().get("tau")
+            made = RolloutIndex(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
+            known = self._indexes.setdefault(run.path, made)  # another thread may have been faster
+        return known
+
+    def fusions(self, run: Run) -> FusionIndex:
+        """The index of a critic's results; the caller updates it."""
+        return self._fusions.setdefault(run.path, FusionIndex(run.path))
+
+    def stamp(self) -> tuple[object, ...]:
+        """A value that changes whenever any of the files does, or an index has read more of its file."""
+        runs = self.runs
+        files = [*(run.path for run in runs), *(run.manifest for run in runs)]
+        files += [library.path for library in self.libraries]
+        indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
+        writers = (run.is_written() for run in runs)
+        return (*map(_file_stamp, files), *(index.progress() for index in indexes), *writers)
+
+    def _scan(self) -> None:
+        started = time.monotonic()
+        if started < self._next_scan:
+            return
+        names = _Names()
+        runs: dict[str, Run] = {}
+        libraries: dict[str, Library] = {}
+        count = 0
+        for count, path in enumerate(_files(self.folders), 1):
+            if count > _MAX_FILES:
+                break
+            run = _run_of(path, names)
+            if run is not None:
+                runs[run.id] = run
+            elif (match := _LIBRARY.fullmatch(path.name)) is not None:
+                name = names.give(f"{path.parent.name}-{match['name']}-library", path)
+                libraries[name] = Library(name, match["name"], path)
+        self._runs, self._libraries, self.is_cut = runs, libraries, count > _MAX_FILES
+        ended = time.monotonic()
+        self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
+
+
+def _run_of(path: Path, names: _Names) -> Run | None:
+    if path.name == METRICS and (path.parent / CONFIG_JSON).exists():
+        return Run(names.give(path.parent.name, path), "training", path.parent.name, path, path.parent / CONFIG_JSON)
+    match = _RESULTS.fullmatch(path.name)
+    if match is None:
+        return None
+    name, old = match["name"] or match["critic"], match["old"] or ""
+    return Run(
+        names.give(f"{path.parent.name}-{name}{old}", path),
+        "critic" if match["critic"] else "generator",
+        name + old,
+        path,
+        path.with_name(f"{name}_run.json{old}"),
+    )
+
+
+class _Names:
+    """Unique ids. Equal names get a number in order of their paths, so that they are the same at the next start."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, Path] = {}
+
+    def give(self, wanted: str, path: Path) -> str:
+        base = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-") or "run"
+        name, number = base, 1
+        while name in self._given:
+            number += 1
+            name = f"{base}-{number}"
+        self._given[name] = path
+        return name
+
+
+def _files(folders: Iterable[Path]) -> Iterator[Path]:
+    """The files of the folders, each once; a folder may also be a file."""
+    seen: set[Path] = set()
+    for folder in folders:
+        for path in [folder] if folder.is_file() else _walk(folder, _DEPTH):
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        if path.is_file():
+            yield path
+        elif depth and path.is_dir() and not path.is_symlink() and not path.name.startswith((".", "checkpoint-")):
+            yield from _walk(path, depth - 1)
+
+
+def _file_stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,144 @@
+"""Two or more runs side by side: the settings that differ, and figures with paired intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
+from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.pages.overview import bounded_mean
+from grpo_training.view.web.page import Page, Params
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from grpo_training.view.data.rows import GroupSummary
+    from grpo_training.view.data.runs import Run, Store
+    from grpo_training.view.web.page import Request
+
+SEPARATOR = "~"
+_MOST = 8
+_MOST_EXPORTED = 66
+"""All pairs of 12 runs."""
+_TEXT = 400
+
+Measure = Callable[["GroupSummary"], float | None]
+Clusters = dict[str, list[float]]
+Shown = Literal["percent", "decimal", "tenths"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of one run, and its difference from the first run over the problems that both have."""
+
+    mean: Estimate | None
+    difference: Estimate | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of all runs: ``name`` is a key of the catalogue or a component."""
+
+    name: str
+    shown: Shown
+    is_component: bool
+    cells: list[Cell]
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """The comparison of the runs whose ids the path has."""
+    names = list(dict.fromkeys(request.params["runs"].split(SEPARATOR)))
+    if not 2 <= len(names) <= _MOST:
+        raise NotFoundError(f"A comparison is of 2 to {_MOST} runs")
+    runs = [store.run(name) for name in names]
+    groups = [_groups(store, run, request) for run in runs]
+    problems = [{group.problem_id for group in found} for found in groups]
+    configurations = [run.configuration() for run in runs]
+    return {
+        "runs": runs,
+        "settings": differing(configurations),
+        "has_settings": any(configurations),
+        "rows": figures(groups),
+        "common": [len(problems[0] & other) for other in problems],
+        "problems": [len(one) for one in problems],
+    }
+
+
+def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
+    """The figures of several runs; those that no run has are left out."""
+    components = dict.fromkeys(name for found in groups for group in found for name in group.components)
+    measures: list[tuple[str, Shown, Measure]] = [
+        ("figures.accuracy", "percent", lambda one: one.right / one.checked if one.checked else None),
+        ("figures.reward", "decimal", lambda one: one.mean),
+        *((name, "decimal", _component(name)) for name in components),
+        ("figures.sigma", "decimal", lambda one: one.sigma),
+        ("figures.teaching", "percent", lambda one: float(one.triggered)),
+        ("compare.tokens", "tenths", lambda one: one.completion_tokens / one.rollouts or None),
+        ("compare.experiences", "tenths", lambda one: float(one.experiences)),
+    ]
+    rows = []
+    for name, shown, measure in measures:
+        sides = [_by_problem(found, measure) for found in groups]
+        if any(sides):
+            means = [_mean(found, side, measure, shown) for found, side in zip(groups, sides, strict=True)]
+            rows.append(Row(name, shown, name in components, _cells(means, sides)))
+    return rows
+
+
+def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, shown: Shown) -> Estimate | None:
+    """The mean of a figure, with the interval that the overview of the run has."""
+    if not side:
+        return None
+    if shown != "percent":
+        return bounded_mean(side) if shown == "decimal" else clustered_mean(side)
+    return clustered_share(side, sum(one.checked or 1 for one in groups if measure(one) is not None))
+
+
+def _cells(means: Sequence[Estimate | None], sides: Sequence[Clusters]) -> list[Cell]:
+    first = sides[0]
+    return [
+        Cell(mean, paired_difference(side, first) if place and side.keys() & first.keys() else None)
+        for place, (mean, side) in enumerate(zip(means, sides, strict=True))
+    ]
+
+
+def differing(configurations: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The settings and facts whose values are not the same everywhere, as texts; ``–`` where one is absent."""
+    names = dict.fromkeys(name for one in configurations for name in one)
+    rows = [(name, [str(one[name])[:_TEXT] if name in one else "–" for one in configurations]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _groups(store: Store, run: Run, request: Request) -> list[GroupSummary]:
+    """The complete groups of a generator; none of another kind of run."""
+    if run.kind != "generator":
+        return []
+    index = store.index(run)
+    index.update(request.budget_s)
+    return [group for group in index.current() if group.complete]
+
+
+def _component(name: str) -> Measure:
+    return lambda group: group.components[name].mean if name in group.components else None
+
+
+def _by_problem(groups: Sequence[GroupSummary], measure: Measure) -> Clusters:
+    clusters: Clusters = {}
+    for group in groups:
+        value = measure(group)
+        if value is not None:
+            clusters.setdefault(group.problem_id, []).append(value)
+    return clusters
+
+
+def pairs(store: Store, request: Request) -> Iterable[Params]:
+    """For an export: all pairs of runs of one kind."""
+    runs = store.runs
+    found = [(one, other) for one, other in combinations(runs, 2) if one.kind == other.kind]
+    return [{"runs": f"{one.id}{SEPARATOR}{other.id}"} for one, other in found[:_MOST_EXPORTED]]
+
+
+PAGE = Page("compare", "compare/{runs}.html", "compare.html.j2", build, pairs, styles=("runs.css",))

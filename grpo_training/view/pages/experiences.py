@@ -1,0 +1,156 @@
+"""The experience libraries: a list, a page for each, and the operations of ``python -m grpo_training.experiences``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.records import Operation as LibraryOperation
+from grpo_training.view.pages.library_view import Place, change_views, library_view
+from grpo_training.view.web.page import Operation, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from engine.experience.state import LibraryState
+    from grpo_training.view.data.runs import Library, Run, Store
+    from grpo_training.view.web.page import Params, Request
+
+_SAME_MEAN = 1e-9
+
+
+def open_library(library: Library, *, read_only: bool = True) -> ExperienceLibrary:
+    """A library of the store.
+
+    Raises:
+        InputError: its files are damaged, or a name that is no agent's would be written.
+    """
+    try:
+        prefix = library_prefix(library.name)
+    except InputError:
+        if not read_only:
+            raise
+        prefix = "X"
+    if not read_only:
+        return ExperienceLibrary(library.path, prefix)
+    return ExperienceLibrary(library.path, prefix, read_only=True, clock=lambda: _written_at(library.path))
+
+
+def _written_at(path: Path) -> datetime:
+    """The time of changes to the file that its log does not have yet, as those of another program."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def build_list(store: Store, request: Request) -> dict[str, Any]:
+    """All libraries with their sizes."""
+    rows = []
+    for library in store.libraries:
+        try:
+            opened = open_library(library)
+        except (InputError, OSError) as error:
+            rows.append({"library": library, "error": str(error)})
+            continue
+        history = opened.history()
+        rows.append(
+            {
+                "library": library,
+                "error": "",
+                "state": opened.state,
+                "pinned": sum(one.status == "pinned" for one in opened.state.texts),
+                "last": history[-1].event.at if history else "",
+            }
+        )
+    return {"rows": rows, "folders": store.folders}
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """One library."""
+    library = store.library(request.params["library"])
+    opened = open_library(library)
+    view = library_view(opened.state, opened.history(), opened.notices)
+    chosen = [next(iter(request.query.get(name, [])), "") for name in ("from", "to")]
+    comparison: dict[str, Any] | None = None
+    if all(chosen):
+        before, after = map(opened.at_version, chosen)
+        comparison = {"from": before.version, "to": after.version, "changes": change_views(before, after)}
+    runs = [run for run in store.runs if run.kind == "generator" and run.name.partition(".")[0] == library.name]
+    return {
+        "library": library,
+        "view": view,
+        "comparison": comparison,
+        "group_of": _group_finder(store, request, runs),
+    }
+
+
+def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[Place], tuple[str, int] | None]:
+    """A function from the place of a group to its run and line; None where it is in no file, or has no page."""
+    found: dict[tuple[str, int], list[tuple[str, int, float | None]]] = {}
+    for run in runs:
+        index = store.index(run)
+        index.update(request.budget_s)
+        for group in index.all():
+            if request.has_group(run, group.line):
+                found.setdefault(group.key, []).append((run.id, group.line, group.mean))
+
+    def group_of(place: Place) -> tuple[str, int] | None:
+        problem, epoch, mean = place
+        for run, line, own in found.get((problem, epoch), ()):
+            if mean is None or (own is not None and abs(own - mean) < _SAME_MEAN):
+                return run, line
+        return None
+
+    return group_of
+
+
+def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
+    """Make the change that a form asks for, with the functions and the lock of the command."""
+    library = store.library(fields.get("library", ""))
+    action, name = fields.get("action", ""), fields.get("id", "")
+    opened = open_library(library, read_only=False)
+    actions: dict[str, Callable[[], LibraryState]] = {
+        "pin": lambda: opened.pin(name),
+        "unpin": lambda: opened.unpin(name),
+        "forbid": lambda: opened.forbid(name),
+        "allow": lambda: opened.allow(name),
+        "edit": lambda: opened.edit([LibraryOperation(op="modify", id=name, content=fields.get("content", ""))]),
+        "rollback": lambda: opened.rollback(fields.get("version", "")),
+    }
+    if action not in actions:
+        raise InputError(f"Unknown action {action[:40]!r}", fix=f"Use one of {', '.join(actions)}.")
+    actions[action]()
+    return "library", {"library": library.id}
+
+
+def _instances(store: Store, request: Request) -> Iterator[Params]:
+    for library in store.libraries:
+        try:
+            open_library(library)
+        except (InputError, OSError):  # the list says what is wrong with it
+            continue
+        yield {"library": library.id}
+
+
+LIST = Page(
+    "experiences",
+    "experiences.html",
+    "experiences.html.j2",
+    build_list,
+    nav="site",
+    key="e",
+    styles=("library.css",),
+)
+
+PAGE = Page(
+    "library",
+    "libraries/{library}.html",
+    "library.html.j2",
+    build,
+    _instances,
+    scripts=("library.js",),
+    styles=("library.css",),
+)
+
+CHANGE = Operation("experiences", change)

@@ -1,0 +1,298 @@
+"""The critic's fusions: a list, and a page for each with its inputs, their conflicts and what it added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ConfigurationError
+from engine.mathematics.solver import solve_in_worker
+from engine.records import Problem, Scaffold
+from engine.reward_evaluator import Baseline, fusion_baseline, task_total
+from engine.storage.rollout_store import UnreadableLineError
+from grpo_training.view.data.file_index import lines_beside
+from grpo_training.view.pages.group import task_and_truth
+from grpo_training.view.pages.rollout_view import (
+    RolloutView,
+    block_view,
+    call_facts,
+    component_views,
+    cut,
+    remaining_facts,
+    reply_texts,
+    scaffold_view,
+    token_views,
+    verdict_of,
+)
+from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
+from grpo_training.view.web.formats import moment
+from grpo_training.view.web.page import Page, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from engine.mathematics.solver import Solver
+    from engine.records import Candidate, Fusion, Rollout, RolloutGroup
+    from engine.task import Task
+    from grpo_training.view.data.fusions import FusionSummary
+    from grpo_training.view.data.runs import Run, Store
+    from grpo_training.view.pages.rollout_view import CutText
+    from grpo_training.view.web.page import Params, Request
+
+_MAX_LISTED = 2000
+_MAX_EXPORTED = 500
+_MAX_INPUTS = 32
+
+
+@dataclass(frozen=True)
+class InputView:
+    """A rollout that was fused: ``total`` by the weights of its task, ``agrees`` with the answer of the fusion."""
+
+    name: str
+    verdict: str
+    answer: str
+    total: float | None
+    agrees: bool
+    shown: CutText
+
+
+@dataclass(frozen=True)
+class FusionPage:
+    """What the page of a fusion shows.
+
+    Args:
+        inputs: the rollouts of its group; empty if the group is not in the folder.
+        baseline: best and majority of the inputs, by the stored rewards.
+        own: the fusion's total by the same weights.
+        conflicts: what the inputs disagree on, as the critic was told.
+    """
+
+    problem_id: str
+    problem: CutText
+    truth: CutText
+    facts: list[tuple[str, str]]
+    result: RolloutView
+    inputs: list[InputView]
+    baseline: Baseline | None
+    own: float | None
+    conflicts: list[str]
+
+
+def fusion_page(
+    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker, *, model: str = ""
+) -> FusionPage:
+    """The page of a fusion.
+
+    Args:
+        fusion: the fusion.
+        group: the rollouts that were fused; None if they are not known.
+        folder: of the file.
+        solver: solves equations of the fused scaffold.
+        model: its folder, or its name in the hub, for the texts of tokens.
+    """
+    problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
+    task, truth = task_and_truth(problem)
+    rollouts = group.rollouts[:_MAX_INPUTS] if group is not None else []
+    totals = [_total(task, one) for one in rollouts]
+    measured = [total for total in totals if total is not None]
+    return FusionPage(
+        problem_id=fusion.problem_id,
+        problem=cut(fusion.problem_text),
+        truth=cut(truth, 4000),
+        facts=_facts(fusion),
+        result=_result(fusion, task, problem, folder, GroupSolver(solver), model),
+        inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts, totals, strict=True)],
+        baseline=_baseline(task, rollouts, measured),
+        own=_own_total(task, fusion),
+        conflicts=_conflicts(task, rollouts, problem),
+    )
+
+
+def _baseline(task: Task | None, rollouts: Sequence[Rollout], totals: Sequence[float]) -> Baseline | None:
+    if task is None or len(totals) < len(rollouts):
+        return None
+    return fusion_baseline([one.answer for one in rollouts], totals, task.same_answer)
+
+
+def _total(task: Task | None, one: Rollout) -> float | None:
+    if task is None:
+        return one.r_total
+    try:
+        return task_total(task, one.rewards.by_name())
+    except ConfigurationError:  # the record has components that the task does not know
+        return one.r_total
+
+
+def _own_total(task: Task | None, fusion: Fusion) -> float | None:
+    """The total without ``r_fusion``, by the weights of the task, as the inputs are compared."""
+    components = {name: value for name, value in fusion.rewards.by_name().items() if name != "r_fusion"}
+    try:
+        return None if task is None else task_total(task, components)
+    except ConfigurationError:
+        return None
+
+
+def _conflicts(task: Task | None, rollouts: Sequence[Rollout], problem: Problem) -> list[str]:
+    if task is None:
+        return []
+    merge = task.merge([_candidate(task, one, problem) for one in rollouts], problem)
+    return [text[:2000] for text in merge.conflicts]
+
+
+def _candidate(task: Task, one: Rollout, problem: Problem) -> Candidate:
+    stated = one.stated_answer if one.stated_answer is not None else one.answer
+    return task.candidate_from_record(one.scaffold, stated, problem)
+
+
+def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None, problem: Problem) -> InputView:
+    same = task.same_answer if task is not None else str.__eq__
+    both = one.answer is not None and fusion.final_answer is not None
+    shown = task.show(_candidate(task, one, problem)) if task is not None else str(one.scaffold or "")
+    return InputView(
+        name=str(one.rollout_id),
+        verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
+        answer=(one.answer or "")[:500],
+        total=total,
+        agrees=both and same(str(one.answer), str(fusion.final_answer)),
+        shown=cut(shown, 6000),
+    )
+
+
+def _result(
+    fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver, model: str
+) -> RolloutView:
+    candidate, run, blocks, thinking = None, None, [], None
+    if task is not None:
+        candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
+        blocks = list(task.display(candidate, problem, fusion.reward_detail, folder))
+        thinking = task.thinking(fusion.completion) if fusion.completion is not None else None
+        if isinstance(candidate.content, Scaffold):
+            run = run_scaffold(candidate.content, solver)
+    reply, reasoning = reply_texts(fusion.completion, candidate, thinking)
+    components = fusion.rewards.by_name()
+    return RolloutView(
+        name="fusion",
+        verdict=verdict_of(fusion.is_correct, fusion.outcome.carries_reward),
+        answer=(fusion.final_answer or "")[:2000],
+        stated="" if fusion.stated_answer in (None, fusion.final_answer) else str(fusion.stated_answer)[:2000],
+        source=fusion.answer_source or "",
+        total=fusion.rewards.r_total,
+        advantage=None,
+        components=component_views(components, fusion.reward_detail),
+        facts=[
+            *call_facts(fusion.completion, fusion.fault, fusion.repairs),
+            *remaining_facts(components, fusion.reward_detail),
+        ],
+        scaffold=None if run is None else scaffold_view(run, {}),
+        parting=None,
+        blocks=[block_view(block) for block in blocks],
+        reply=reply,
+        reasoning=reasoning,
+        tokens=token_views(fusion.completion, model),
+    )
+
+
+def _facts(fusion: Fusion) -> list[tuple[str, str]]:
+    policy = fusion.policy
+    found = [("generator", fusion.generator_id), ("task", fusion.task), ("time", moment(fusion.timestamp))]
+    if policy is not None:
+        found += [("model", policy.model), ("library version", policy.library_version)]
+    found.append(("experiences", ", ".join(fusion.experience_ids)))
+    return [(name, value[:300]) for name, value in found if value]
+
+
+def build_list(store: Store, request: Request) -> dict[str, Any]:
+    """The fusions of a critic's run."""
+    run = store.run(request.params["run"], "critic")
+    index = store.fusions(run)
+    index.update(request.budget_s)
+    rows = index.current()
+    added = [row.added for row in rows if row.added is not None]
+    return {
+        "run": run,
+        "rows": [(row, verdict_of(row.is_correct, row.complete)) for row in rows[-_MAX_LISTED:]],
+        "left_out": max(0, len(rows) - _MAX_LISTED),
+        "right": sum(row.is_correct is True for row in rows),
+        "checked": sum(row.is_correct is not None for row in rows),
+        "better": sum(one > 0 for one in added),
+        "worse": sum(one < 0 for one in added),
+        "structural": sum(row.merged == "structural" for row in rows),
+        "count": len(rows),
+        "broken": len(index.broken),
+        "progress": index.progress(),
+        "with_page": set(_with_page(rows, request)),
+    }
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """One fusion."""
+    run = store.run(request.params["run"], "critic")
+    index = store.fusions(run)
+    index.update(request.budget_s)
+    summary, fusion = index.record_of_line(request.params["line"])
+    place, group = _group_of(store, request, run, fusion)
+    before, after = lines_beside(_with_page(index.current(), request), summary.line)
+    return {
+        "run": run,
+        "fusion": fusion_page(fusion, group, run.folder, model=run.model()),
+        "group_place": place,
+        "before": before,
+        "after": after,
+    }
+
+
+def _with_page(rows: Sequence[FusionSummary], request: Request) -> list[int]:
+    """The lines of the fusions that have a page: an export has the newest."""
+    return [row.line for row in (rows if request.live else rows[-_MAX_EXPORTED:])]
+
+
+def _group_of(
+    store: Store, request: Request, run: Run, fusion: Fusion
+) -> tuple[tuple[str, int] | None, RolloutGroup | None]:
+    """The group that was fused: run and line, if it has a page, and the group."""
+    for other in store.runs:
+        if other.kind == "generator" and other.folder == run.folder and other.name == fusion.generator_id:
+            index = store.index(other)
+            index.update(request.budget_s)
+            key = (fusion.problem_id, fusion.epoch)
+            summary = next((one for one in index.current() if one.key == key), None)
+            if summary is None:
+                return None, None
+            try:
+                group = index.record(summary)
+            except UnreadableLineError:
+                return None, None
+            return ((other.id, summary.line) if request.has_group(other, summary.line) else None), group
+    return None, None
+
+
+def _instances(store: Store, request: Request) -> Iterator[Params]:
+    for run in store.runs:
+        if run.kind == "critic":
+            index = store.fusions(run)
+            index.update()
+            yield from ({"run": run.id, "line": str(line)} for line in _with_page(index.current(), request))
+
+
+LIST = Page(
+    "fusions",
+    "{run}/fusions.html",
+    "fusions.html.j2",
+    build_list,
+    runs_of("critic"),
+    nav="run",
+    kinds=("critic",),
+    key="f",
+    styles=("group.css",),
+)
+
+PAGE = Page(
+    "fusion",
+    "{run}/fusions/{line}.html",
+    "fusion.html.j2",
+    build,
+    _instances,
+    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
+    styles=("group.css",),
+)

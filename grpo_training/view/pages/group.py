@@ -1,0 +1,349 @@
+"""The page of a group: its rollouts beside each other, and the step at which they part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InputError
+from engine.mathematics.solver import solve_in_worker
+from engine.mathematics.values import agree
+from engine.records import Problem, Scaffold
+from engine.scaffold.given_values import read_known
+from engine.tasks.registry import task_named
+from grpo_training.view.data.file_index import lines_beside
+from grpo_training.view.pages.prompt_view import PromptView, prompt_of
+from grpo_training.view.pages.rollout_view import (
+    CutText,
+    RolloutView,
+    block_view,
+    call_facts,
+    component_views,
+    cut,
+    remaining_facts,
+    reply_texts,
+    scaffold_view,
+    token_views,
+    verdict_of,
+)
+from grpo_training.view.pages.scaffold_runs import (
+    parting,
+    role_of,
+    run_scaffolds,
+    standings,
+    value_text,
+)
+from grpo_training.view.web.formats import moment
+from grpo_training.view.web.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from engine.mathematics.solver import Solver
+    from engine.records import Candidate, Rollout, RolloutGroup
+    from engine.task import Task
+    from grpo_training.view.data.runs import Store
+    from grpo_training.view.pages.scaffold_runs import Parting, ScaffoldRun, Standing
+    from grpo_training.view.web.page import Params, Request
+
+_MAX_ROWS = 150
+_MAX_ROLLOUTS = 64
+_ROUNDED = 1e-3
+"""An answer may be rounded."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The value of a variable in a rollout; ``given`` if it is a known."""
+
+    text: str
+    mark: str
+    given: bool
+
+
+@dataclass(frozen=True)
+class VariableRow:
+    """A variable and its values, one per rollout; None where a rollout does not have it."""
+
+    name: str
+    role: str
+    differs: bool
+    cells: list[Cell | None]
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    """What the page of a group shows.
+
+    Args:
+        rollouts: the reference first, then those that part from it, then the others.
+        partings: each first step that differs, with the rollouts that have it.
+        reference: the rollout that the others are compared with; None without one that can be compared.
+        reference_is_right: whether its answer is right; otherwise it is the best paid one.
+        left_out: rollouts beyond the limit of a page.
+        not_executed: scaffolds beyond the time limit of a page.
+    """
+
+    problem_id: str
+    problem: CutText
+    truth: CutText
+    task: str
+    facts: list[tuple[str, str]]
+    mean: float | None
+    sigma: float | None
+    triggered: bool
+    rollouts: list[RolloutView]
+    partings: list[tuple[list[str], Parting]]
+    variables: list[VariableRow]
+    reference: str | None
+    reference_is_right: bool
+    prompt: PromptView
+    left_out: int = 0
+    not_executed: int = 0
+
+
+def group_page(
+    group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker, *, model: str = ""
+) -> GroupPage:
+    """The page of a group. Its scaffolds are executed, in bounded time.
+
+    Args:
+        group: the group.
+        folder: the folder of its file, where a task may have put pictures.
+        prompt: see :func:`prompt_of`.
+        solver: solves equations.
+        model: its folder, or its name in the hub, for the texts of tokens.
+    """
+    group = _numbered(group)
+    shown = group.rollouts[:_MAX_ROLLOUTS]
+    problem = problem_of(group)
+    task, truth = task_and_truth(problem)
+    candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
+    scaffolds = {
+        one.rollout_id: candidate.content
+        for one in sorted(shown, key=lambda one: one.is_correct is not True)
+        if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
+    }
+    runs = run_scaffolds(scaffolds, solver)
+    others = {one.rollout_id: _other_value(one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
+    sound = [one for one in shown if one.is_correct and others.get(one.rollout_id) == ""]
+    reference = reference_of(sound, runs) or reference_of(shown, runs)
+    right = [runs[one.rollout_id] for one in sound]
+    compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
+    marks = {number: standings(run, compared) for number, run in runs.items()}
+    advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
+    base = None if reference is None else runs[reference.rollout_id]
+    maker = _Views(task, problem, folder, runs, marks, base, others, model)
+    views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
+    first = None if reference is None else str(reference.rollout_id)
+    if first is None:
+        views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
+    else:
+        views.sort(key=lambda view: (view.name != first, not view.parting, view.verdict == "right", int(view.name)))
+    ordered = [int(view.name) for view in views]
+    return GroupPage(
+        problem_id=group.problem_id,
+        problem=cut(group.problem_text),
+        truth=cut(truth, 4000),
+        task=group.task,
+        facts=_facts(group),
+        mean=group.stats.mean if group.stats else None,
+        sigma=group.stats.std if group.stats else None,
+        triggered=bool(group.stats and group.stats.triggered),
+        rollouts=views,
+        partings=_partings(views),
+        variables=_variables([number for number in ordered if number in runs], runs, marks),
+        reference=first,
+        reference_is_right=bool(reference is not None and reference.is_correct),
+        prompt=prompt,
+        left_out=len(group.rollouts) - len(shown),
+        not_executed=len(scaffolds) - len(runs),
+    )
+
+
+def _numbered(group: RolloutGroup) -> RolloutGroup:
+    """The group with numbers that identify its rollouts; another program may have given one to several."""
+    if len({one.rollout_id for one in group.rollouts}) == len(group.rollouts):
+        return group
+    numbered = [one.model_copy(update={"rollout_id": number}) for number, one in enumerate(group.rollouts, 1)]
+    return group.model_copy(update={"rollouts": numbered})
+
+
+def problem_of(group: RolloutGroup) -> Problem:
+    """The problem of a stored group."""
+    return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+
+
+def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
+    """The task of a record and the right answer in its words; None and the stored text if it cannot read the record."""
+    try:
+        task = task_named(problem.task)
+        return task, task.truth(problem)
+    except (InputError, TypeError, ValueError):  # a task of another program, or a damaged record
+        return None, problem.answer
+
+
+def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
+    """The rollout that the others are compared with: the best paid right one, else the best paid one."""
+    usable = [one for one in rollouts if one.rollout_id in runs and one.r_total is not None]
+    return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Makes the views of a group's rollouts."""
+
+    task: Task | None
+    problem: Problem
+    folder: Path
+    runs: Mapping[int, ScaffoldRun]
+    marks: Mapping[int, Mapping[str, Standing]]
+    reference: ScaffoldRun | None
+    others: Mapping[int, str]
+    model: str
+
+    def view(self, one: Rollout, candidate: Candidate | None, advantage: float | None) -> RolloutView:
+        """The view of a rollout."""
+        components = one.rewards.by_name()
+        run, marks = self.runs.get(one.rollout_id), self.marks.get(one.rollout_id, {})
+        thinking, blocks = None, []
+        if self.task is not None:
+            thinking = self.task.thinking(one.completion) if one.completion is not None else None
+            if candidate is not None:
+                blocks = list(self.task.display(candidate, self.problem, one.reward_detail, self.folder))
+        reply, reasoning = reply_texts(one.completion, candidate, thinking)
+        compared = run is not None and self.reference is not None and run is not self.reference
+        return RolloutView(
+            name=str(one.rollout_id),
+            verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
+            answer=(one.answer or "")[:2000],
+            stated="" if one.stated_answer in (None, one.answer) else str(one.stated_answer)[:2000],
+            source=one.answer_source or "",
+            graph_gives=self.others.get(one.rollout_id, ""),
+            total=one.r_total,
+            advantage=advantage,
+            components=component_views(components, one.reward_detail),
+            facts=[
+                *call_facts(one.completion, one.fault, one.repairs),
+                *remaining_facts(components, one.reward_detail),
+            ],
+            scaffold=None if run is None else scaffold_view(run, marks),
+            parting=parting(run, marks, self.reference) if compared and run and self.reference else None,
+            blocks=[block_view(block) for block in blocks],
+            reply=reply,
+            reasoning=reasoning,
+            tokens=token_views(one.completion, self.model),
+        )
+
+
+def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:
+    return None if task is None else task.candidate_from_record(one.scaffold, one.answer, problem)
+
+
+def _other_value(one: Rollout, run: ScaffoldRun) -> str:
+    """The value of the target where it is not the number that was scored, as in files of other programs; else empty."""
+    executed = run.execution.answer
+    known = None if one.answer is None or one.answer_source == "executed" else read_known(one.answer)
+    if executed is None or known is None:
+        return ""
+    value = run.execution.values[run.scaffold.target_variable]
+    try:
+        is_same = math.isclose(known.value, value, rel_tol=_ROUNDED)
+    except OverflowError:
+        is_same = agree(known.value, value)
+    return "" if is_same else executed[:200]
+
+
+def _advantages(group: RolloutGroup) -> list[float]:
+    return group.stats.advantages if group.stats else []
+
+
+def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
+    policy = group.policy
+    found = [("task", group.task), ("generator", group.generator_id), ("time", moment(group.timestamp))]
+    if group.epoch:
+        found.append(("epoch", str(group.epoch)))
+    if policy is not None:
+        found += [("model", policy.model), ("library version", policy.library_version)]
+        found += [(name, str(value)) for name, value in policy.sampling.model_dump(exclude_none=True).items() if value]
+    return [(name, value[:300]) for name, value in found if value]
+
+
+def _partings(views: Iterable[RolloutView]) -> list[tuple[list[str], Parting]]:
+    names: dict[Parting, list[str]] = {}
+    for view in views:
+        if view.parting is not None:
+            names.setdefault(view.parting, []).append(view.name)
+    return [(together, one) for one, together in sorted(names.items(), key=lambda item: -len(item[1]))]
+
+
+def _variables(
+    order: Sequence[int], runs: Mapping[int, ScaffoldRun], marks: Mapping[int, Mapping[str, Standing]]
+) -> list[VariableRow]:
+    """The variables of all rollouts: those of the first in its order of computation, then those of the others."""
+    names: dict[str, str] = {}
+    for number in order:
+        for name in marks[number]:
+            if name not in names and len(names) < _MAX_ROWS:
+                names[name] = role_of(runs[number].scaffold, name)
+    rows = []
+    for name, role in names.items():
+        cells = [_cell(name, runs[number], marks[number]) for number in order]
+        texts = {None if cell is None else cell.text for cell in cells}
+        differs = len(texts) > 1 or any(cell is not None and cell.mark != "same" for cell in cells)
+        rows.append(VariableRow(name[:120], role, differs, cells))
+    return rows
+
+
+def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | None:
+    if name not in marks:
+        return None
+    return Cell(value_text(run.execution.values.get(name)), marks[name], name in run.scaffold.knowns)
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """The group of a line of a run's file."""
+    run = store.run(request.params["run"], "generator")
+    index = store.index(run)
+    index.update(request.budget_s)
+    summary, group = index.record_of_line(request.params["line"])
+    libraries = [one for one in store.libraries if one.name == group.generator_id]
+    page = replace(
+        group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries]), model=run.model()),
+        mean=summary.mean,
+        sigma=summary.sigma,
+        triggered=summary.triggered,
+    )
+    lines = [one.line for one in index.current() if request.has_group(run, one.line)]
+    before, after = lines_beside(lines, summary.line)
+    return {
+        "run": run,
+        "group": page,
+        "library": libraries[0] if libraries else None,
+        "right": sum(one.is_correct is True for one in group.rollouts),
+        "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
+        "replaced": not index.is_current(summary),
+        "before": before,
+        "after": after,
+    }
+
+
+def instances(store: Store, request: Request) -> Iterator[Params]:
+    """The groups that an export has."""
+    for run in store.runs:
+        if run.kind == "generator":
+            for line in sorted((request.groups or {}).get(run.id, ())):
+                yield {"run": run.id, "line": str(line)}
+
+
+PAGE = Page(
+    "group",
+    "{run}/groups/{line}.html",
+    "group.html.j2",
+    build,
+    instances,
+    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
+    styles=("group.css",),
+)

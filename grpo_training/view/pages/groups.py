@@ -1,0 +1,91 @@
+"""The groups of a run as a table that the browser filters and sorts, so that it works without a server too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.reading.control_characters import as_one_line
+from grpo_training.view.web.formats import moment
+from grpo_training.view.web.page import Page, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from grpo_training.view.data.rows import GroupSummary
+    from grpo_training.view.data.runs import Store
+    from grpo_training.view.web.page import Request
+
+
+_MAX_ID = 200
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """The table's columns."""
+    run = store.run(request.params["run"], "generator")
+    index = store.index(run)
+    index.update(request.budget_s)
+    groups = index.all()
+    left_out = sum(not request.has_group(run, group.line) for group in groups)
+    return {
+        "run": run,
+        "index": index,
+        "left_out": left_out,
+        "table": columns(groups, index.is_current, lambda group: request.has_group(run, group.line)),
+        "components": list(dict.fromkeys(name for group in groups for name in group.components)),
+        "outcomes": sorted({name for group in groups for name in (*group.outcomes, *group.faults)} - {"ok"}),
+    }
+
+
+def columns(
+    groups: Sequence[GroupSummary],
+    is_current: Callable[[GroupSummary], bool],
+    has_page: Callable[[GroupSummary], bool],
+) -> dict[str, Any]:
+    """The table by columns, in the order of the file. Problems are listed once, and columns refer to their index."""
+    problems: dict[tuple[str, str], int] = {}
+    names = list(dict.fromkeys(name for group in groups for name in group.components))
+    return {
+        "line": [group.line for group in groups],
+        "problem": [problems.setdefault((group.problem_id, group.problem_text), len(problems)) for group in groups],
+        "problems": [[as_one_line(name[:_MAX_ID]), as_one_line(text)] for name, text in problems],
+        "epoch": [group.epoch for group in groups],
+        "rollouts": [group.rollouts for group in groups],
+        "right": [group.right for group in groups],
+        "checked": [group.checked for group in groups],
+        "mean": [_rounded(group.mean) for group in groups],
+        "sigma": [_rounded(group.sigma) for group in groups],
+        "teaches": [int(group.triggered) for group in groups],
+        "components": {
+            name: [_rounded(group.components[name].mean) if name in group.components else None for group in groups]
+            for name in names
+        },
+        "tokens": [group.completion_tokens for group in groups],
+        "experiences": [group.experiences for group in groups],
+        "time": [moment(group.timestamp) for group in groups],
+        "not_ok": [_not_ok(group) for group in groups],
+        "replaced": [int(not is_current(group)) for group in groups],
+        "page": [int(has_page(group)) for group in groups],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _not_ok(group: GroupSummary) -> dict[str, int] | int:
+    """Outcomes other than ``ok`` and kinds of fault, with their numbers; 0 for none."""
+    return {**{name: number for name, number in group.outcomes.items() if name != "ok"}, **group.faults} or 0
+
+
+PAGE = Page(
+    "groups",
+    "{run}/groups.html",
+    "groups.html.j2",
+    build,
+    runs_of("generator"),
+    nav="run",
+    kinds=("generator",),
+    key="l",
+    scripts=("groups.js",),
+    styles=("groups.css",),
+)

@@ -1,0 +1,188 @@
+"""An experience library as plain values for a template: what each experience did, and how the library changed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.experience.effect import Effect, Use, effect_of
+from engine.experience.state import StepEvent, diff
+from grpo_training.experiences.descriptions import origin
+
+if TYPE_CHECKING:
+    from engine.experience.library import HistoryEntry
+    from engine.experience.state import Change, LibraryState
+    from engine.records import Experience
+
+_MAX_HISTORY = 200
+_MAX_PLACES = 12
+_MAX_DIFF = 2000
+_MAX_TOKENS = 300  # difflib needs the cube of their number for hostile texts
+_TOKEN = re.compile(r"\s+|[\u3040-\u30ff\u4e00-\u9fff]|\w+|[^\w\s]")
+
+Place = tuple[str, int, float | None]
+"""Where a group was scored: problem, epoch, mean reward."""
+
+
+@dataclass(frozen=True)
+class ExperienceView:
+    """An experience with its evidence, uses and effect."""
+
+    experience: Experience
+    evidence: list[Place]
+    used_at: list[Place]
+    groups: int
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a difference: ``same``, ``added`` or ``removed``."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ChangeView:
+    """The change of one experience: ``added``, ``deleted``, ``modified``; ``remark``: a changed pin or category."""
+
+    id: str
+    kind: str
+    pieces: list[Piece]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class HistoryView:
+    """One event of the log that changed the library or refused something."""
+
+    number: int
+    at: str
+    by: str
+    version: str
+    changed: bool
+    place: Place | None
+    changes: list[ChangeView]
+    refused: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class LibraryView:
+    """A library.
+
+    Args:
+        versions: version and time, newest first, for the choice of two to compare.
+        earlier: events before the ones that are shown.
+    """
+
+    version: str
+    experiences: list[ExperienceView]
+    forbidden: list[Experience]
+    history: list[HistoryView]
+    earlier: int
+    versions: list[tuple[str, str]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: Sequence[str] = ()) -> LibraryView:
+    """The view of a library, newest events first."""
+    steps = [entry.event for entry in history if isinstance(entry.event, StepEvent)]
+    shown = [entry for entry in reversed(history) if _is_shown(entry)]
+    return LibraryView(
+        version=state.version,
+        experiences=[_experience_view(one, steps) for one in state.experiences],
+        forbidden=list(state.forbidden),
+        history=[_history_view(entry) for entry in shown[:_MAX_HISTORY]],
+        earlier=max(0, len(shown) - _MAX_HISTORY),
+        versions=list({entry.after.version: entry.event.at for entry in shown if _changed(entry)}.items()),
+        notices=list(notices),
+    )
+
+
+def _uses(experience_id: str, steps: Sequence[StepEvent]) -> Iterator[Use]:
+    """The rollouts that the log records of problems that were answered with an experience."""
+    seen = {step.problem_id for step in steps if experience_id in step.used}
+    for step in steps:
+        if step.problem_id in seen:
+            is_present = experience_id in step.used
+            for number in range(step.rollouts):
+                yield Use(step.problem_id, is_present, number < step.correct)
+
+
+def word_diff(before: str, after: str) -> list[Piece]:
+    """The difference of two texts, word by word; of Chinese and Japanese, character by character."""
+    old, new = (_TOKEN.findall(text[:_MAX_DIFF]) for text in (before, after))
+    if len(old) + len(new) > _MAX_TOKENS:
+        return [Piece(kind, "".join(text)) for kind, text in (("removed", old), ("added", new)) if text]
+    pieces: list[Piece] = []
+    for kind, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            pieces.append(Piece("same", "".join(old[start:end])))
+            continue
+        if end > start:
+            pieces.append(Piece("removed", "".join(old[start:end])))
+        if new_end > new_start:
+            pieces.append(Piece("added", "".join(new[new_start:new_end])))
+    return pieces
+
+
+def change_views(before: LibraryState, after: LibraryState) -> list[ChangeView]:
+    """What changed between two states."""
+    return [_change_view(change) for change in diff(before, after)]
+
+
+def _change_view(change: Change) -> ChangeView:
+    old, new = change.before, change.after
+    remarks = []
+    if old and new and old.category != new.category:
+        remarks.append(f"{old.category or '–'} → {new.category or '–'}")
+    if old and new and old.status != new.status:
+        remarks.append(f"{old.status} → {new.status}")
+    named = new or old
+    return ChangeView(
+        id=named.id if named else "",
+        kind=change.kind,
+        pieces=word_diff(old.content if old else "", new.content if new else ""),
+        remark=", ".join(remarks),
+    )
+
+
+def _experience_view(one: Experience, steps: Sequence[StepEvent]) -> ExperienceView:
+    used = [step for step in steps if one.id in step.used]
+    return ExperienceView(
+        experience=one,
+        evidence=[(proof.problem_id, proof.epoch, proof.mean) for proof in one.evidence],
+        used_at=[(step.problem_id, step.epoch, step.mean) for step in used[-_MAX_PLACES:]],
+        groups=len(used),
+        effect=effect_of(_uses(one.id, steps)),
+    )
+
+
+def _history_view(entry: HistoryEntry) -> HistoryView:
+    step = entry.event if isinstance(entry.event, StepEvent) else None
+    return HistoryView(
+        number=entry.number,
+        at=entry.event.at,
+        by=origin(entry) if step is None else step.run,
+        version=entry.after.version,
+        changed=_changed(entry),
+        place=None if step is None else (step.problem_id, step.epoch, step.mean),
+        changes=change_views(entry.before, entry.after) if _changed(entry) else [],
+        refused=[
+            (refusal.operation.op, refusal.operation.content or refusal.operation.id or "", refusal.message)
+            for refusal in (step.refused if step is not None else ())
+        ],
+    )
+
+
+def _is_shown(entry: HistoryEntry) -> bool:
+    return _changed(entry) or (isinstance(entry.event, StepEvent) and bool(entry.event.refused))
+
+
+def _changed(entry: HistoryEntry) -> bool:
+    """Whether an event changed more than the counts of uses. Most do not: they keep the texts as they were."""
+    return entry.before.texts is not entry.after.texts and entry.before.version != entry.after.version

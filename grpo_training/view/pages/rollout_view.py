@@ -1,0 +1,232 @@
+"""A rollout or a fusion as plain values for a template. Pure functions; nothing of a model's text is interpreted."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Scaffold
+from grpo_training.view.pages.scaffold_runs import (
+    Parting,
+    ScaffoldRun,
+    Standing,
+    graph_data,
+    intervention_rows,
+    rule_rows,
+)
+from grpo_training.view.pages.token_texts import token_texts
+
+MAX_TEXT = 60_000
+"""Characters of a text on a page; longer ones are cut, with a remark."""
+_MAX_PARTS, _MAX_DEPTH, _MAX_LOGPROBS = 60, 4, 8000
+_LEVELS = (-0.05, -0.5, -1.5, -3.0)
+"""Log-probs between the colours: above -0.05 a token was nearly certain."""
+
+
+@dataclass(frozen=True)
+class CutText:
+    """A text, and the number of characters that were left out."""
+
+    text: str
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class ComponentView:
+    """A reward component: its value (None: not measured) and the figures behind it, by name."""
+
+    name: str
+    value: float | None
+    parts: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """A :class:`DisplayBlock`; ``picture`` is a ``data:`` address."""
+
+    title: str
+    kind: str
+    text: CutText
+    rows: Sequence[Sequence[str]] = ()
+    picture: str = ""
+
+
+@dataclass(frozen=True)
+class ScaffoldView:
+    """A scaffold: its picture as data for the browser, its rules, plan and interventions."""
+
+    strategy: str
+    premises: list[str]
+    graph: dict[str, Any] | None
+    rules: list[dict[str, str]]
+    plan: list[tuple[str, str]]
+    interventions: list[dict[str, Any]]
+    executed: bool
+    rules_left_out: int = 0
+
+
+@dataclass(frozen=True)
+class TokenView:
+    """The log-prob of a token and its colour, 0 (certain) to 4 (a surprise); ``text``: None where it is not known."""
+
+    number: int
+    logprob: float
+    level: int
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class RolloutView:
+    """What a page shows of a rollout.
+
+    Args:
+        name: number or generator.
+        verdict: ``right``, ``wrong``, ``unchecked`` or ``failed`` (no reward).
+        parting: the first step whose value no right rollout has.
+        graph_gives: the value of the target where it is not the answer that was scored; else empty.
+        facts: what else is known, by name.
+    """
+
+    name: str
+    verdict: str
+    answer: str
+    stated: str
+    source: str
+    total: float | None
+    advantage: float | None
+    components: list[ComponentView]
+    facts: list[tuple[str, str]]
+    scaffold: ScaffoldView | None
+    parting: Parting | None
+    blocks: list[BlockView]
+    reply: CutText | None
+    reasoning: CutText | None
+    tokens: list[TokenView] = field(default_factory=list)
+    graph_gives: str = ""
+
+
+def cut(text: str, limit: int = MAX_TEXT) -> CutText:
+    """The start of a text."""
+    return CutText(text[:limit], max(0, len(text) - limit))
+
+
+def verdict_of(is_correct: bool | None, carries_reward: bool) -> str:
+    """One word for how a rollout ended."""
+    if not carries_reward:
+        return "failed"
+    return {True: "right", False: "wrong", None: "unchecked"}[is_correct]
+
+
+def component_views(components: Mapping[str, float | None], detail: Mapping[str, Any]) -> list[ComponentView]:
+    """The components, each with the part of the detail that has its name (``r_graph``: ``graph``)."""
+    found = []
+    for name, value in components.items():
+        parts: Any = next((detail[key] for key in (name, name.removeprefix("r_")) if key in detail), {})
+        if value is not None or parts:
+            found.append(ComponentView(name, value, flat(parts)))
+    return found
+
+
+def remaining_facts(components: Mapping[str, float | None], detail: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a detail holds beside the parts of the components; ``text`` repeats the reply and is left out."""
+    used = {key for name in components for key in (name, name.removeprefix("r_"))} | {"text"}
+    return flat({key: value for key, value in detail.items() if key not in used})
+
+
+def flat(value: Any, name: str = "", depth: int = 0) -> list[tuple[str, str]]:
+    """A JSON value as pairs of a dotted name and a text."""
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        pairs = [
+            pair
+            for key, item in list(value.items())[:_MAX_PARTS]
+            for pair in flat(item, f"{name}.{key}" if name else str(key), depth + 1)
+        ]
+        return pairs[:_MAX_PARTS]
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return [(name, item[:2000]) for item in value[:_MAX_PARTS]]
+    return [(name, _plain(value))]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if value is None:
+        return "–"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text[:2000]
+
+
+def scaffold_view(run: ScaffoldRun, marks: Mapping[str, Standing]) -> ScaffoldView:
+    """The view of a scaffold that was executed."""
+    scaffold: Scaffold = run.scaffold
+    rules = rule_rows(run)
+    return ScaffoldView(
+        strategy=scaffold.chosen_strategy[:2000],
+        premises=[one[:500] for one in scaffold.constraints_and_premises[:_MAX_PARTS]],
+        graph=graph_data(run, marks),
+        rules=rules,
+        plan=[
+            (step.id[:60], step.description[:500] or f"{step.target} ← {', '.join(step.inputs)}"[:500])
+            for step in scaffold.computation_plan[:_MAX_PARTS]
+        ],
+        interventions=intervention_rows(run),
+        executed=run.execution.executed,
+        rules_left_out=len(scaffold.causal_graph) - len(rules),
+    )
+
+
+def block_view(block: DisplayBlock) -> BlockView:
+    """A block of a task; an image becomes a ``data:`` address of a PNG file and of nothing else."""
+    picture = "data:image/png;base64," + base64.b64encode(block.image).decode() if block.kind == "image" else ""
+    rows = [[cell[:2000] for cell in row] for row in block.rows]
+    return BlockView(block.title, block.kind, cut(block.text), rows, picture)
+
+
+def reply_texts(
+    completion: Completion | None, candidate: Candidate | None, thinking: str | None
+) -> tuple[CutText | None, CutText | None]:
+    """Reply and reasoning; without a completion, the text that was kept of an unreadable reply."""
+    if completion is not None:
+        return cut(completion.text), cut(thinking) if thinking else None
+    return (cut(candidate.text) if candidate is not None and candidate.text else None), None
+
+
+def token_views(completion: Completion | None, model: str) -> list[TokenView]:
+    """The log-probs of a completion's tokens.
+
+    Args:
+        completion: of the model.
+        model: its folder, or its name in the hub, for the texts of the tokens.
+    """
+    if completion is None or not completion.logprobs:
+        return []
+    ids = completion.token_ids
+    texts = token_texts(model, ids, completion.text) if ids and len(ids) == len(completion.logprobs) else None
+    return [
+        TokenView(number, value, sum(value < level for level in _LEVELS), None if texts is None else texts[number - 1])
+        for number, value in enumerate(completion.logprobs[:_MAX_LOGPROBS], 1)
+    ]
+
+
+def call_facts(completion: Completion | None, fault: Fault | None, repairs: Sequence[str]) -> list[tuple[str, str]]:
+    """What is known about the call: model, tokens, time, cost, how it ended; and the repairs of the parser."""
+    facts = [] if fault is None else [("fault", f"{fault.kind}: {fault.message}"[:2000])]
+    facts += [("repair", repair[:500]) for repair in repairs[:_MAX_PARTS]]
+    if completion is None:
+        return facts
+    usage = completion.usage
+    facts += [
+        ("tokens", f"{usage.prompt_tokens:,} + {usage.completion_tokens:,}"),
+        ("time", f"{completion.latency_s:.1f} s"),
+        ("ended by", completion.finish_reason or "–"),
+    ]
+    if usage.cost_usd is not None:
+        facts.append(("cost", f"${usage.cost_usd:.4f}"))
+    if usage.attempts > 1:
+        facts.append(("attempts", str(usage.attempts)))
+    return [*facts, ("model", completion.model or "–")]

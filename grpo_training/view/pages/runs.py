@@ -1,0 +1,93 @@
+"""All runs in a list, with their figures."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from grpo_training.view.pages.compare import pairs
+from grpo_training.view.pages.overview import figures_of
+from grpo_training.view.web.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grpo_training.view.data.fusions import FusionSummary
+    from grpo_training.view.data.runs import Run, Store
+    from grpo_training.view.web.page import Request
+
+LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
+"""The page that a run's name links to, by its kind."""
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """The runs by folder, with their state and figures."""
+    runs = store.runs
+    deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
+    for run in sorted(runs, key=lambda run: run.size()):  # small ones first: of the others, the next refresh reads more
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if run.kind == "generator":
+            store.index(run).update(left)
+        elif run.kind == "critic":
+            store.fusions(run).update(left)
+    rows = [_row(store, run) for run in runs]
+    return {
+        "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
+        "searched": store.folders,
+        "is_cut": store.is_cut,
+        "count": len(runs),
+        "landing": LANDING,
+        "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
+    }
+
+
+def _row(store: Store, run: Run) -> dict[str, Any]:
+    settings = run.configuration()
+    row: dict[str, Any] = {
+        "run": run,
+        "state": run.state(),
+        "model": run.model(),
+        "dataset": str(settings.get("dataset") or ""),
+        "figures": None,
+        "fusions": None,
+        "progress": 1.0,
+        "last": "",
+    }
+    if run.kind == "generator":
+        index = store.index(run)
+        row["figures"] = figures_of(index)
+        row["progress"] = index.progress()
+        found = index.all()
+        if found:
+            row["last"] = found[-1].timestamp
+            row["model"] = row["model"] or found[-1].model
+    elif run.kind == "critic":
+        row["fusions"] = _fusions(store.fusions(run).current())
+        row["progress"] = store.fusions(run).progress()
+    return row
+
+
+def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
+    """Number, share of right answers and mean reward of a critic's fusions; None without any."""
+    checked = [one.is_correct for one in fusions if one.is_correct is not None]
+    totals = [one.total for one in fusions if one.total is not None]
+    if not fusions:
+        return None
+    return {
+        "count": len(fusions),
+        "accuracy": sum(checked) / len(checked) if checked else None,
+        "reward": sum(totals) / len(totals) if totals else None,
+    }
+
+
+PAGE = Page(
+    "runs",
+    "index.html",
+    "runs.html.j2",
+    build,
+    nav="site",
+    key="r",
+    scripts=("runs.js",),
+    styles=("runs.css",),
+)

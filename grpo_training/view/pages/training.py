@@ -1,0 +1,327 @@
+"""The page of a training: held-out figures first, then curves, and completions over time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from grpo_training.view.pages.rollout_view import CutText, cut
+from grpo_training.view.series import matching, number, short, shown, stages, thinned
+from grpo_training.view.web.page import Page, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from grpo_training.view.data.runs import Store
+    from grpo_training.view.series import Row
+    from grpo_training.view.web.page import Request
+
+METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
+_SAMPLE_CHARACTERS = 4000
+_MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
+_START = "start"
+_MAX_FILE_BYTES = 256 << 20
+_LAST_STEP = 10**15
+_DRAWN = 1e12
+"""Larger values are drawn at this height."""
+_OFFLINE_STAGES = ("rce", "early", "late", "sft")
+_IN_SUMMARY = (
+    *("validation/reward", "validation/loss", "validation/kl", "reward", "pass_rate", "kl"),
+    *("completions/mean_length", "tokens_per_s"),
+)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Which metrics a chart shows.
+
+    Args:
+        name: its title is the text ``curve.NAME``, its remark ``curve.NAME.note``.
+        metrics: one ``*`` in a name matches any text.
+        band: the metric that is the standard deviation of the first one.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    band: str = ""
+
+
+CURVES = (
+    Curves("held_out", ("validation/reward", "validation/reward_start")),
+    Curves("held_out_loss", ("validation/loss",)),
+    Curves("reward", ("reward",), band="reward_std"),
+    Curves("pass_rate", ("pass_rate",)),
+    Curves("components", ("rewards/*/mean",)),
+    Curves("kl", ("kl", "validation/kl")),
+    Curves("beta", ("beta",)),
+    Curves("loss", ("loss", "loss/*")),
+    Curves("weights", ("weight/*",)),
+    Curves("clipped", ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")),
+    Curves("no_spread", ("frac_reward_zero_std",)),
+    Curves("length", ("completions/mean_length",)),
+    Curves("truncated", ("completions/clipped_ratio",)),
+    Curves("entropy", ("entropy",)),
+    Curves("format", ("format/*",)),
+    Curves("agreement", ("agreement/*",)),
+    Curves("regret", ("regret",)),
+    Curves("faults", ("faults/*", "old_logps_missing")),
+    Curves("speed", ("tokens_per_s",)),
+    Curves("learning_rate", ("learning_rate",)),
+    Curves("gradient", ("grad_norm",)),
+)
+
+
+@dataclass(frozen=True)
+class SummaryLine:
+    """A metric at both ends of a run, as text."""
+
+    name: str
+    first: str
+    last: str
+    change: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A completion at a step, as text."""
+
+    step: int
+    verdict: str
+    reward: str
+    completion: CutText
+
+
+@dataclass(frozen=True)
+class ProblemSamples:
+    """The completions of one problem over time."""
+
+    problem: CutText
+    answer: CutText
+    samples: list[Sample]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The estimated reward of fresh replies to held-out problems: of the initial model, and of the trained one."""
+
+    initial: float
+    trained: float
+
+    @property
+    def change(self) -> float:
+        """Trained minus initial."""
+        return self.trained - self.initial
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that the training could have exported, with its held-out figures; None where they are not recorded."""
+
+    checkpoint: str
+    reward: float | None
+    kl: float | None
+    exported: bool
+
+
+@dataclass(frozen=True)
+class TrainingView:
+    """What the page shows.
+
+    Args:
+        stages: name, first and last step of each.
+        held_out: of the exported model; before the export, of the last measurement. None if it was not measured.
+        helped: what the training itself concluded; None if it is not recorded.
+        why: why it exported what it did.
+        charts: name -> what ``charts.js`` draws, in order.
+    """
+
+    name: str
+    steps: int
+    stages: list[tuple[str, int, int]]
+    held_out: HeldOut | None
+    helped: bool | None
+    why: str
+    candidates: list[Candidate]
+    summary: list[SummaryLine]
+    charts: dict[str, dict[str, Any]]
+    problems: list[ProblemSamples]
+    settings: CutText
+
+
+def training_view(folder: Path) -> TrainingView:
+    """The view of a run directory; without metrics, a view without curves."""
+    rows = sorted(read_metrics(folder / METRICS), key=lambda row: row["step"])
+    config = folder / CONFIG
+    settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
+    export = _export(folder / EXPORT)
+    candidates = _candidates(export)
+    return TrainingView(
+        name=folder.name,
+        steps=rows[-1]["step"] if rows else 0,
+        stages=[(name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)],
+        held_out=_held_out(rows, candidates),
+        helped=export["helped"] if isinstance(export.get("helped"), bool) else None,
+        why=str(export.get("why", ""))[:1000],
+        candidates=candidates,
+        summary=_summary(rows),
+        charts=charts_of(rows),
+        problems=samples_over_time(_json_lines(folder / SAMPLES)),
+        settings=cut(settings),
+    )
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """The lines of metrics that have a step."""
+    return [row for row in _json_lines(path) if _has_step(row)]
+
+
+def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """The charts that have a value, held-out figures first.
+
+    Offline, the reward is that of the stored rollouts and says nothing of the model: it has another title, and is last.
+    """
+    points = thinned(rows) if rows else []
+    charts = {one.name: chart for one in CURVES if (chart := _chart(one, points)) is not None}
+    if "reward" in charts and any(row.get("stage") in _OFFLINE_STAGES for row in rows):
+        charts["reward_stored"] = charts.pop("reward")
+    return charts
+
+
+def _chart(curves: Curves, points: Sequence[Row]) -> dict[str, Any] | None:
+    names = matching(curves.metrics, points)
+    rows = [row for row in points if any(number(row, name) is not None for name in names)]
+    if not rows:
+        return None
+    series = []
+    for name in names:
+        values = [_drawn(number(row, name)) for row in rows]
+        one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
+        if curves.band and name == curves.metrics[0]:
+            spreads = [_drawn(number(row, curves.band)) for row in rows]
+            pairs = list(zip(values, spreads, strict=True))
+            one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
+            one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
+        series.append(one)
+    return {"x": [row["step"] for row in rows], "xText": "js.step", "y": {"format": "number"}, "series": series}
+
+
+def _drawn(value: float | None) -> float | None:
+    return None if value is None else max(-_DRAWN, min(_DRAWN, value))
+
+
+def samples_over_time(rows: Sequence[Row]) -> list[ProblemSamples]:
+    """The completions of each problem in order of their steps; of many steps, the first, the last and some between."""
+    by_problem: dict[str, list[Row]] = {}
+    for row in rows:
+        if _has_step(row):
+            by_problem.setdefault(str(row.get("problem_id") or row.get("problem") or ""), []).append(row)
+    found = []
+    for own in list(by_problem.values())[:_MAX_PROBLEMS]:
+        own.sort(key=lambda row: row["step"])
+        last = len(own) - 1
+        places = sorted({round(place * last / (_MAX_STEPS - 1)) for place in range(_MAX_STEPS)})
+        text, answer = str(own[0].get("problem", "")), str(own[0].get("answer", ""))
+        samples = [_sample(own[place]) for place in places]
+        found.append(ProblemSamples(cut(text, _SAMPLE_CHARACTERS), cut(answer, 500), samples))
+    return found
+
+
+def _sample(row: Row) -> Sample:
+    reward, correct = number(row, "reward"), row.get("is_correct")
+    return Sample(
+        step=row["step"],
+        verdict="right" if correct is True else "wrong" if correct is False else "unchecked",
+        reward="" if reward is None else shown(reward),
+        completion=cut(str(row.get("completion", "")), _SAMPLE_CHARACTERS),
+    )
+
+
+def _held_out(rows: Sequence[Row], candidates: Sequence[Candidate]) -> HeldOut | None:
+    before = [one.reward for one in candidates if one.checkpoint == _START and one.reward is not None]
+    after = [one.reward for one in candidates if one.exported and one.reward is not None]
+    if before and after:
+        return HeldOut(before[0], after[0])
+    initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
+    trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
+    return HeldOut(_drawn(initial[-1]) or 0.0, _drawn(trained[-1]) or 0.0) if initial and trained else None
+
+
+def _export(path: Path) -> dict[str, Any]:
+    """What a finished training recorded about its export; empty without a readable record."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _candidates(export: dict[str, Any]) -> list[Candidate]:
+    listed = export.get("candidates")
+    return [
+        Candidate(
+            checkpoint=str(one.get("checkpoint", ""))[:100],
+            reward=_drawn(number(one, "reward")),
+            kl=_drawn(number(one, "kl")),
+            exported=one.get("checkpoint") == export.get("exported"),
+        )
+        for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())
+        if isinstance(one, dict)
+    ]
+
+
+def _has_step(row: Row) -> bool:
+    step = row.get("step")
+    return type(step) is int and 0 <= step <= _LAST_STEP
+
+
+def _json_lines(path: Path) -> list[Row]:
+    """The objects of a file. A line that is not JSON (an incomplete one after a crash) is skipped."""
+    if not path.is_file():
+        return []
+    with path.open("rb") as stream:
+        content = stream.read(_MAX_FILE_BYTES)
+    found = []
+    for line in content.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
+    """The means over the first and the last tenth of the run."""
+    lines = []
+    for name in _IN_SUMMARY:
+        values = [value for row in rows if (value := number(row, name)) is not None]
+        if values:
+            tenth = max(1, len(values) // 10)
+            first, last = fmean(values[:tenth]), fmean(values[-tenth:])
+            sign = "+" if last > first else ""
+            lines.append(SummaryLine(name, shown(first), shown(last), sign + shown(last - first)))
+    return lines
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """A training of the store."""
+    run = store.run(request.params["run"], "training")
+    return {"run": run, "state": run.state(), "training": training_view(run.folder)}
+
+
+PAGE = Page(
+    "training",
+    "{run}/training.html",
+    "training.html.j2",
+    build,
+    runs_of("training"),
+    nav="run",
+    kinds=("training",),
+    key="c",
+    scripts=("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js"),
+    styles=("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css", "overview.css", "training.css"),
+)

@@ -1,0 +1,109 @@
+"""``python -m grpo_training.view``: serve the pages, or export them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from engine.errors import InputError, MissingInputError
+from engine.tasks.registry import load_task
+from grpo_training.view.arguments import DEFAULT_FOLDERS
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.export import export
+from grpo_training.view.web.security import is_loopback
+from grpo_training.view.web.server import application
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from pathlib import Path
+
+_STEP_S = 0.02
+"""How long reading ahead keeps a request waiting."""
+_PATIENCE_S = 1.0
+"""How long reading ahead waits for requests."""
+
+
+def view(arguments: Namespace) -> int:
+    """Run the command.
+
+    Raises:
+        MissingInputError: a folder does not exist, or there is nothing to export.
+        InputError: the port is taken, the target of the export exists, or a task cannot be loaded.
+    """
+    for place in arguments.task:
+        load_task(place)  # the pages know it by its name from then on
+    store = Store(_folders(arguments.folders))
+    if arguments.export is not None:
+        done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
+        print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
+        return 0
+    _serve(store, arguments.host, arguments.port, arguments.language)
+    return 0
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    missing = [folder for folder in given if not folder.exists()]
+    if missing:
+        raise MissingInputError(
+            f"Folder not found: {missing[0]}",
+            fix="Pass the folder of a run: the --cache-dir of a generator, or the --output-dir of a training.",
+        )
+    return given or list(DEFAULT_FOLDERS)
+
+
+def _serve(store: Store, host: str, port: int, language: str | None) -> None:
+    listening = listen(host, port)
+    port = listening.getsockname()[1]
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - every address of this machine
+    shown = f"[{name}]" if ":" in name else name
+    print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
+    print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
+    sys.stdout.flush()
+    config = uvicorn.Config(
+        application(store, token=token, language=language),
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def read_ahead(store: Store) -> None:
+    """Index all rollouts, small files first, in short steps, while no page is being made."""
+    for run in sorted(store.runs, key=lambda run: run.size()):
+        if run.kind == "generator":
+            index = store.index(run)
+            before = -1.0
+            while before < (before := index.progress()):
+                store.wait_for_visits(_PATIENCE_S)
+                index.update(_STEP_S)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that accepts connections.
+
+    Raises:
+        InputError: the address or the port cannot be used.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()  # before the address is printed
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"Cannot listen on {host}, port {port}",
+            why=str(error),
+            fix="Pass another --port; --port 0 takes any free one.",
+        ) from None
+    return listening

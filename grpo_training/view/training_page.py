@@ -1,0 +1,39 @@
+"""``report.html`` of a training: the training page of the viewer as one file that opens from disk.
+
+All text in it (names, prompts, completions) is escaped by the templates, and its content security policy allows only
+the scripts and styles that are part of the file, and no request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, MissingInputError
+from engine.storage.append_log import replace_file
+from grpo_training.view.pages.training import METRICS, PAGE, read_metrics, training_view
+from grpo_training.view.web.one_file import one_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = "report.html"
+
+
+def write_page(run_dir: Path) -> Path:
+    """Write ``report.html`` of a run from its ``metrics.jsonl`` and, if present, ``config.yaml`` and ``samples.jsonl``.
+
+    Returns:
+        the path of the page.
+
+    Raises:
+        MissingInputError: the folder has no metrics.
+        InputError: the file has no line of metrics.
+    """
+    path = run_dir / METRICS
+    if not path.exists():
+        raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
+    if not read_metrics(path):
+        raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
+    page = one_file(PAGE, {"run": None, "state": "", "training": training_view(run_dir)}, {"run": run_dir.name})
+    replace_file(run_dir / REPORT, page.encode(errors="replace"))
+    return run_dir / REPORT

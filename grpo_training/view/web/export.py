@@ -1,0 +1,109 @@
+"""The pages as a folder of files, or as one file, that needs no server."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, MissingInputError
+from engine.storage.append_log import replace_file
+from grpo_training.view.pages.registry import PAGES
+from grpo_training.view.web.one_file import all_in_one_file
+from grpo_training.view.web.page import Request
+from grpo_training.view.web.rendering import AddressesInOneFile, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from grpo_training.view.data.index import RolloutIndex
+    from grpo_training.view.data.runs import Store
+    from grpo_training.view.web.page import Page
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Args:
+        pages: their number.
+        first: the file to open.
+    """
+
+    pages: int
+    first: Path
+
+
+def export(store: Store, target: Path, groups: int, language: str) -> Exported:
+    """Write all pages.
+
+    Args:
+        store: what they show.
+        target: a new or empty folder, or a new file whose name ends in ``.html``.
+        groups: how many groups of each run get a page.
+        language: of the texts.
+
+    Raises:
+        InputError: the target exists, or the number is negative.
+        MissingInputError: there is nothing to show.
+    """
+    if groups < 0:
+        raise InputError(f"--export-groups must be at least 0, got {groups}")
+    in_one_file = target.suffix.lower() in (".html", ".htm")
+    if in_one_file and target.exists():
+        raise InputError(f"{target} exists", fix="Pass a new file as --export.")
+    if not in_one_file and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new folder as --export.")
+    if not store.runs and not store.libraries:
+        raise MissingInputError(
+            "Nothing to export",
+            why=f"No run or library was found in {', '.join(map(str, store.folders)) or 'the default folders'}.",
+            fix="Pass the folder of a run.",
+        )
+    chosen = {}
+    for run in store.runs:
+        if run.kind == "generator":
+            index = store.index(run)
+            index.update()
+            chosen[run.id] = _chosen(index, groups)
+    pages = _pages(store, chosen, language, in_one_file=in_one_file)
+    if in_one_file:
+        html, count = all_in_one_file(pages, language)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, html.encode())
+        return Exported(count, target)
+    count = 0
+    for _, name, html in pages:
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", errors="replace")
+        count += 1
+    with as_file(files("grpo_training.view") / "assets") as assets:
+        shutil.copytree(assets, target / "assets")
+    return Exported(count, target / PAGES[0].path)
+
+
+def _pages(
+    store: Store, chosen: Mapping[str, frozenset[int]], language: str, *, in_one_file: bool
+) -> Iterator[tuple[Page, str, str]]:
+    """Entry in the registry, path and HTML of each page."""
+    for page in PAGES:
+        for params in page.instances(store, Request(live=False, groups=chosen)):
+            request = Request(params, live=False, groups=chosen)
+            path = page.path_of(params)
+            addresses = AddressesInOneFile(path) if in_one_file else None
+            yield page, path, render(page, page.build(store, request), request, store, language, addresses=addresses)
+
+
+def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:
+    """Half of the groups by sigma, the others by age, newest first."""
+    found = index.all()
+    by_sigma = sorted(found, key=lambda group: (-(group.sigma or 0.0), group.line))[: (count + 1) // 2]
+    lines = dict.fromkeys(group.line for group in by_sigma)
+    for group in reversed(found):
+        if len(lines) >= min(count, len(found)):
+            break
+        lines[group.line] = None
+    return frozenset(lines)

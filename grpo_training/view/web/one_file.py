@@ -1,0 +1,115 @@
+"""One page, or all of them, as one HTML file with scripts and styles inside, which opens from disk without requests."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.page import Request
+from grpo_training.view.web.rendering import Addresses, render, render_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grpo_training.view.web.page import Page, Params
+
+_STYLES, _FIRST_SCRIPT, _SCRIPTS = ("base.css",), "theme.js", ("base.js",)
+_SHELL = "one_file.js"
+_END = "</body>"
+_VENDOR = "vendor/"
+
+
+def one_file(page: Page, context: dict[str, Any], params: Params, language: str = "en") -> str:
+    """A page without links to others.
+
+    Args:
+        page: its entry in the registry.
+        context: what its template needs.
+        params: the variable parts of its path.
+        language: of its texts.
+
+    Returns:
+        HTML whose content security policy allows the scripts and styles in it, by their hashes, and nothing else.
+    """
+    html = render(page, context, Request(params, live=False), Store([]), language, alone=True)
+    address = Addresses(page.path_of(params)).asset
+    styles = [*_STYLES, *page.styles]
+    for name in styles:
+        html = _replaced(html, f'<link rel="stylesheet" href="{address(name)}">', f"<style>{_text(name)}</style>")
+    html = _replaced(
+        html, f'<script src="{address(_FIRST_SCRIPT)}"></script>', f"<script>{_text(_FIRST_SCRIPT)}</script>"
+    )
+    scripts = [*_SCRIPTS, *page.scripts]
+    for name in scripts:
+        html = _replaced(html, f'<script src="{address(name)}" defer></script>', "")
+    inline = "".join(f"<script>{_text(name)}</script>" for name in scripts)  # where deferred ones run: at the end
+    head, end, rest = html.rpartition(_END)
+    html = f"{head}{inline}{end}{rest}"
+    before, old, after = html.partition('<meta http-equiv="Content-Security-Policy"')
+    return f'{before}{old} content="{_policy([_FIRST_SCRIPT, *scripts], styles)}">{after.partition(">")[2]}'
+
+
+def all_in_one_file(pages: Iterable[tuple[Page, str, str]], language: str) -> tuple[str, int]:
+    """All pages of an export in one file.
+
+    Args:
+        pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`.
+        language: of their texts.
+
+    Returns:
+        HTML whose script ``one_file.js`` shows the page that the address names, and the number of pages. They are
+        compressed one by one.
+    """
+    stored: list[tuple[str, str]] = []
+    scripts, styles = dict.fromkeys((_FIRST_SCRIPT, *_SCRIPTS)), dict.fromkeys(_STYLES)
+    for page, path, html in pages:
+        packed = gzip.compress(html.encode(errors="replace"), compresslevel=6, mtime=0)
+        stored.append((path, base64.b64encode(packed).decode()))
+        scripts |= dict.fromkeys(page.scripts)
+        styles |= dict.fromkeys(page.styles)
+    assets = json.dumps({f"assets/{name}": _text(name) for name in (*styles, *scripts)}, ensure_ascii=False)
+    html = render_file(
+        language=language,
+        policy=_policy([_SHELL, *scripts], list(styles)),
+        assets=assets.replace("<", "\\u003c"),
+        pages=stored,
+        shell=_text(_SHELL),
+    )
+    return html, len(stored)
+
+
+def _policy(scripts: list[str], styles: list[str]) -> str:
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "img-src data:; form-action 'none'; base-uri 'none'"
+    )
+
+
+@functools.cache
+def _text(name: str) -> str:
+    """A file of the assets, with the licence of a library; it must not end the element that it is put into."""
+    path = files("grpo_training.view") / "assets" / name
+    text = path.read_text(encoding="utf-8")
+    if name.startswith(_VENDOR):
+        licence = files("grpo_training.view") / "assets" / name.rpartition("/")[0] / "LICENSE"
+        text = f"/*!\n{licence.read_text(encoding='utf-8').strip()}\n*/\n{text}"
+    if "</script" in text or "</style" in text or "<!--" in text:
+        raise ValueError(f"{name} cannot be part of a page")
+    return text
+
+
+def _hashes(names: list[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode() for name in names)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+def _replaced(html: str, old: str, new: str) -> str:
+    if html.count(old) != 1:
+        raise ValueError(f"{old} is {html.count(old)} times on the page")
+    return html.replace(old, new)

@@ -1,0 +1,89 @@
+"""What a page is: the server and the export both go through the same list of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from grpo_training.view.data.runs import Kind, Run, Store
+
+Params = Mapping[str, str]
+"""The variable parts of a page's path, by name."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a page is built for.
+
+    Args:
+        params: the variable parts of the path.
+        query: the query of the address; empty in an export.
+        live: whether a server renders the page, so that it may change and operations are possible.
+        budget_s: how long reading files may take; None reads everything.
+        groups: the groups that have a page, by run id, as line numbers; None: all of them.
+    """
+
+    params: Params = field(default_factory=dict)
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    live: bool = True
+    budget_s: float | None = None
+    groups: Mapping[str, frozenset[int]] | None = None
+
+    def has_group(self, run: Run, line: int) -> bool:
+        """Whether the group of this line has a page. An export may leave groups out."""
+        return self.groups is None or line in self.groups.get(run.id, ())
+
+
+@dataclass(frozen=True)
+class Page:
+    """One kind of page.
+
+    Args:
+        name: for ``url(name, ...)`` in templates; its title is the text ``page.NAME`` of the catalogues.
+        path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``. The export writes files
+            with these names.
+        template: in ``viewer/templates``; it extends ``base.html.j2``.
+        build: returns the template's variables. A page of a run returns it as ``run``, for the navigation. May raise
+            NotFoundError.
+        instances: the parameters of all pages of this kind, for the export.
+        nav: ``site`` or ``run``: the navigation bar that has a link to it; empty: none.
+        kinds: the kinds of run that the page is for, if ``nav`` is ``run``.
+        key: the letter of the keyboard shortcut ``g`` + letter.
+        scripts, styles: files in ``viewer/assets``, loaded after the ones of every page.
+    """
+
+    name: str
+    path: str
+    template: str
+    build: Callable[[Store, Request], dict[str, Any]]
+    instances: Callable[[Store, Request], Iterable[Params]] = lambda store, request: ({},)
+    nav: Literal["", "site", "run"] = ""
+    kinds: tuple[Kind, ...] = ()
+    key: str = ""
+    scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+
+    def path_of(self, params: Params) -> str:
+        """The path with its variable parts filled in."""
+        return self.path.format_map(params)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A change that a form on a page asks for, such as pinning an experience. There are none in an export.
+
+    Args:
+        name: for ``operation_url(name)`` in templates.
+        run: makes the change, from the form's fields, and returns the page to show after it: name and parameters. May
+            raise ScaffoldError; its text is shown.
+    """
+
+    name: str
+    run: Callable[[Store, Mapping[str, str]], tuple[str, Params]]
+
+
+def runs_of(*kinds: Kind) -> Callable[[Store, Request], Iterable[Params]]:
+    """The parameters of a page that each run of some kinds has once."""
+    return lambda store, request: [{"run": run.id} for run in store.runs if run.kind in kinds]

@@ -1,0 +1,152 @@
+"""Pages as HTML. Every text is a model's or a user's: it is escaped, and loses its control characters."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from engine.reading.control_characters import without_control_characters
+from grpo_training.view.pages.registry import PAGES
+from grpo_training.view.web import formats, languages
+
+if TYPE_CHECKING:
+    from grpo_training.view.data.runs import Store
+    from grpo_training.view.web.page import Page, Request
+
+
+def _clean(value: Any) -> Any:
+    return without_control_characters(value) if type(value) is str else value
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("grpo_training.view"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_clean,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters.update(formats.FILTERS)
+_TEMPLATES.globals.update(formats.FILTERS)
+
+_BY_NAME = {page.name: page for page in PAGES}
+
+
+def json_script(name: str, value: Any) -> Markup:
+    """A value for scripts, as ``<script type="application/json" id=NAME>``, which the browser does not execute.
+
+    The scripts read it with ``viewer.data(NAME)``. It is replaced when a live page is refreshed.
+    """
+    text = json.dumps(cleaned(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(character, escape)
+    return Markup('<script type="application/json" id="{}" data-live>').format(name) + Markup(text + "</script>")  # noqa: S704
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value whose texts have no control characters; numbers that are not finite become null."""
+    if isinstance(value, str):
+        return without_control_characters(value)
+    if isinstance(value, dict):
+        return {without_control_characters(str(key)): cleaned(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(one) for one in value]
+    if isinstance(value, float) and not float("-inf") < value < float("inf"):
+        return None
+    return value
+
+
+class Addresses:
+    """Relative addresses as seen from one page: the same in a server and in a folder of files."""
+
+    def __init__(self, path: str) -> None:
+        self._folder = posixpath.dirname(path) or "."
+
+    def url(self, name: str, **params: object) -> str:
+        """The address of a page by its name."""
+        return self.to(_BY_NAME[name].path_of({key: str(value) for key, value in params.items()}))
+
+    def asset(self, name: str) -> str:
+        """The address of a file in ``viewer/assets``."""
+        return self.to(f"assets/{name}")
+
+    def operation_url(self, name: str) -> str:
+        """The address that the form of an operation is sent to."""
+        return self.to(f"operations/{name}")
+
+    def to(self, path: str) -> str:
+        """The address of a path below the root."""
+        return posixpath.relpath(path, self._folder)
+
+
+class AddressesInOneFile(Addresses):
+    """Addresses of pages that are all in one file: the page's path stands behind ``#``. See ``assets/one_file.js``."""
+
+    def to(self, path: str) -> str:
+        """The address of a path below the root; of an asset, its name."""
+        return path if path.startswith("assets/") else f"#page={quote(path, safe='/~')}"
+
+
+def render(
+    page: Page,
+    context: dict[str, Any],
+    request: Request,
+    store: Store,
+    language: str,
+    csrf: str = "",
+    *,
+    alone: bool = False,
+    addresses: Addresses | None = None,
+) -> str:
+    """A page as HTML.
+
+    Args:
+        page: its entry in the registry.
+        context: what its ``build`` returned.
+        request: what it was built for.
+        store: for the navigation.
+        language: one of :data:`languages.LANGUAGES`.
+        csrf: the token that forms send; empty in an export.
+        alone: without links to other pages.
+        addresses: of pages and assets; None: relative to the page.
+    """
+    addresses = addresses or Addresses(page.path_of(request.params))
+    run = context.get("run")
+    return _TEMPLATES.get_template(page.template).render(
+        **{"run": None, "library": None, **context},
+        page=page,
+        live=request.live,
+        csrf=csrf,
+        language=language,
+        languages=languages.LANGUAGES,
+        script_texts={key: text for key, text in languages.catalogue(language).items() if key.startswith("js.")},
+        alone=alone,
+        site_pages=[one for one in PAGES if one.nav == "site" and not alone],
+        run_pages=[one for one in PAGES if one.nav == "run" and run is not None and run.kind in one.kinds],
+        t=lambda key, **values: languages.text(language, key, **values),
+        has_text=languages.catalogue(language).__contains__,
+        url=addresses.url,
+        has_page=_BY_NAME.__contains__,
+        asset=addresses.asset,
+        operation_url=addresses.operation_url,
+        json_script=json_script,
+    )
+
+
+def render_file(*, language: str, **values: Any) -> str:
+    """The file that has all pages of an export; ``values`` are not escaped."""
+    return _TEMPLATES.get_template("one_file.html.j2").render(
+        **values, language=language, t=lambda key, **filled: languages.text(language, key, **filled)
+    )
+
+
+def render_error(store: Store, title: str, text: str, language: str) -> str:
+    """A page that says what is wrong, for addresses at the root."""
+    return _TEMPLATES.get_template("error.html.j2").render(
+        title=title, text=text, language=language, t=lambda key, **values: languages.text(language, key, **values)
+    )

@@ -1,0 +1,387 @@
+import contextlib
+import dataclasses
+import importlib.metadata
+import io
+import json
+import shutil
+import time
+import types
+
+import pytest
+from packaging.requirements import Requirement
+
+from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
+from engine.errors import InputError
+from engine.storage.installation import install_command
+from engine.tasks.code import checks as code_checks
+from engine.tasks.code.reply import CodeReply, ReplyStatus
+from grpo_training.cli.check_report import CheckReport
+from grpo_training.doctor import __main__ as doctor
+from grpo_training.doctor import endpoints, environment, files, models, run, tasks
+from grpo_training.doctor.settings import DoctorSettings
+from grpo_training.serve.engines import TRANSFORMERS
+from tests.conftest import ROOT
+from tests.support.fault_server import chat_app, serve_in_thread
+
+SECRET = "sk-test-0123456789abcdef"
+SOLUTION = "def sum_of_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)"
+
+
+def levels(results):
+    return [result.level for result in results]
+
+
+def config(folder, **roles):
+    path = folder / "api_config.json"
+    path.write_text(json.dumps(roles))
+    path.chmod(0o600)
+    return path
+
+
+def entry(url="http://127.0.0.1:9/v1", **fields):
+    return {"api_key": SECRET, "base_url": url, "model": "m", "timeout_s": 5, **fields}
+
+
+def test_lines_totals_and_fixes():
+    stream = io.StringIO()
+    report = CheckReport(stream)
+    report.section("Things")
+    for result in (passed("a"), passed("b"), failed("c", "mend c"), warned("d", "get d"), skipped("e")):
+        report.add(result)
+    report.totals()
+    assert report.failures == 1
+    assert stream.getvalue().splitlines() == [
+        "",
+        "Things",
+        "✓ PASS a",
+        "✓ PASS b",
+        "✗ FAIL c",
+        "       mend c",
+        "⚠ WARN d",
+        "       get d",
+        "- SKIP e",
+        "",
+        "=" * 70,
+        "Tests:    3",
+        "Passed:   2",
+        "Failed:   1",
+        "Warnings: 1",
+        "Skipped:  1",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "no_color", "is_coloured"), [(True, "", True), (True, "1", False), (False, "", False)]
+)
+def test_colour_on_a_terminal_only(monkeypatch, is_terminal, no_color, is_coloured):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    CheckReport(stream).add(passed("a"))
+    assert ("\x1b[32m✓ PASS\x1b[0m a" in stream.getvalue()) is is_coloured
+
+
+def test_what_a_server_wrote_cannot_write_to_the_terminal():
+    stream = io.StringIO()
+    CheckReport(stream).add(failed("\x1b[2Jgone", "no"))
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_reason_of_a_failure_is_one_line():
+    error = InputError("It did not come up", why="first line\n  second line\n")
+    assert failure_of(error).text == "It did not come up (first line second line)"
+
+
+def broken_checks(*failures):
+    return [(f"check {count}", lambda count=count: [failed("bad", "mend")] * count) for count in failures]
+
+
+@pytest.mark.parametrize(("failures", "code"), [((0, 0), 0), ((1, 2), 3), ((100, 100), 125)])
+def test_the_exit_code_is_the_number_of_failures(monkeypatch, capsys, failures, code):
+    monkeypatch.setattr(run, "checks", lambda settings: broken_checks(*failures))
+    assert doctor.main([]) == code
+    assert ("All checks passed." in capsys.readouterr().out) is (code == 0)
+
+
+def test_a_check_that_breaks_is_a_failure_and_the_others_are_made(monkeypatch, capsys):
+    def breaks():
+        yield passed("so far")
+        raise ZeroDivisionError("oh")
+
+    def refuses():
+        raise InputError("the file is wrong", why="line 3", fix="mend line 3")
+
+    monkeypatch.setattr(
+        run, "checks", lambda settings: [("1", breaks), ("2", refuses), ("3", lambda: [passed("still made")])]
+    )
+    assert doctor.main([]) == 2
+    shown = capsys.readouterr().out
+    assert "✓ PASS so far" in shown
+    assert "✗ FAIL the check itself failed: ZeroDivisionError: oh" in shown
+    assert "✗ FAIL the file is wrong (line 3)\n       mend line 3" in shown
+    assert "✓ PASS still made" in shown
+
+
+def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    start = time.process_time()
+    code = doctor.main(["--api-config", str(tmp_path / "none.json"), "--data-dir", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert code == 0, shown
+    assert time.process_time() - start < 20
+    for line in (
+        "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
+        "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
+        "✓ PASS a value that is equal to everything",
+        "labels decode to the reply and its end",
+        "✓ PASS physics.jsonl",
+        "finite logits",
+        "Failed:   0",
+    ):
+        assert line in shown
+    assert "no API configuration" in shown
+
+
+@pytest.mark.parametrize(
+    ("requirement", "installed", "complaint"),
+    [
+        ("x>=1.9", "1.10", ""),
+        ("x>=1.16,<1.17", "1.16.4", ""),
+        ("x>=1.16,<1.17", "1.17", "x 1.17 is not <1.17,>=1.16"),
+        ("x[extra]>=3", "2.9.9", "x 2.9.9 is not >=3"),
+        ("x>=2.0", "2", ""),
+        ("x>=2.13", "2.13.0+cpu", ""),
+        ("x==2.0", "2.0.1", "x 2.0.1 is not ==2.0"),
+        ("x", "0.1", ""),
+        ("x>=1", None, "x is not installed"),
+    ],
+)
+def test_packages(monkeypatch, requirement, installed, complaint):
+    def version(name):
+        assert name == "x"
+        if installed is None:
+            raise importlib.metadata.PackageNotFoundError
+        return installed
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert environment.missing_package(Requirement(requirement)) == complaint
+
+
+def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
+    monkeypatch.setattr(environment, "missing_package", lambda requirement: f"{requirement.name} is not installed")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment, "strongest_level", lambda: "rlimits")
+    monkeypatch.setattr(environment, "automatic_engine", lambda: (TRANSFORMERS, "why"))
+    found = list(environment.environment())
+    served = passed("local models are served with transformers: why")
+    assert served in found
+    found.remove(served)
+    assert levels(found) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
+    assert [result.fix for result in found[1:3]] == [install_command(), install_command("local")]
+    assert any(result.fix == "apt-get install nodejs" for result in found)
+
+
+def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    path = config(
+        tmp_path,
+        generator_1=entry(),
+        generator_2=entry(api_key="write-your-key-here"),
+        generator_3={"api_key_env": "NO_SUCH_KEY", "base_url": "http://a/v1", "model": "m"},
+        critick=entry(),
+        analyst={"base_url": "local", "model": str(tmp_path)},
+    )
+    by_text = {result.text: result for result in endpoints.api_config(DoctorSettings(api_config=path))}
+    shown = str(by_text)
+    assert SECRET not in shown
+    assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
+    assert by_text["generator_2: the key is still the placeholder of the example"].level is CheckLevel.FAIL
+    [missing] = [result for text, result in by_text.items() if text.startswith("API key not found for generator_3")]
+    assert missing.level is CheckLevel.FAIL
+    assert "NO_SUCH_KEY" in missing.text
+    assert by_text[f"Unknown role 'critick' in {path}"].fix == "Did you mean 'critic'?"
+    assert by_text[f"analyst: the model in {tmp_path}"].level is CheckLevel.FAIL  # no model lies there
+    assert by_text["critic is not configured"].level is CheckLevel.WARN
+    assert not any("can be read by other users" in text for text in by_text)
+    path.chmod(0o644)
+    assert any(
+        "can be read by other users" in result.text for result in endpoints.api_config(DoctorSettings(api_config=path))
+    )
+
+
+def test_a_broken_configuration_is_one_failure(tmp_path):
+    path = tmp_path / "api_config.json"
+    path.write_text('{"critic": ')
+    [result] = run.results_of(lambda: endpoints.api_config(DoctorSettings(api_config=path)))
+    assert result.level is CheckLevel.FAIL
+    assert "is not valid JSON" in result.text
+
+
+def test_endpoints_are_asked_once_each(tmp_path):
+    app = chat_app(lambda body, index: "ready", api_key=SECRET)
+    with serve_in_thread(app) as url:
+        path = config(
+            tmp_path, generator_1=entry(url), critic=entry(url, api_key="sk-another-0000"), analyst=entry(timeout_s=1)
+        )
+        first, second, third = endpoints.ask_endpoints(DoctorSettings(api_config=path))
+    assert first.level is CheckLevel.PASS
+    assert "generator_1: m answered in" in first.text
+    assert (second.level, third.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
+    assert third.text.startswith("analyst: no answer from http://127.0.0.1:9/v1")
+    assert SECRET not in str((first, second, third))
+    assert app["seen"][0].body["max_tokens"] == 16
+
+
+def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsys):
+    @contextlib.contextmanager
+    def served(folder):
+        assert folder == tmp_path / "student"
+        yield types.SimpleNamespace(endpoint=lambda: entry(url, model="student"))
+
+    monkeypatch.setattr(endpoints, "shared_server", served)
+    monkeypatch.setattr(environment, "environment", lambda: [])
+    monkeypatch.setattr(models, "shipped_model", lambda: [])
+    monkeypatch.setattr(code_checks, "attacks", lambda: [])
+    monkeypatch.setattr(models, "labels", lambda: [])
+    replies = {"big": f"<think>even ones</think>\n```python\n{SOLUTION}\n```", "student": "sum them"}
+    app = chat_app(lambda body, index: replies[body["model"]])
+    with serve_in_thread(app) as url:
+        path = config(tmp_path, teacher=entry(url, model="big"))
+        code = doctor.main(
+            ["--api-config", str(path), "--data-dir", str(tmp_path), "--teacher", "--model", str(tmp_path / "student")]
+        )
+    shown = capsys.readouterr().out
+    assert code == 1
+    teacher, student = shown.split("Teacher, asked")[1].split("asked\n", 1)
+    assert "✓ PASS it is right" in teacher
+    assert "✗ FAIL the reply cannot be read" in student
+    assert len(app["seen"]) == 2
+
+
+def test_an_extractor_that_takes_drafts_is_found(monkeypatch):
+    monkeypatch.setattr(code_checks, "extract", lambda *arguments: CodeReply(None, "f = 0", ReplyStatus.OK))
+    assert set(levels(code_checks.extraction())) == {CheckLevel.FAIL}
+
+
+def test_the_extractor_reads_the_canned_replies():
+    assert set(levels(code_checks.extraction())) == {CheckLevel.PASS}
+
+
+def test_execution_that_rewards_everything_is_found(monkeypatch):
+    from engine.records import Outcome
+    from engine.tasks.code import task as code
+    from engine.tasks.code.testing.program_tests import Report as Verdicts
+    from engine.tasks.code.testing.program_tests import Status
+
+    generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
+    monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
+    assert levels(tasks.execution()) == [CheckLevel.PASS, CheckLevel.FAIL]
+    down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")
+    monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
+    right, wrong = tasks.execution()
+    assert (right.level, wrong.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
+    assert "no workers" in right.text
+
+
+def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
+    monkeypatch.setattr(code_checks, "_run", lambda program: "pass")
+    honest, *attacks = code_checks.attacks()
+    assert honest.level is CheckLevel.PASS
+    assert set(levels(attacks)) == {CheckLevel.FAIL}
+    assert len(attacks) >= 10
+    monkeypatch.setattr(code_checks, "strongest_level", lambda: "rlimits")
+    weak = [result.text for result in code_checks.attacks() if result.level is CheckLevel.WARN]
+    assert [text.split(":")[0] for text in weak] == ["a file of this installation", "the environment of this process"]
+
+
+def test_a_sandbox_that_is_down_is_found(monkeypatch):
+    monkeypatch.setattr(code_checks, "_run", lambda program: "infra_error")
+    assert set(levels(code_checks.attacks())) == {CheckLevel.FAIL}
+
+
+def test_labels_on_the_prompt_are_found(monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from grpo_training.train.data import batches
+
+    real = batches.collate
+
+    def leaky(*arguments, **named):
+        batch = real(*arguments, **named)
+        return dataclasses.replace(batch, completion_start_B=batch.completion_start_B - 1)
+
+    assert set(levels(models.labels())) == {CheckLevel.PASS}
+    monkeypatch.setattr(batches, "collate", leaky)
+    assert CheckLevel.FAIL in levels(models.labels())
+
+
+def test_labels_without_torch_are_skipped(monkeypatch):
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    [result] = models.labels()
+    assert result.level is CheckLevel.SKIP
+    assert "torch is not installed" in result.text
+
+
+def test_prompts_of_every_style_load():
+    found = list(files.prompts())
+    assert set(levels(found)) == {CheckLevel.PASS}
+    assert found[0].text.startswith("prompt style full")
+
+
+def trace_line(**fields):
+    return json.dumps({"task_id": "t", "prompt": "p", **fields})
+
+
+def test_traces_of_another_prompt_and_torn_lines(tmp_path):
+    from agents.generator import prompt_hash
+    from engine.tasks.registry import task_named
+
+    now = prompt_hash(task_named("code"))
+    path = tmp_path / "teacher_traces.jsonl"
+    path.write_text(trace_line(prompt_hash=now) + "\n")
+    assert levels(files.data_files(tmp_path))[-1] is CheckLevel.PASS
+    path.write_text(f'{trace_line(prompt_hash="another")}\n{{"task_id": 3}}\n{trace_line(prompt_hash=now)[:20]}')
+    torn, other = list(files.data_files(tmp_path))[-2:]
+    assert (torn.level, torn.text) == (CheckLevel.FAIL, "teacher_traces.jsonl: 1 of the first 3 lines are valid traces")
+    assert other.level is CheckLevel.WARN
+    assert "another" in other.text
+
+
+def test_prepared_data_and_libraries(tmp_path):
+    row = {"task_id": 1, "text": "Double.", "test_list": ["assert f(1) == 2"]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "grpo_experiences").mkdir()
+    library = tmp_path / "grpo_experiences" / "generator_1_experiences.json"
+    library.write_text("[")
+    by_level = {result.text: result.level for result in files.data_files(tmp_path)}
+    assert by_level["train.jsonl: the first 1 problems are readable"] is CheckLevel.PASS
+    assert by_level[f"{tmp_path}/val.jsonl does not exist yet"] is CheckLevel.WARN
+    assert [level for text, level in by_level.items() if str(library) in text] == [CheckLevel.FAIL]
+    library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
+    assert passed("generator_1_experiences.json: 1 experiences") in list(files.data_files(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("free", "level"), [(100 << 20, CheckLevel.FAIL), (1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)]
+)
+def test_disk(monkeypatch, tmp_path, free, level):
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
+    [result] = environment.disk([tmp_path / "not" / "yet", tmp_path])
+    assert result.level is level
+
+
+def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(models, "POCKET_MODEL", tmp_path)
+    [result] = models.shipped_model()
+    assert result == passed_if(
+        False,
+        f"{tmp_path}: model.safetensors, tokenizer.json, chat_template.jinja",
+        "git checkout data/models/pocket, or install the package again.",
+    )
+
+
+def test_the_shipped_files_are_named_as_they_are():
+    assert (ROOT / "data/models/pocket/chat_template.jinja").exists()

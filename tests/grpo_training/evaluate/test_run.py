@@ -1,0 +1,249 @@
+"""The command from its flags to its files: what it writes, resumes and refuses."""
+
+import contextlib
+import json
+import sqlite3
+import sys
+
+import pytest
+
+from engine.errors import ConfigurationError, IncompleteRunError, InputError, MissingInputError
+from engine.llm.retry import RetryPolicy
+from grpo_training.cli.settings import parse_settings
+from grpo_training.evaluate import models
+from grpo_training.evaluate import run as evaluation_run
+from grpo_training.evaluate.__main__ import main
+from grpo_training.evaluate.models import LocalServing
+from grpo_training.evaluate.run import evaluate
+from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.serve.engines import Engine
+from grpo_training.serve.local_server import LocalServer
+from tests.support.fault_server import FaultPlan
+from tests.support.main_loop import World
+from tests.support.scaffolds import scaffold_reply
+from tests.support.table import table
+
+
+@pytest.fixture
+def recorded_world(tmp_path):
+    """Three problems with four recorded replies each: 1, 2 and 4 of them are right."""
+    rights = {"one": 1, "two": 2, "four": 4}
+    lines, rows = [], []
+    for name, right in rights.items():
+        text = f"How many sides has the figure of the number {name}? Answer with an integer."
+        rollouts = [
+            {"rollout_id": k, "scaffold": json.loads(scaffold_reply(42 if k < right else 40)), "answer": "42"}
+            for k in range(4)
+        ]
+        lines.append(
+            {"problem_id": name, "problem_text": text, "ground_truth": "42", "rollouts": rollouts, "timestamp": "t"}
+        )
+        rows.append({"id": name, "problem": text, "answer": "42", "difficulty": "odd" if right == 1 else "even"})
+    recorded, dataset = tmp_path / "generator_1_rollouts.jsonl", tmp_path / "figures.jsonl"
+    recorded.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    @contextlib.contextmanager
+    def world(**options):
+        with World(tmp_path / "world", [recorded], copies=False, **options) as running:
+            yield running
+
+    world.dataset = dataset
+    world.output = tmp_path / "out" / "results.json"
+    return world
+
+
+def run(world, recorded_world, *more):
+    return main(
+        [
+            *("--role", "generator_1", "--api-config", str(world.config), "--dataset", str(recorded_world.dataset)),
+            *("--num-samples", "4", "--output", str(recorded_world.output), "--max-tokens", "500", *more),
+        ]
+    )
+
+
+def test_the_command_writes_the_known_keys_and_repeats_no_request(recorded_world, capsys):
+    with recorded_world() as world:
+        assert run(world, recorded_world, "--k-values", "1", "2", "5", "--greedy") == 0
+        asked = len(world.traffic.requests)
+        first = json.loads(recorded_world.output.read_text())
+        assert run(world, recorded_world, "--k-values", "1", "2", "5", "--greedy") == 0
+        assert len(world.traffic.requests) == asked > 0
+    second = json.loads(recorded_world.output.read_text())
+    # pass@1: (1/4 + 2/4 + 1) / 3; pass@2: (1/2 + 5/6 + 1) / 3
+    assert first["pass_at_k"] == {"1": pytest.approx(7 / 12), "2": pytest.approx(7 / 9)}
+    assert (first["num_tasks"], first["num_samples_per_task"]) == (3, 4)
+    assert first["task_results"]["two"] == {"num_correct": 2, "num_total": 4, "pass_rate": 0.5}
+    assert first["greedy_pass_at_1"]["value"] == 1.0  # the first recorded reply to each problem is right
+    assert first["groups"]["odd"]["problems"] == 1
+    assert first["model_path"] == "generator_1"
+    assert first["test_data_path"] == str(recorded_world.dataset)
+    assert (first["replies_from_journal"], second["replies_from_journal"]) == (0, 15)
+    volatile = ("seconds", "timestamp", "replies_from_journal")
+    assert {**first, **dict.fromkeys(volatile)} == {**second, **dict.fromkeys(volatile)}
+    rows = [json.loads(line) for line in recorded_world.output.with_suffix(".samples.jsonl").read_text().splitlines()]
+    assert len(rows) == 15
+    assert [row["sample_idx"] for row in rows[:5]] == [0, 1, 2, 3, 0]
+    assert [row["is_correct"] for row in rows[:4]] == [True, False, False, False]
+    assert sum(row["draw"] == "greedy" for row in rows) == 3
+    shown = capsys.readouterr().out
+    assert "pass@  1: 0.5833 (58.33%)" in shown
+    assert "pass@5 cannot be estimated from 4 samples" in shown
+
+
+def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, capsys):
+    with recorded_world() as world:
+        run(world, recorded_world, "--temperature", "0.5")
+        with pytest.raises(InputError, match=r"temperature: stored 0.5, given 0.8"):
+            run(world, recorded_world)
+        assert run(world, recorded_world, "--resume", "--num-samples", "2") == 0
+        output = json.loads(recorded_world.output.read_text())
+        assert (output["settings"]["temperature"], output["num_samples_per_task"]) == (0.5, 4)
+        assert run(world, recorded_world, "--fresh") == 0
+        with pytest.raises(InputError, match="exclude each other"):
+            run(world, recorded_world, "--fresh", "--resume")
+    assert recorded_world.output.with_name("results.json.old1").exists()
+    assert json.loads(recorded_world.output.read_text())["settings"]["temperature"] == 0.8
+
+
+def test_failing_calls_leave_problems_out_until_the_command_is_repeated(recorded_world, capsys, monkeypatch):
+    monkeypatch.setattr(models, "RetryPolicy", lambda **options: RetryPolicy(attempts=1))
+    plan = FaultPlan(seed=4, rate=0.5, kinds=("500",), max_consecutive_per_request=3)
+    stops = []
+    with recorded_world(plan=plan) as world:
+        for _ in range(30):
+            try:
+                assert run(world, recorded_world) == 0
+                break
+            except IncompleteRunError as error:
+                stops.append((error, json.loads(recorded_world.output.read_text())))
+    assert stops
+    error, output = stops[0]
+    assert error.exit_code == 2
+    assert error.why.startswith("Most frequent error: infra_fault: http_500 (")
+    assert output["num_tasks"] + len(output["left_out"]) == 3
+    assert not set(output["left_out"]) & output["task_results"].keys()
+    final = json.loads(recorded_world.output.read_text())
+    assert final["pass_at_k"]["1"] == pytest.approx(7 / 12)
+    assert final["outcomes"] == {"ok": 12}
+
+
+def test_an_interrupted_run_leaves_no_partial_results(recorded_world, monkeypatch):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with recorded_world() as world:
+        with monkeypatch.context() as patched:
+            patched.setattr(evaluation_run, "problem_bar", lambda *args: contextlib.nullcontext(stop))
+            with pytest.raises(KeyboardInterrupt):
+                run(world, recorded_world)
+        left = {path.name for path in recorded_world.output.parent.iterdir()}
+        assert not left & {"results.json", "results.samples.jsonl", "results.samples.jsonl.tmp"}
+        with sqlite3.connect(recorded_world.output.with_suffix(".sqlite")) as journal:
+            kept = journal.execute("SELECT count(*) FROM replies").fetchone()[0]
+        assert kept >= 4  # the judged problem's, and others received by then
+        assert run(world, recorded_world) == 0
+    assert json.loads(recorded_world.output.read_text())["replies_from_journal"] == kept
+
+
+@table(
+    ("arguments", "error", "message"),
+    [
+        (["--model-path", "nowhere"], MissingInputError, "No model in nowhere"),
+        (["--dataset", "nowhere.jsonl"], MissingInputError, "Dataset file not found"),
+        (["--dataset", "nosuch"], InputError, "Unknown dataset"),
+        (["--experiences", "nowhere.json"], MissingInputError, "No library at nowhere.json"),
+        (["--role", "generator_1", "--model-path", "x"], InputError, "cannot be combined with --model-path"),
+        (["--role", "generator_1", "--api-config", "nowhere.json"], MissingInputError, "API configuration not found"),
+        (
+            ["--role", "generator1", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"],
+            InputError,
+            "no role 'generator1'\nChoose one of default, generator_1",
+        ),
+        (["--k-values", "0"], InputError, "--k-values"),
+        (["--temperature", "0"], InputError, "--temperature"),
+    ],
+)
+def test_missing_or_wrong_input_is_reported(arguments, error, message, tmp_path):
+    with pytest.raises(error, match=message) as raised:
+        main([*arguments, "--output", str(tmp_path / "results.json")])
+    assert raised.value.exit_code == 1
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_a_folder_is_refused_as_output(tmp_path):
+    for more in ([], ["--fresh"]):
+        with pytest.raises(InputError, match="is a folder"):
+            main(["--output", str(tmp_path), *more])
+    assert tmp_path.is_dir()
+
+
+class Servers:
+    """Two model folders, a stand-in for their servers, and the list of the servers that were started."""
+
+    def __init__(self, folder, world, dataset, output):
+        self.folder, self.started = folder, []
+        self._world, self._dataset, self._output = world, dataset, output
+        for name in ("tuned", "base"):
+            (folder / name).mkdir()
+            (folder / name / "config.json").write_text(json.dumps({"name": name}))
+
+    @contextlib.contextmanager
+    def start(self, model, *, engine, adapter, temperature, top_p, log):
+        self.started.append((model.name, temperature, top_p))
+        yield LocalServer((self._world.base_url,), "generator_1", ("response_format",), lambda: False)
+
+    def evaluate(self, *flags, has_one_sampling=False):
+        """The figures of an evaluation of the folder ``tuned`` against ``base``."""
+        settings = parse_settings(
+            EvaluateSettings,
+            [
+                *("--model-path", str(self.folder / "tuned"), "--base-model", str(self.folder / "base")),
+                *("--num-samples", "4", "--dataset", str(self._dataset), "--output", str(self._output), *flags),
+            ],
+            prog="evaluate",
+            description="",
+        )
+        engine = Engine("stand-in", has_one_sampling=has_one_sampling)
+        assert evaluate(settings, sys.stdout, LocalServing(engine, self.start)) == 0
+        return json.loads(self._output.read_text())
+
+
+@pytest.fixture
+def servers(recorded_world, tmp_path):
+    with recorded_world() as world:
+        yield Servers(tmp_path, world, recorded_world.dataset, recorded_world.output)
+
+
+@pytest.mark.parametrize(
+    ("has_one_sampling", "expected"),
+    [
+        (True, [("tuned", 0.8, 0.95), ("tuned", 0.0, None), ("base", 0.8, 0.95), ("base", 0.0, None)]),
+        (False, [("tuned", 0.8, 0.95), ("base", 0.8, 0.95)]),
+    ],
+)
+def test_greedy_samples_get_their_own_server_if_it_samples_all_requests_alike(
+    servers, capsys, has_one_sampling, expected
+):
+    figures = servers.evaluate("--greedy", has_one_sampling=has_one_sampling)
+    assert servers.started == expected
+    assert figures["base"]["pass_at_k"]["1"] == pytest.approx(7 / 12)
+    assert figures["difference_to_base"]["sampled"]["1"]["value"] == 0.0  # the stand-in answers for both
+    assert figures["difference_to_base"]["greedy"]["1"]["clusters"] == 3
+    assert "model minus base, paired" in capsys.readouterr().out
+
+
+def test_an_adapter_given_as_the_model_finds_its_base_model(servers):
+    folder = servers.folder
+    checkpoint = folder / "checkpoint-10"
+    checkpoint.mkdir()
+    config = checkpoint / "adapter_config.json"
+    config.write_text(json.dumps({"base_model_name_or_path": str(folder / "tuned")}))
+    servers.evaluate("--model-path", str(checkpoint))
+    assert servers.started[0][0] == "tuned"
+    config.write_text(json.dumps({"base_model_name_or_path": "some/hub-name"}))
+    with pytest.raises(MissingInputError, match="is an adapter, and its base model is not on this machine"):
+        servers.evaluate("--model-path", str(checkpoint), "--fresh")
+    config.write_text(json.dumps({"base_model_name_or_path": str(folder / "base")}))
+    with pytest.raises(ConfigurationError, match="does not fit the model"):
+        servers.evaluate("--adapter", str(checkpoint), "--fresh")

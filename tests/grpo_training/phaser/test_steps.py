@@ -1,0 +1,175 @@
+"""The steps that make files, with the names, flags and paths of the seed format."""
+
+import hashlib
+import json
+import shlex
+import shutil
+from collections import Counter
+
+import pytest
+from pydantic import ValidationError
+
+from engine.datasets import load_problems
+from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.tasks.phaser.options import GameOptions
+from engine.tasks.registry import check_verifiers
+from grpo_training.phaser.__main__ import main
+from grpo_training.score_rollouts.__main__ import main as score_rollouts
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def seeds(tmp_path):
+    path = tmp_path / "stage0/data/prompt_seeds/prompt_seeds.jsonl"
+    assert main(["prompt-seeds", "--count", "200", "--lang", "zh", "--out", str(path)]) == 0
+    return path
+
+
+README = """
+python3 stage2/scripts/build_grpo_sets.py \\
+  --prompt-seeds stage0/data/prompt_seeds/prompt_seeds.jsonl \\
+  --out-train stage2/data/grpo/prompts_train.jsonl --out-eval stage2/data/grpo/prompts_eval.jsonl \\
+  --train-count 50 --eval-count 20 --seed 42
+python3 stage2/scripts/generate_mock_rollouts.py \\
+  --prompts stage2/data/grpo/prompts_train.jsonl --out stage2/data/grpo/rollouts/mock_step0001.jsonl \\
+  --step 1 --num-prompts 8 --group-size 8 --seed 2026
+python3 stage2/scripts/score_rollouts.py \\
+  --prompts stage2/data/grpo/prompts_train.jsonl --rollouts stage2/data/grpo/rollouts/mock_step0001.jsonl \\
+  --out stage2/data/grpo/rewards/mock_step0001_scored.jsonl \\
+  --cache stage2/data/grpo/rewards/validator_cache.jsonl \\
+  --api-index stage0/data/api_index/phaser_api.jsonl --validator-cli stage0/validator/src/cli.js --skip-runtime
+"""
+"""The commands of a project with this format. Its interpreter and folder are replaced by the command."""
+
+
+@pytest.mark.node
+def test_the_commands_of_the_format_write_its_files(seeds, api_index, tmp_path, monkeypatch):
+    shutil.copytree(api_index.path.parent, tmp_path / "stage0/data/api_index")
+    monkeypatch.chdir(tmp_path)
+    for line in README.replace("\\\n", " ").strip().splitlines():
+        assert main(shlex.split(line)[1:]) == 0
+    grpo = tmp_path / "stage2/data/grpo"
+    report = json.loads((grpo / "reports/grpo_sets_report.json").read_text())
+    assert report["eval_summary"]["by_ood"] == {"iid": 16, "ood": 4}
+    assert report["overlap"] == {"sources": 0, "texts": 0, "modules_of_combinations": 0}
+    digest = hashlib.sha256((grpo / "prompts_train.jsonl").read_bytes()).hexdigest()
+    assert report["sha256"]["train"] == digest
+    assert [len(rows(grpo / name)) for name in ("prompts_train.jsonl", "prompts_eval.jsonl")] == [50, 20]
+
+    made = rows(grpo / "rollouts/mock_step0001.jsonl")
+    assert len(made) == 64
+    assert set(made[0]) == {"step", "prompt_id", "group_id", "text", "meta"}
+    assert made[0]["meta"]["decode"] == {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 1800}
+    assert {row["prompt_id"] for row in made} <= {row["id"] for row in rows(grpo / "prompts_train.jsonl")}
+
+    scored = rows(grpo / "rewards/mock_step0001_scored.jsonl")
+    assert [row["text"] for row in scored] == [row["text"] for row in made]
+    assert set(scored[0]) >= {"plan_raw", "plan", "code", "validation", "reward", "advantage", "derived"}
+    assert {row["validation"]["runtime"]["outcome"] for row in scored if row["validation"].get("runtime")} == {
+        "skipped"
+    }
+    report = json.loads((grpo / "reports/mock_step0001_report.json").read_text())
+    assert report["counts"]["group_size_hist"] == {"8": 8}
+    kinds = Counter(row["meta"]["quality"] for row in made)
+    assert report["gates"]["parse_failed"] == kinds["parse_fail"]
+    assert report["gates"]["unsafe"] == kinds["unsafe"]
+    assert (grpo / "rewards/validator_cache.jsonl").stat().st_size > 0
+
+
+def test_the_report_of_seeds(seeds):
+    report = json.loads(seeds.with_name("prompt_seeds_report.json").read_text())
+    assert report["by_difficulty"] == {"easy": 80, "medium": 80, "hard": 40}
+    assert seeds.with_name("prompt_seeds_coverage.csv").read_text().startswith("module,easy,medium,hard,total\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("", "is empty"), ("{bad", ":1: not JSON"), ("[1]", ":1: expected a JSON object"), ('{"id": "a"}', "row 1: task")],
+)
+def test_bad_seeds_are_named_and_nothing_is_written(tmp_path, line, message):
+    path = tmp_path / "seeds.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=message):
+        main(["build-sets", "--prompt-seeds", str(path), "--out-train", str(tmp_path / "out/t.jsonl")])
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_files_and_steps(tmp_path):
+    with pytest.raises(MissingInputError, match="File not found") as caught:
+        main(["build-sets", "--prompt-seeds", str(tmp_path / "absent.jsonl")])
+    assert "prompt-seeds" in caught.value.fix
+    with pytest.raises(InputError, match="Unknown step 'train'"):
+        main(["train"])
+
+
+def test_a_picture_needs_a_browser(tmp_path):
+    game = tmp_path / "game.js"
+    game.write_text("new Phaser.Game({});")
+    with pytest.raises(InputError, match="--screenshot needs a run in a browser"):
+        main(["validate", str(game), "--screenshot", str(tmp_path / "out.png"), "--runtime", "headless"])
+    with pytest.raises(ValidationError, match="add --runtime chromium"):
+        GameOptions(screenshots=tmp_path)
+
+
+@pytest.fixture
+def without_node(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr("engine.tasks.phaser.validation.shared_validator._open", {})
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index that is right as far as it goes."""
+    path = tmp_path / "index/phaser_api.jsonl"
+    path.parent.mkdir()
+    row = {"symbol_id": "Phaser.Game", "name": "Game", "kind": "class", "owner": "Phaser"}
+    path.write_text(json.dumps(row) + "\n")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name("meta.json").write_text(json.dumps({"sha256": digest, "phaser_version": "3.90.0"}))
+    return path
+
+
+def test_without_node_every_command_stops_at_the_start(seeds, index, tmp_path, without_node, monkeypatch):
+    monkeypatch.setattr("engine.tasks.phaser.validation.shared_validator.DEFAULT_PATH", index)
+    game = tmp_path / "game.js"
+    game.write_text("new Phaser.Game({});")
+    rollouts = tmp_path / "r.jsonl"
+    rollouts.write_text(json.dumps({"prompt_id": "seed_000001", "text": "x"}))
+    with pytest.raises(ConfigurationError, match="Node.js was not found") as caught:
+        main(["validate", str(game), "--api-index", str(index)])
+    assert "make phaser" in caught.value.fix
+    assert caught.value.exit_code == 2
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        main(["api-index", "--out-dir", str(tmp_path / "new")])
+    arguments = ["--prompts", str(seeds), "--rollouts", str(rollouts), "--out", str(tmp_path / "s/s.jsonl")]
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        score_rollouts([*arguments, "--api-index", str(index)])
+    assert not (tmp_path / "s").exists()
+    with pytest.raises(ConfigurationError, match="Node.js was not found"):
+        check_verifiers(load_problems(str(seeds)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "not found"),
+        (lambda path: path.write_text("{}\n"), "damaged"),
+        (lambda path: path.with_name("meta.json").write_text("{"), "damaged"),
+        (
+            lambda path: path.with_name("meta.json").write_text(
+                path.with_name("meta.json").read_text().replace("3.90.0", "3.80.1")
+            ),
+            "Phaser 3.80.1",
+        ),
+    ],
+)
+def test_a_damaged_index_or_one_of_another_version_is_named(tmp_path, index, damage, message):
+    damage(index)
+    game = tmp_path / "game.js"
+    game.write_text("")
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        main(["validate", str(game), "--api-index", str(index)])
+    assert "api-index" in caught.value.fix

@@ -1,0 +1,37 @@
+"""The scored file is what offline training reads: the same groups with the same advantages."""
+
+import pytest
+
+from grpo_training.score_rollouts.__main__ import main
+from grpo_training.train.config import GRPOTrainingConfig
+from tests.conftest import ROOT
+from tests.support.scoring import rollout
+
+
+def test_the_trainer_finds_the_groups_and_the_advantages_of_the_file(scoring):
+    pytest.importorskip("transformers")
+    from grpo_training.train.data.training_data import load_training_data
+
+    scoring.prompts(3)
+    rows = [
+        *(rollout("p0", answer, place, step=1) for place, answer in enumerate(["0", "7", "plain", "8"])),
+        *(rollout("p0", answer, place, step=2) for place, answer in enumerate(["0", "0", "plain"])),
+        *(rollout("p1", answer, place) for place, answer in enumerate(["broken", "2"])),  # left out as a whole
+        *(rollout("p2", answer, place) for place, answer in enumerate(["4", "5"])),
+    ]
+    assert main(scoring.arguments(scoring.write("r.jsonl", rows), "--max-infra-rate", "1")) == 0
+    config = GRPOTrainingConfig(
+        model_name_or_path=str(ROOT / "data/models/pocket"),
+        dataset_path=scoring.folder / "scored.jsonl",
+        validation_share=0.0,
+        advantage_std="population",
+    )
+    data = load_training_data(config)
+    scored = [row for row in scoring.rows() if row["advantage"] is not None]
+    assert [len(group) for group in data.groups] == [4, 3, 2]
+    samples = [sample for group in data.groups for sample in group]
+    assert [sample.advantage for sample in samples] == pytest.approx([row["advantage"] for row in scored], rel=1e-4)
+    assert [sample.reward for sample in samples] == [row["reward"]["total"] for row in scored]
+    assert [sample.is_correct for sample in samples] == [row["is_correct"] for row in scored]
+    assert len({sample.prompt_ids for sample in samples}) == 2
+    assert data.report.dropped == {"groups: incomplete, a reply has no reward": 1}

@@ -1,0 +1,207 @@
+"""Beams from an endpoint's log-probs: the request, the scores, the search, interruptions, pools."""
+
+import asyncio
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+pytest.importorskip("torch")
+
+from engine.errors import BudgetExceededError, FatalEndpointError, InputError
+from grpo_training.selector.__main__ import main
+from grpo_training.selector.data.beam_file import load_groups
+from grpo_training.selector.data.beams import beam_search, prompt_of
+from grpo_training.selector.data.sampling import PoolSampler
+from grpo_training.selector.data.scoring import answer_logprobs
+from tests.support.fault_server import serve_in_thread
+
+WORDS = "apple bread candle door engine flower garden hammer".split()
+
+
+def chance(prompt):
+    """The probability of an answer: shots help by the number in their question, more if it is even and stands first."""
+    numbers = [int(part.split(" ")[0]) for part in prompt.split("Question:number ")[1:-1]]
+    return 0.1 + 0.01 * sum(numbers) + (0.05 if numbers and numbers[0] % 2 == 0 else 0.0)
+
+
+def echo_server(log, *, without=None, fail_after=None):
+    """A completions API that repeats the prompt; the tokens of an answer are its halves, of equal probability."""
+
+    async def complete(request):
+        body = await request.json()
+        if fail_after is not None and len(log) >= fail_after:
+            return web.json_response({"error": {"message": "bad key"}}, status=401)
+        log.append(body)
+        text = body["prompt"]
+        start = text.rindex("answer:") + len("answer:")
+        middle = (start + len(text)) // 2
+        tokens = [text[:start], text[start:middle], text[middle:], " more"]
+        each = math.log(chance(text[:start]))
+        logprobs = {
+            "tokens": tokens,
+            "token_logprobs": [None, each, each, -9.0],
+            "text_offset": [0, start, middle, len(text)],
+        }
+        logprobs.pop(without, None)
+        return web.json_response({"choices": [{"index": 0, "text": text, "logprobs": logprobs}]})
+
+    app = web.Application()
+    app.router.add_post("/v1/completions", complete)
+    return app
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    rows = [{"id": f"p{n}", "problem": f"number {n} and {WORDS[n]}", "answer": f"{n}{n}"} for n in range(8)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def start(folder, url, *more):
+    config = {"generator_1": {"api_key": "EMPTY", "base_url": url, "model": "m"}}
+    (folder / "api.json").write_text(json.dumps(config))
+    words = ["--dataset", str(folder / "data.jsonl"), "--api-config", str(folder / "api.json"), "--sample-num", "3"]
+    words += ["--pool", "4", "--beam-size", "3", "--output-dir", str(folder / "out"), *more]
+    return main(["beams", *words])
+
+
+class Exact:
+    """A scorer without an endpoint."""
+
+    async def probability(self, prompt, answer):
+        return chance(prompt)
+
+
+def by_hand(problems, query, pool):
+    """The search as the format describes it: each step ranks by the gain of its own shot."""
+    alone = chance(prompt_of(problems, (), query))
+    first = {(a,): chance(prompt_of(problems, (a,), query)) for a in pool}
+    kept = sorted(first, key=lambda one: (-(first[one] - alone), one))[:3]
+    second = {}
+    for (a,), b in itertools.product(kept, pool):
+        if a != b:
+            second[b, a] = chance(prompt_of(problems, (b, a), query)) - first[a,]  # the newest stands first
+    return sorted(((gain, pair) for pair, gain in second.items()), key=lambda one: (-one[0], one[1]))[:3]
+
+
+def test_beams_are_ranked_by_the_gain_of_their_last_shot(dataset):
+    log = []
+    with serve_in_thread(echo_server(log)) as url:
+        assert start(dataset, url) == 0
+    problems = [type("P", (), {"text": f"number {n} and {WORDS[n]}", "answer": f"{n}{n}"}) for n in range(8)]
+    groups = load_groups(dataset / "out/beams.json")
+    assert len(groups) == 3
+    for group in groups:
+        expected = by_hand(problems, group.query, group.pool)
+        assert [one.shots for one in group.sequences] == [pair for _, pair in expected]
+        assert [one.reward for one in group.sequences] == pytest.approx([gain for gain, _ in expected])
+        assert group.query not in group.pool
+    assert all(body["echo"] and body["temperature"] == 0 and body["logprobs"] == 1 for body in log)
+    assert len({body["prompt"] for body in log}) == len(log)  # nothing is asked twice
+    assert np.load(dataset / "out/embeddings.npy").shape == (8, 256)
+
+
+def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
+    whole, first, second = [], [], []
+    with serve_in_thread(echo_server(whole)) as url:
+        assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
+    broken = echo_server(first, fail_after=len(whole) // 2)
+    with serve_in_thread(broken) as url, pytest.raises(FatalEndpointError, match="cannot score answers"):
+        start(dataset, url)
+    stored = len((dataset / "out/beams.partial.jsonl").read_text().splitlines())
+    assert 0 < stored < 3
+    with serve_in_thread(echo_server(second)) as url:
+        assert start(dataset, url) == 0
+    assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
+    assert len(first) == len(whole) // 2
+    assert len(first) + len(second) == len(whole)
+    with serve_in_thread(echo_server([])) as url, pytest.raises(InputError, match="beam_size: stored 3, given 2"):
+        start(dataset, url, "--beam-size", "2")
+
+
+def test_a_budget_stops_the_search_before_it_is_exceeded(dataset):
+    """The server reports no usage, so each request costs what it may cost at most: a token for each byte."""
+    whole, first, second = [], [], []
+    with serve_in_thread(echo_server(whole)) as url:
+        assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
+    with serve_in_thread(echo_server(first)) as url, pytest.raises(BudgetExceededError):
+        start(dataset, url, "--budget-tokens", "1500")
+    assert 5 < len(first) < len(whole)
+    assert sum(len(body["prompt"].encode()) + 17 for body in first) <= 1500
+    with serve_in_thread(echo_server(second)) as url:
+        assert start(dataset, url) == 0
+    assert len(first) + len(second) == len(whole)
+    assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
+
+
+def test_an_endpoint_without_log_probs_of_the_prompt_is_refused(dataset):
+    silent = echo_server([], without="text_offset")
+    with (
+        serve_in_thread(silent) as url,
+        pytest.raises(FatalEndpointError, match="returns no log-probs of a given text"),
+    ):
+        start(dataset, url)
+
+
+def test_only_the_tokens_of_the_answer_count():
+    """Averaging over the prompt as well made earlier probabilities a million times too small."""
+    logprobs = {
+        "tokens": ["Q:", "long question", " A:", " re", "d", "!"],
+        "token_logprobs": [None, -7.0, -8.0, -1.0, -3.0, -9.0],
+        "text_offset": [0, 2, 15, 18, 21, 22],
+    }
+    reply = json.dumps({"choices": [{"logprobs": logprobs}]}).encode()
+    assert answer_logprobs(reply, 18, 22, "r") == [-1.0, -3.0]
+    assert answer_logprobs(reply, 19, 22, "r") == [-1.0, -3.0]  # a token that reaches into the answer counts
+    with pytest.raises(FatalEndpointError):
+        answer_logprobs(reply, 23, 30, "r")
+
+
+def test_negative_gains_keep_their_sign():
+    problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (2, 1, 3)]
+
+    class Worse(Exact):
+        async def probability(self, prompt, answer):
+            return 1 - chance(prompt)
+
+    beams = asyncio.run(beam_search(problems, 0, [1, 2], Worse(), 1, 2))
+    assert [beam.shots for beam in beams] == [(1,), (2,)]  # the least harmful first
+    assert all(beam.score < 0 for beam in beams)
+
+
+def test_pools_by_sampler():
+    rng = np.random.default_rng(0)
+    texts = rng.normal(size=(50, 6))
+
+    def nearest(rows, query):
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        order = np.argsort(-(rows @ rows[query]))
+        return [one for one in order.tolist() if one != query]
+
+    chances = PoolSampler("rand", texts, None, 12, 42)
+    pools = [chances.pool_of(query) for query in range(50)]
+    assert len({tuple(pool) for pool in pools}) == 50
+    assert all(len(set(pool)) == 12 and query not in pool for query, pool in enumerate(pools))
+    assert chances.anchors(5) == PoolSampler("text", texts, None, 12, 42).anchors(5)
+    assert PoolSampler("text", texts, None, 12, 42).pool_of(3) == sorted(nearest(texts, 3)[:12])
+
+
+def test_a_mixed_pool_has_the_nearest_by_text_and_by_image(tmp_path):
+    rng = np.random.default_rng(0)
+    texts, images = rng.normal(size=(50, 6)).astype("f"), rng.normal(size=(50, 6)).astype("f")
+    np.save(tmp_path / "images.npy", images)
+    pool = PoolSampler("mix", texts, tmp_path / "images.npy", 12, 42).pool_of(3)
+    by_text = set(PoolSampler("text", texts, None, 3, 42).pool_of(3))
+    by_image = set(PoolSampler("image", texts, tmp_path / "images.npy", 3, 42).pool_of(3))
+    assert len(set(pool)) == 12
+    assert by_text <= set(pool)
+    assert by_image <= set(pool)
+    with pytest.raises(InputError, match="needs --img-emb"):
+        PoolSampler("image", texts, None, 3, 42)
+    np.save(tmp_path / "few.npy", images[:4])
+    with pytest.raises(InputError, match="has 4 rows, the dataset has 50"):
+        PoolSampler("mix", texts, tmp_path / "few.npy", 3, 42)

@@ -1,0 +1,109 @@
+"""The objectives of RCE and GRPO, against numbers worked out by hand."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from grpo_training.selector.data.groups import Batch  # noqa: E402
+from grpo_training.selector.settings import TrainSettings  # noqa: E402
+from grpo_training.selector.training import phases  # noqa: E402
+from grpo_training.selector.training.state import improvements  # noqa: E402
+
+
+def settings(**values):
+    return TrainSettings.model_validate({"sft_ckpt": "a", "beam_data": "b", **values})
+
+
+def batch_of(rewards, steps=2):
+    rewards_BN = torch.tensor(rewards, dtype=torch.float64)
+    real_BN = ~rewards_BN.isnan()
+    nothing = torch.zeros(0)
+    step_mask = real_BN.unsqueeze(-1).expand(*real_BN.shape, steps)
+    return Batch(nothing, nothing, nothing, nothing, step_mask, rewards_BN.nan_to_num(0.0), real_BN)
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Replaces the network by given log-probs of the steps."""
+
+    def give(logps_BNS):
+        monkeypatch.setattr(phases, "step_logps", lambda model, batch: logps_BNS)
+
+    return give
+
+
+def test_rce_weighs_the_summed_cross_entropy_by_the_softmax_of_the_rewards(scored):
+    logps = torch.tensor([[[-1.0, -2.0], [-0.5, -0.5]], [[-3.0, -1.0], [-9.0, -9.0]]], requires_grad=True)
+    scored(logps)
+    batch = batch_of([[1.0, 0.0], [0.4, math.nan]])
+    found = phases.rce_step(None, batch, 0.5, settings(normalize_method="none"))
+    weight = math.exp(2) / (math.exp(2) + 1)
+    assert float(found.loss) == pytest.approx(((weight * 3 + (1 - weight) * 1) + 4.0) / 2, rel=1e-5)
+    assert phases.rce_validation_loss(logps, batch, settings(normalize_method="none")) == pytest.approx(
+        ((math.e * 3 + 1) / (math.e + 1) + 4) / 2, rel=1e-5
+    )
+
+
+def test_grpo_is_the_clipped_gradient_with_sequence_ratios_and_the_kl_of_the_plan(scored):
+    new = torch.tensor([[[-1.0, -1.0], [-2.0, -1.0], [-1.0, -0.5]]], requires_grad=True)
+    scored(new)
+    old = torch.tensor([[-2.5, -3.1, -1.0]])
+    found = phases.grpo_step(None, batch_of([[2.0, 0.0, 1.0]]), old, top_k=None, beta=0.3, settings=settings())
+    # advantages 1, -1, 0 (mean 1, unbiased std 1); log ratios 0.5, 0.1, -0.5
+    ratios = [math.exp(0.5), math.exp(0.1), math.exp(-0.5)]
+    policy = -(min(ratios[0], 1.2) - ratios[1] + 0) / 3
+    kl = sum(ratio - 1 - math.log(ratio) for ratio in ratios) / 3
+    assert found.metrics["loss/policy"] == pytest.approx(policy, rel=1e-5)
+    assert found.metrics["kl"] == pytest.approx(kl, rel=1e-5)
+    assert float(found.loss) == pytest.approx(policy + 0.3 * kl, rel=1e-5)
+    found.loss.backward()
+    # the first is clipped, so only the KL moves it: beta (ratio - 1) / 3
+    assert new.grad[0, 0, 0].item() == pytest.approx(0.3 * (ratios[0] - 1) / 3, rel=1e-4)
+    assert new.grad[0, 1, 0].item() == pytest.approx((ratios[1] + 0.3 * (ratios[1] - 1)) / 3, rel=1e-4)
+
+
+def test_the_best_candidates_keep_their_advantage_over_all_of_them(scored):
+    """With the five best of twelve, ties would have advantage 0 if they were compared with each other only."""
+    scored(torch.zeros(1, 12, 2, requires_grad=True))
+    rewards = [[1.6] * 6 + [0.0] * 6]
+    found = phases.grpo_step(None, batch_of(rewards), torch.zeros(1, 12), top_k=5, beta=0.0, settings=settings())
+    assert found.metrics["advantage/mean"] == pytest.approx(0.8 / (0.8 * math.sqrt(12 / 11)), rel=1e-5)
+    assert found.metrics["frac_reward_zero_std"] == 0
+
+
+def test_queries_without_spread_add_nothing(scored):
+    logps = torch.zeros(2, 2, 2, requires_grad=True)
+    scored(logps)
+    found = phases.grpo_step(
+        None, batch_of([[1.6, 1.6], [2.0, 0.0]]), torch.zeros(2, 2), top_k=None, beta=0.1, settings=settings()
+    )
+    assert found.metrics["frac_reward_zero_std"] == 0.5
+    found.loss.backward()
+    assert logps.grad[0].abs().sum() == 0
+    assert logps.grad[1].abs().sum() > 0
+    nothing = phases.grpo_step(
+        None, batch_of([[1.0, 1.0]]), torch.zeros(1, 2), top_k=None, beta=0.1, settings=settings()
+    )
+    assert float(nothing.loss) == 0
+
+
+def test_the_best_of_equal_candidates_are_the_first():
+    batch = SimpleNamespace(**batch_of([[1.0, 3.0, 3.0, math.nan], [0.5, 0.1, 0.2, 0.3]])._asdict())
+    assert phases.best_sequences(batch, 2).tolist() == [[False, True, True, False], [True, False, False, True]]
+    assert phases.best_sequences(batch, None).tolist() == batch.sequence_mask_BN.tolist()
+
+
+def test_the_best_epoch_of_grpo_is_near_its_start():
+    best = {}
+    epochs = [(0.9, 0.5), (0.8, 0.05), (0.7, 0.02), (0.95, 0.4), (0.85, 0.09)]
+    found = [
+        improvements("grpo", {"validation/reward": reward, "validation/kl": kl}, best, 0.1) for reward, kl in epochs
+    ]
+    assert found == [["reward", "model"], ["model"], [], ["reward"], ["model"]]
+    losses = {}
+    assert [improvements("sft", {"validation/loss": loss}, losses, 0) for loss in (3.0, 2.0, 2.5)] == [
+        *(["model"], ["model"], []),
+    ]

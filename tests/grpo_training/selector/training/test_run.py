@@ -1,0 +1,264 @@
+"""Trainings as a user starts them: SFT, RCE and GRPO, interruption, refusals."""
+
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.errors import InputError  # noqa: E402
+from grpo_training.cli.settings import settings_from_yaml  # noqa: E402
+from grpo_training.selector.__main__ import main  # noqa: E402
+from grpo_training.selector.model.checkpoint import load_model, load_plain  # noqa: E402
+from grpo_training.selector.settings import TrainSettings  # noqa: E402
+from grpo_training.selector.training.loop import _Run  # noqa: E402
+from tests.conftest import ROOT  # noqa: E402
+
+SMALL = ["--hidden-dim", "8", "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.003"]
+
+
+@pytest.fixture(scope="module")
+def trained(shared_world, tmp_path_factory):
+    """The folder of a trained selector. Not to be written to."""
+    folder = tmp_path_factory.mktemp("trained") / "sft"
+    words = ["--beam-data", str(shared_world / "beams.json"), "--embeddings", str(shared_world / "embeddings.npy")]
+    assert main(["sft", *words, *SMALL, "--output-dir", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def sft(world, trained):
+    """The world with a trained selector in it."""
+    shutil.copytree(trained, world / "sft")
+    return world
+
+
+def post(world, output, *more, data="rewards.json"):
+    """The seed's own flags, with underscores."""
+    words = ["--sft_ckpt", str(world / "sft/best_model.ckpt"), "--beam_data", str(world / data)]
+    return main(["train", *words, "--batch-size", "8", "--output_dir", str(world / output), *more])
+
+
+def metrics(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_rce_then_grpo_write_what_the_plan_names(sft, capsys):
+    assert post(sft, "rce", "--rce_epochs", "2", "--grpo_epochs", "0", "--log-every-steps", "1") == 0
+    rows = metrics(sft / "rce")
+    temperatures = [row["rce/temperature"] for row in rows]
+    assert (temperatures[0], temperatures[-1]) == (2.0, 0.5)
+    assert temperatures == sorted(temperatures, reverse=True)
+    assert max(row["learning_rate"] for row in rows) == pytest.approx(0.0003)  # a tenth of that of SFT
+    assert rows[-1]["validation/loss"] < rows[len(rows) // 2 - 1]["validation/loss"]
+    assert {path.name for path in (sft / "rce").glob("*.ckpt")} == {
+        *("rce_epoch1.ckpt", "rce_epoch2.ckpt", "rce_final.ckpt", "best_model.ckpt", "best_reward.ckpt"),
+    }
+
+    words = ["--sft_ckpt", str(sft / "rce/rce_final.ckpt"), "--beam_data", str(sft / "rewards.json")]
+    more = [
+        "--rce_epochs",
+        "0",
+        "--grpo_epochs",
+        "2",
+        "--grpo-lr",
+        "0.01",
+        "--batch-size",
+        "4",
+        "--warmup-ratio",
+        "0.4",
+    ]
+    assert main(["train", *words, *more, "--output_dir", str(sft / "grpo"), "--log-every-steps", "1"]) == 0
+    rows = metrics(sft / "grpo")
+    assert rows[0]["kl"] == pytest.approx(0, abs=1e-6)  # the old policy is the one at the start, in the same mode
+    assert rows[0]["ratio_mean"] == pytest.approx(1, abs=1e-5)
+    assert rows[-1]["kl"] > 0.001
+    rates = [row["learning_rate"] / 0.01 for row in rows]  # 10 steps, 4 of them warm-up, then half a cosine
+    assert rates == pytest.approx(
+        [0.25, 0.5, 0.75, 1, *((1 + math.cos(math.pi * done / 6)) / 2 for done in range(6))], rel=1e-6
+    )
+    assert {"loss/policy", "advantage/mean", "validation/kl", "validation/reward"} <= rows[-1].keys()
+    assert load_model(sft / "grpo/grpo_epoch2.ckpt")[1].phase == "grpo"
+    assert "curves" in capsys.readouterr().out
+    assert (sft / "grpo/report.html").is_file()
+
+
+def test_beta_changes_after_an_epoch_by_its_mean_kl(sft):
+    flags = ["--rce_epochs", "0", "--grpo_epochs", "2", "--grpo-lr", "1e-7", "--log-every-steps", "1"]
+    assert post(sft, "out", *flags) == 0
+    betas = [row["beta"] for row in metrics(sft / "out")]
+    assert sorted(set(betas), reverse=True) == [0.1, pytest.approx(0.1 / 1.5)]
+    assert betas[0] == betas[1] == 0.1  # it does not change inside of an epoch
+    assert load_model(sft / "out/grpo_epoch2.ckpt")[1].kl_beta == pytest.approx(0.1 / 1.5)
+    assert post(sft, "fixed", *flags, "--no-adaptive-kl") == 0
+    assert {row["beta"] for row in metrics(sft / "fixed")} == {0.1}
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(sft, monkeypatch):
+    flags = ["--rce_epochs", "1", "--grpo_epochs", "2", "--grpo-lr", "0.003", "--log-every-steps", "1"]
+    assert post(sft, "whole", *flags) == 0
+    steps = len(metrics(sft / "whole"))
+    optimize, interrupted = _Run._optimize, {2, 5, 7}
+
+    def optimize_and_press_ctrl_c(run, groups):
+        metrics = optimize(run, groups)
+        if run.progress.step in interrupted:
+            interrupted.remove(run.progress.step)
+            os.kill(os.getpid(), signal.SIGINT)
+        return metrics
+
+    monkeypatch.setattr(_Run, "_optimize", optimize_and_press_ctrl_c)
+    interruptions = 0
+    while True:
+        try:
+            assert post(sft, "parts", *flags) == 0
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+    assert interruptions == 3
+    assert [row["step"] for row in metrics(sft / "parts")] == list(range(1, steps + 1))
+    for name in ("rce_final.ckpt", "grpo_final.ckpt", "best_model.ckpt", "best_reward.ckpt"):
+        one, other = (load_plain(sft / folder / name) for folder in ("whole", "parts"))
+        assert one["metrics"] == other["metrics"], name
+        assert all(torch.equal(one["state_dict"][key], other["state_dict"][key]) for key in one["state_dict"]), name
+    assert not (sft / "parts/training_state.pt").exists()
+    assert post(sft, "parts", *flags) == 0  # finished
+
+
+def test_the_sequence_level_changes_the_rewards_that_are_learned(sft):
+    flags = ["--rce_epochs", "1", "--grpo_epochs", "0"]
+    assert post(sft, "plain", *flags) == 0
+    assert post(sft, "more", *flags, "--coherence-weight", "0.5", "--diversity-weight", "2") == 0
+    plain, more = (metrics(sft / name)[-1]["validation/reward"] for name in ("plain", "more"))
+    assert more > plain + 1  # the diversity of pairs in eight dimensions is about 0.9
+
+
+def test_a_frozen_backbone_stays_as_it_was(sft):
+    assert post(sft, "out", "--rce_epochs", "0", "--grpo_epochs", "1", "--grpo-lr", "0.01", "--freeze-backbone") == 0
+    before, after = (load_plain(sft / name)["state_dict"] for name in ("sft/best_model.ckpt", "out/grpo_final.ckpt"))
+    changed = {key for key in before if not torch.equal(before[key], after[key])}
+    assert changed
+    assert not any(key.startswith("cand_proj") for key in changed)
+
+
+def test_a_dry_run_checks_everything_and_writes_nothing(sft, capsys):
+    assert post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "1", "--max_samples", "10", "--dry_run") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"queries +8 to train on, 2 held out", out)
+    assert "phase rce" in out
+    assert not (sft / "out").exists()
+
+
+def test_predict_compares_with_other_ways_of_choosing(sft, capsys):
+    words = ["--checkpoint", str(sft / "sft/best_model.ckpt"), "--test-data", str(sft / "beams.json")]
+    assert main(["predict", *words, "--output", str(sft / "chosen.json")]) == 0
+    out = capsys.readouterr().out
+    figures = {name: float(value) for name, value in re.findall(r"^  (\w+) +([\d.]+)  \[", out, re.MULTILINE)}
+    beams = json.loads((sft / "beams.json").read_text())
+    assert figures["oracle"] == pytest.approx(np.mean([max(one["score_list"]) for one in beams.values()]), abs=1e-4)
+    assert figures["random"] < figures["selector"] <= figures["oracle"]
+    chosen = json.loads((sft / "chosen.json").read_text())
+    assert chosen.keys() == beams.keys()
+    for query, entry in chosen.items():
+        assert set(entry["id_list"][0][:-1]) <= set(beams[query]["candidate_pool_ids"])
+        assert entry["id_list"][0][-1] == int(query)
+        assert entry["score_list"] == sorted(entry["score_list"], reverse=True)
+
+
+def test_wrong_input_is_refused_before_anything_is_written(sft):
+    np.save(sft / "short.npy", np.zeros((5, 8), dtype=np.float32))
+    np.save(sft / "other.npy", np.zeros((99, 3), dtype=np.float32))
+    with pytest.raises(InputError, match="no row for the item"):
+        post(sft, "out", "--embeddings", str(sft / "short.npy"))
+    with pytest.raises(InputError, match="needs embeddings of 8 dimensions, these have 3"):
+        post(sft, "out", "--embeddings", str(sft / "other.npy"))
+    with pytest.raises(InputError, match="rce_epochs and grpo_epochs are both 0"):
+        post(sft, "out", "--rce_epochs", "0", "--grpo_epochs", "0")
+    with pytest.raises(InputError, match="The embeddings are not known"):
+        main(["sft", "--beam-data", str(sft / "beams.json"), "--output-dir", str(sft / "out")])
+    with pytest.raises(InputError, match="Unknown step 'fit'"):
+        main(["fit"])
+    assert not (sft / "out").exists()
+
+
+def test_results_of_other_data_are_refused(sft):
+    assert post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "0") == 0
+    with pytest.raises(InputError):
+        post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "0", data="beams.json")
+
+
+def test_the_shipped_configuration_has_the_keys_of_the_plan(tmp_path):
+    shipped = ROOT / "grpo_training/configs/selector.yaml"
+    text = shipped.read_text()
+    for key in ("rce_epochs", "grpo_epochs", "kl_beta", "gradient_clip_norm", "clip_epsilon", "warmup_ratio"):
+        assert re.search(rf"^{key}:", text, re.MULTILINE), key
+    complete = tmp_path / "complete.yaml"
+    complete.write_text(text + "\nsft_ckpt: a\nbeam_data: b\n")
+    read = settings_from_yaml(TrainSettings, complete)
+    assert (read.rce_temperature_start, read.rce_temperature_end, read.rce_lr_ratio) == (2.0, 0.5, 0.1)
+    assert (read.kl_target_min, read.kl_target_max, read.gradient_clip_norm) == (0.01, 0.1, 1.0)
+    assert (read.early_top_k, read.clip_epsilon, read.lr_scheduler) == (3, 0.2, "cosine")
+    nested = tmp_path / "nested.yaml"
+    nested.write_text(
+        "sft_ckpt: a\nbeam_data: b\nrce: {epochs: 2, temperature_start: 3.0}\ngrpo: {epochs: 4, lr: 1e-6}"
+    )
+    read = settings_from_yaml(TrainSettings, nested)
+    assert (read.rce_epochs, read.rce_temperature_start, read.grpo_epochs, read.grpo_lr) == (2, 3.0, 4, 1e-6)
+
+
+def test_the_launcher_passes_the_flags_of_the_plan_on(sft):
+    script = ROOT / "scripts/grpo_post_train.sh"
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    asked = subprocess.run(["bash", script, "--help"], capture_output=True, text=True, check=False)
+    assert asked.returncode == 0
+    for flag in ("--sft_ckpt", "--beam_data", "--rce_epochs", "--grpo_epochs", "--output_dir"):
+        assert flag in asked.stdout
+    words = ["--sft_ckpt", sft / "sft/best_model.ckpt", "--beam_data", sft / "rewards.json", "--rce_epochs", "1"]
+    done = subprocess.run(
+        ["bash", script, *words, "--grpo_epochs", "1", "--dry_run", "--output_dir", sft / "out"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "phase grpo" in done.stdout
+
+
+@pytest.mark.parametrize("usual", [1, 2])
+def test_a_selector_with_a_stop_entry_learns_how_long_sequences_are(world, usual):
+    """Sequences of one shot and of two in one file; the usual length comes out of SFT, RCE and GRPO."""
+    beams = json.loads((world / "beams.json").read_text())
+    for place, (query, entry) in enumerate(sorted(beams.items())):
+        length = 3 - usual if place % 6 == 0 else usual
+        entry["id_list"] = [[*dict.fromkeys(ids[:length]), int(query)] for ids in entry["id_list"]]
+    (world / "mixed.json").write_text(json.dumps(beams))
+    words = ["--beam-data", str(world / "mixed.json"), "--embeddings", str(world / "embeddings.npy")]
+    longer = "--hidden-dim 32 --epochs 40 --batch-size 8 --learning-rate 0.02 --beam-size 1 --train-ratio 1".split()
+    assert main(["sft", *words, *longer, "--stop", "--output-dir", str(world / "sft")]) == 0
+    phases = ["--rce_epochs", "1", "--grpo_epochs", "1"]
+    assert post(world, "out", *phases, "--reward-mode", "legacy", data="mixed.json") == 0
+    assert load_model(world / "out/grpo_final.ckpt")[0].config.stop
+    words = ["--checkpoint", str(world / "out/grpo_final.ckpt"), "--test-data", str(world / "mixed.json")]
+    assert main(["predict", *words, "--output", str(world / "chosen.json")]) == 0
+    lengths = [len(one["id_list"][0]) - 1 for one in json.loads((world / "chosen.json").read_text()).values()]
+    # two lengths of equal probability are one short sequence and several long ones, so the best one tends to be short
+    assert min(lengths) > 0
+    assert lengths.count(usual) > (0.8 if usual == 1 else 0.5) * len(lengths)
+
+
+def test_the_kl_of_a_grpo_epoch_comes_into_the_range_of_the_plan(sft):
+    """Step 8 of the plan: the KL is between 0.01 and 0.1, and nothing becomes infinite."""
+    flags = ["--rce_epochs", "0", "--grpo_epochs", "6", "--grpo-lr", "0.0015", "--log-every-steps", "1"]
+    assert post(sft, "out", *flags) == 0
+    rows = metrics(sft / "out")
+    assert all(math.isfinite(row["loss"]) for row in rows)
+    assert 0.01 <= np.mean([row["kl"] for row in rows[-3:]]) <= 0.1

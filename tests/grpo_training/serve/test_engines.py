@@ -1,0 +1,81 @@
+"""The choice of the engine and its command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigurationError
+from grpo_training.serve import engines
+from grpo_training.serve.engines import TRANSFORMERS, VLLM, automatic_engine, choose_engine
+from grpo_training.serve.vllm_program import find_vllm
+from tests.support.vllm_environment import install_vllm, no_vllm
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: None)
+    no_vllm(monkeypatch, tmp_path)
+    with pytest.raises(ConfigurationError, match=r"Not installed: torch, transformers.*\n.*\[local\]"):
+        choose_engine("transformers")
+    with pytest.raises(ConfigurationError, match=r"(?s)vLLM is not installed.*make vllm"):
+        choose_engine("vllm")
+
+
+@pytest.mark.parametrize(
+    ("version", "has_gpu", "engine"),
+    [
+        ("0.32.0", True, "vllm"),
+        ("0.32.0", False, "transformers"),
+        ("0.32.0+cpu", False, "vllm"),
+        ("0.32.0+cpu", True, "transformers"),
+        ("", False, "transformers"),
+    ],
+)
+def test_auto_is_vllm_where_its_build_fits_the_machine(monkeypatch, tmp_path, version, has_gpu, engine):
+    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(engines, "has_gpu", lambda: has_gpu)
+    no_vllm(monkeypatch, tmp_path)
+    assert automatic_engine() == (TRANSFORMERS, "vLLM is not installed")
+    program = install_vllm(tmp_path / ".venv-vllm", version)
+    monkeypatch.chdir(tmp_path)
+    found, why = automatic_engine()
+    assert found.name == choose_engine().name == engine
+    assert str(program) in why
+    assert choose_engine("vllm") is VLLM
+
+
+def test_vllm_of_this_environment_comes_before_venv_vllm_and_that_before_the_path(monkeypatch, tmp_path):
+    no_vllm(monkeypatch, tmp_path)
+    on_path = install_vllm(tmp_path / "other", "")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert find_vllm() == (str(on_path), "")
+    beside = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
+    monkeypatch.chdir(tmp_path)
+    assert find_vllm() == (str(beside), "0.32.0+cpu")
+    own = install_vllm(tmp_path / "own", "0.33.0")
+    assert find_vllm() == (str(own), "0.33.0")
+
+
+def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, tmp_path):
+    """Other builds get no flags of ours."""
+    no_vllm(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    program = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
+    command = VLLM.command(Path("model"), None, 8000)
+    assert command[:3] == [str(program), "serve", "model"]
+    assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
+    assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == "1"
+    install_vllm(tmp_path / ".venv-vllm", "0.32.0")
+    assert VLLM.command(Path("model"), None, 8000)[1:] == ["serve", "model", "--host", "127.0.0.1", "--port", "8000"]
+    assert find_vllm().variables == {}
+
+
+@pytest.mark.parametrize(("rank", "max_rank"), [(4, "8"), (16, "16"), (20, "32")])  # below, at and between sizes
+def test_vllm_gets_the_rank_and_the_name_of_an_adapter(tmp_path, rank, max_rank):
+    adapter = tmp_path / "lora-0123456789"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    command = VLLM.command(Path("model"), adapter, 8000)
+    assert command[command.index("--max-lora-rank") + 1] == max_rank
+    assert command[-1] == f"lora-0123456789={adapter}"
+    assert VLLM.model_name(Path("model"), adapter) == "lora-0123456789"

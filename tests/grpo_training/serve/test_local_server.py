@@ -1,0 +1,153 @@
+"""The life of a local server, with a small stand-in for the engine's program."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigurationError, MissingInputError
+from grpo_training.serve import local_server as module
+from grpo_training.serve.local_server import is_up, local_server
+from tests.support.stand_in_engine import StandInEngine
+
+
+def test_a_server_gets_the_temperature_and_stops_with_the_block(model, tmp_path):
+    log = tmp_path / "log"
+    with local_server(model, engine=StandInEngine(), temperature=0.7, log=log) as server:
+        assert all(map(is_up, server.base_urls))
+        assert server.endpoint()["never_send"] == ["n"]
+        assert log.read_text() == "asked 0.7\n" * len(server.base_urls)
+    assert not any(map(is_up, server.base_urls))
+    assert server.ended()
+
+
+@pytest.mark.parametrize(
+    ("cores", "has_gpu", "megabytes", "engine", "processes", "threads"),
+    [
+        (6, False, 1, "transformers", 2, "3"),
+        (1, False, 1, "transformers", 1, None),
+        (6, False, 65, "transformers", 1, None),  # a copy of a large model costs more memory than it gains
+        (6, True, 1, "transformers", 1, None),
+        (6, False, 1, "vllm", 1, None),
+    ],
+)
+def test_processes_of_a_small_model_divide_the_cores(
+    model, monkeypatch, cores, has_gpu, megabytes, engine, processes, threads
+):
+    stand_in = StandInEngine()
+    monkeypatch.setattr(module, "TRANSFORMERS", stand_in if engine == "transformers" else None)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(module, "has_gpu", lambda: has_gpu)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with (model / "model.safetensors").open("ab") as weights:
+        weights.truncate(megabytes * 1024**2)
+    with local_server(model, engine=stand_in) as server:
+        assert len(set(server.base_urls)) == processes
+        reported = []
+        for base_url in server.base_urls:
+            with urllib.request.urlopen(base_url.removesuffix("/v1")) as answer:
+                reported.append(json.load(answer))
+        assert [each["threads"] for each in reported] == [threads] * processes
+        os.kill(reported[-1]["pid"], signal.SIGKILL)
+        until = time.monotonic() + 60
+        while not server.ended() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert server.ended(), "one exited process is enough"
+
+
+def test_a_model_of_unknown_size_gets_one_process(model, monkeypatch):
+    """Only weights in the safetensors format are counted, not ``pytorch_model.bin``."""
+    (model / "model.safetensors").unlink()
+    (model / "pytorch_model.bin").write_bytes(b"weights")
+    monkeypatch.setattr(module, "has_gpu", lambda: False)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    assert module._process_count(module.TRANSFORMERS, model) == 1
+
+
+def test_one_process_that_does_not_start_stops_the_others(model, monkeypatch, tmp_path):
+    engine = StandInEngine(behaviour="dies")
+    running = []
+    popen = module.subprocess.Popen
+    monkeypatch.setattr(module.subprocess, "Popen", lambda *a, **k: running.append(popen(*a, **k)) or running[-1])
+    with (
+        pytest.raises(ConfigurationError, match="no such architecture"),
+        local_server(model, engine=engine, processes=2, log=tmp_path / "log"),
+    ):
+        pass
+    assert len(running) == 2
+    assert all(process.poll() is not None for process in running)
+
+
+def test_other_weights_have_another_name(model):
+    engine = StandInEngine()
+    with local_server(model, engine=engine) as first:
+        pass
+    with local_server(model, engine=engine) as again:
+        pass
+    (model / "model.safetensors").write_bytes(b"WEIGHTS")
+    with local_server(model, engine=engine) as second:
+        assert Path(second.model).resolve() == model
+    assert first.model == again.model != second.model
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"), [("dies", "no such architecture"), ("refuses", "rejects the warm-up request")]
+)
+def test_the_error_of_a_server_that_does_not_start_has_its_output(model, tmp_path, behaviour, message):
+    engine = StandInEngine(behaviour=behaviour)
+    with (
+        pytest.raises(ConfigurationError, match=message),
+        local_server(model, engine=engine, log=tmp_path / "log"),
+    ):
+        pass
+
+
+def test_a_port_in_use_is_refused(model):
+    engine = StandInEngine()
+    with (
+        local_server(model, engine=engine, processes=1) as other,
+        pytest.raises(ConfigurationError, match="is already in use or not permitted"),
+        local_server(model, engine=engine, port=int(other.base_urls[0].removesuffix("/v1").rpartition(":")[2])),
+    ):
+        pass
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(MissingInputError, match="No model in"), local_server(tmp_path):
+        pass
+
+
+def test_another_protocol_on_the_port_is_not_a_running_server():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet():
+            with listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert not is_up(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "own", "expected"),
+    [
+        (0.7, 0.9, {"top_k": 20}, {"top_k": 20, "do_sample": True}),
+        (0.7, None, None, {"do_sample": True}),  # without do_sample all requests would be greedy
+        (0.0, None, {"do_sample": True}, {"do_sample": False}),
+    ],
+)
+def test_the_first_request_sets_the_sampling_of_all(model, temperature, top_p, own, expected):
+    if own is not None:
+        (model / "generation_config.json").write_text(json.dumps(own))
+    fields = module.first_sampling(model, temperature, top_p)
+    assert json.loads(fields.pop("generation_config")) == expected
+    assert fields == {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}

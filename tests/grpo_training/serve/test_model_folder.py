@@ -1,0 +1,153 @@
+"""Folders of models and adapters: told apart by their weights, merged only where they fit."""
+
+import json
+import shutil
+import struct
+
+import pytest
+
+from engine.errors import ConfigurationError, MissingInputError
+from grpo_training.serve.model_folder import check_model, content_digest, merged_with
+
+
+def safetensors(path, **tensors):
+    """A file in that format: tensors of bytes, each 10,000 long, the value of all its bytes given."""
+    header, body = {}, b""
+    for name, value in tensors.items():
+        header[name] = {"dtype": "U8", "shape": [10_000], "data_offsets": [len(body), len(body) + 10_000]}
+        body += bytes([value]) * 10_000
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def folder_of(tmp_path, name, **tensors):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    safetensors(folder / "model.safetensors", **tensors)
+    return folder
+
+
+def test_a_change_in_any_tensor_changes_the_digest(tmp_path):
+    same = {"first": 1, "middle": 2, "last": 3}
+    one, copy = folder_of(tmp_path, "one", **same), folder_of(tmp_path, "copy", **same)
+    other = folder_of(tmp_path, "other", **{**same, "middle": 9})
+    assert content_digest([one]) == content_digest([copy]) != content_digest([other])
+    assert content_digest([one, other]) != content_digest([other, one])
+
+
+@pytest.mark.parametrize("content", [b"", b"weights", b"\xff" * 20, struct.pack("<Q", 4) + b"null"])
+def test_files_that_are_no_safetensors_have_a_digest(tmp_path, content):
+    folder = folder_of(tmp_path, "odd")
+    (folder / "model.safetensors").write_bytes(content)
+    assert len(content_digest([folder])) == 10
+
+
+def test_an_adapter_that_names_another_model_is_refused(tmp_path):
+    one, other = folder_of(tmp_path, "one", w=1), folder_of(tmp_path, "other", w=2)
+    copy = folder_of(tmp_path, "copy", w=1)
+    adapter = tmp_path / "adapter"
+    with pytest.raises(MissingInputError, match="No adapter in"):
+        check_model(one, adapter)
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(one)}))
+    check_model(one, adapter)
+    check_model(copy, adapter)
+    with pytest.raises(ConfigurationError, match="does not fit the model") as raised:
+        check_model(other, adapter)
+    assert str(one) in raised.value.why
+    (adapter / "adapter_config.json").write_text("[")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        check_model(one, adapter)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Makes models of some layers and width, and adapters of them; no adapter says whose it is."""
+    torch = pytest.importorskip("torch")
+    peft = pytest.importorskip("peft")
+    tokenizers = pytest.importorskip("tokenizers")
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    root = tmp_path_factory.mktemp("tiny")
+    torch.manual_seed(0)
+
+    def make(name, layers, width):
+        model = Qwen3ForCausalLM(
+            Qwen3Config(
+                vocab_size=32,
+                hidden_size=width,
+                intermediate_size=32,
+                num_hidden_layers=layers,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                head_dim=16,
+                tie_word_embeddings=True,
+            )
+        )
+        model.save_pretrained(root / name)
+        words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+        PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(root / name)
+        adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+        for parameter_name, parameter in adapted.named_parameters():
+            if "lora_B" in parameter_name:
+                torch.nn.init.normal_(parameter)
+        adapted.peft_config["default"].base_model_name_or_path = None
+        adapted.save_pretrained(root / f"{name}-lora")
+        with torch.no_grad():
+            return adapted(torch.tensor([[1, 2, 3]])).logits
+
+    logits = make("two", 2, 32)
+    make("four", 4, 32)
+    make("narrow", 2, 16)
+    return root, logits
+
+
+def test_the_merged_model_is_the_adapted_one_and_goes_away(tiny):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    root, logits = tiny
+    with merged_with(root / "two", root / "two-lora") as folder:
+        with torch.no_grad():
+            merged = AutoModelForCausalLM.from_pretrained(folder)(torch.tensor([[1, 2, 3]])).logits
+            plain = AutoModelForCausalLM.from_pretrained(root / "two")(torch.tensor([[1, 2, 3]])).logits
+        assert (folder / "tokenizer.json").exists()
+    assert torch.allclose(merged, logits, atol=1e-5)
+    assert not torch.allclose(merged, plain, atol=1e-3)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "adapter", "why"),
+    [
+        ("two", "narrow", "size mismatch"),
+        ("two", "four", "4 weights exist in one of them only"),
+        ("four", "two", "4 weights"),
+    ],
+)
+def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
+    root, _ = tiny
+    with (
+        pytest.raises(ConfigurationError, match="does not fit the model") as raised,
+        merged_with(root / model, root / f"{adapter}-lora"),
+    ):
+        pass
+    assert why in raised.value.why
+    assert "\n" not in raised.value.why
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("adapter_config.json", b"{}", "is not the configuration of an adapter"),
+        ("adapter_model.safetensors", b"half a cop", "does not fit the model"),
+    ],
+)
+def test_an_adapter_that_is_not_whole_is_refused(tiny, tmp_path, file, content, message):
+    root, _ = tiny
+    adapter = tmp_path / "adapter"
+    shutil.copytree(root / "two-lora", adapter)
+    (adapter / file).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=message), merged_with(root / "two", adapter):
+        pass

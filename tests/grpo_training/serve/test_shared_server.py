@@ -1,0 +1,107 @@
+"""One server for several processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import nullcontext
+
+import pytest
+
+from engine.errors import FatalEndpointError
+from grpo_training.learning import endpoints
+from grpo_training.learning.endpoints import open_endpoints
+from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.serve import shared_server as module
+from grpo_training.serve.engines import TRANSFORMERS, VLLM
+from grpo_training.serve.local_server import LocalServer, is_up
+from grpo_training.serve.shared_server import shared_server
+from tests.conftest import ROOT
+from tests.support.stand_in_engine import StandInEngine
+
+_PROCESS = """
+import sys
+from pathlib import Path
+from grpo_training.serve import shared_server
+from tests.support.stand_in_engine import StandInEngine
+role, model = sys.argv[1], Path(sys.argv[2])
+if role == "keep":
+    sys.exit(shared_server.keep(model, float(sys.argv[3]), StandInEngine()))
+with shared_server.shared_server(model, engine=StandInEngine()) as server:
+    print(*server.base_urls, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_processes_share_one_server_until_the_last_one_leaves(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    keeper = [sys.executable, "-c", _PROCESS, "keep"]
+    with shared_server(model, engine=StandInEngine(), keeper=keeper) as mine:
+        other = subprocess.Popen(
+            [sys.executable, "-c", _PROCESS, "use", str(model)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ,
+        )
+        assert other.stdout.readline().split() == list(mine.base_urls)
+    time.sleep(1.0)
+    assert any(map(is_up, mine.base_urls))  # the other process still uses it
+    other.communicate("")
+    deadline = time.monotonic() + 30
+    while any(map(is_up, mine.base_urls)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_up, mine.base_urls))
+
+
+@pytest.mark.parametrize(("engine", "expected"), [(TRANSFORMERS, 0.3), (VLLM, 1.0)])
+@pytest.mark.parametrize("is_in_the_file", [True, False])
+def test_a_run_is_served_at_the_temperature_that_its_records_name(
+    model, monkeypatch, tmp_path, engine, expected, is_in_the_file
+):
+    """An engine with one temperature for all requests gets that of the run."""
+    served_at = []
+
+    def running(files):
+        served_at.append((files.model, files.temperature))
+        return LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+
+    monkeypatch.setattr(module, "choose_engine", lambda: engine)
+    monkeypatch.setattr(module._ServerFiles, "running_server", running)
+    entry = {"api_key": "EMPTY", "base_url": "local", "model": str(model)}
+    config = tmp_path / "api_config.json"
+    config.write_text(json.dumps({"generator_1": entry, "analyst": entry}))
+    endpoint = "config" if is_in_the_file else "local"
+    settings = GeneratorSettings(temperature=0.3, api_config=config, endpoint=endpoint, model=str(model))
+    with open_endpoints(settings) as manager:
+        assert manager.endpoint("generator_1").base_url == "http://127.0.0.1:1/v1"
+    assert served_at == [(model, expected)]
+
+
+@pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", False)])
+def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch, capsys, prompts, is_told):
+    local = LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+    monkeypatch.setattr(endpoints, "shared_server", lambda model, temperature: nullcontext(local))
+    with open_endpoints(GeneratorSettings(endpoint="local", prompts=prompts)):
+        assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
+
+
+def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    keeper = [sys.executable, "-c", _PROCESS, "keep"]
+
+    def run():
+        with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
+            for base_url in server.base_urls:
+                with urllib.request.urlopen(base_url.removesuffix("/v1")) as answer:
+                    os.kill(json.load(answer)["pid"], signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while any(map(is_up, server.base_urls)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            raise FatalEndpointError("no answer", why="connection refused")
+
+    with pytest.raises(FatalEndpointError, match=r"(?s)^no answer\n.* has exited.\nThe last line of .*: asked 1.0\n"):
+        run()

@@ -1,0 +1,263 @@
+"""The steps before an evaluation: bad input, interruptions, two starts at once, repeated branches, speed."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.simulation.process import SimulationFailedError
+from engine.tasks.traffic.validation import read_rows
+from grpo_training.traffic.__main__ import main
+from tests.conftest import ROOT
+from tests.grpo_training.traffic.conftest import DECISIONS
+from tests.grpo_training.traffic.support import marked_processes
+
+needs_sumo = pytest.mark.skipif(
+    importlib.util.find_spec("libsumo") is None, reason="SUMO is not installed (make traffic)"
+)
+
+
+def generate_words(scenarios, output, *more):
+    return ["generate", "--all", "--scenarios-dir", str(scenarios), "--output-dir", str(output), *more]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scenarios", "--count", "1"],
+        ["generate", "--scenario", "a"],
+        ["evaluate", "--scenario", "a"],
+        ["validate", "--verify-sumo"],
+    ],
+)
+def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if "sumo" in name else find(name, *rest))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenarios" / "a").mkdir(parents=True)
+    (tmp_path / "scenarios" / "a" / "a.sumocfg").write_text("<configuration/>")
+    if words[0] != "validate":
+        words = [*words, "--scenarios-dir", str(tmp_path / "scenarios")]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ConfigurationError, match="SUMO is not installed: libsumo, sumo, sumolib") as caught:
+        main(words)
+    assert "[traffic]" in caught.value.fix
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_validation_before_any_data_says_what_to_do(tmp_path):
+    with pytest.raises(MissingInputError, match="No grpo_dataset.json") as caught:
+        main(["validate", "--dataset", str(tmp_path)])
+    assert "generate --all" in caught.value.fix
+
+
+def test_a_scenario_name_is_no_path(tmp_path):
+    with pytest.raises(InputError, match="is named by its folder"):
+        main(["generate", "--scenario", "../a", "--scenarios-dir", str(tmp_path), "--output-dir", str(tmp_path / "o")])
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.sumo
+@needs_sumo
+@pytest.mark.timeout(300)
+class TestGeneration:
+    def files(self, output):
+        return {
+            str(path.relative_to(output)): path.read_bytes() for path in sorted(output.rglob("*")) if path.is_file()
+        }
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+    def test_a_stopped_generation_leaves_no_process_and_the_next_one_gives_the_same_files(
+        self, scenarios, generated, tmp_path, number
+    ):
+        """Two scenarios one after another: the first is complete, the second is stopped in the middle."""
+        output, mark = tmp_path / "data", uuid.uuid4().hex
+        words = generate_words(scenarios, output, "--max-decisions", str(DECISIONS), "--keep-states")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "grpo_training.traffic", *words],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TEST_MARK": mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        names = sorted(path.name for path in scenarios.iterdir())
+        partial = output / f".{names[1]}.partial" / "grpo_dataset.json"
+        try:
+            end = time.monotonic() + 120
+            while not (partial.exists() and partial.stat().st_size) and time.monotonic() < end:
+                time.sleep(0.01)
+        finally:
+            process.send_signal(number)
+        text, _ = process.communicate(timeout=60)
+        assert process.returncode == (130 if number == signal.SIGINT else -9)
+        assert "Traceback" not in text
+        end = time.monotonic() + 60
+        while marked_processes(mark) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert marked_processes(mark) == []
+        if number == signal.SIGINT:
+            assert [path.name for path in sorted(output.iterdir())] == [names[0]]
+        assert main(words) == 0
+        assert self.files(output) == self.files(generated)
+        summary = json.loads((output / "generation_summary.json").read_text())
+        assert (summary["scenarios"], summary["total"]) == (dict.fromkeys(names, DECISIONS), 2 * DECISIONS)
+
+    def test_two_people_who_start_the_same_generation_do_not_disturb_each_other(self, scenarios, generated, tmp_path):
+        folder = min(scenarios.iterdir())
+        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True)
+        refused = []
+
+        def second_start(rows):
+            if rows == 3:
+                with pytest.raises(LockHeldError, match=f"Another process generates {folder.name}") as caught:
+                    generate_scenario(folder, tmp_path, settings)
+                refused.append(caught.value.fix)
+
+        assert generate_scenario(folder, tmp_path, settings, progress=second_start).rows == DECISIONS
+        assert "run this command again" in refused[0]
+        assert generate_scenario(folder, tmp_path, settings).was_there
+        assert self.files(tmp_path / folder.name) == self.files(generated / folder.name)
+
+    def test_a_scenario_whose_files_have_changed_does_not_keep_its_old_dataset(self, scenarios, generated, tmp_path):
+        first = min(scenarios.iterdir())
+        folder = shutil.copytree(first, tmp_path / "scenarios" / first.name)
+        shutil.copytree(generated / first.name, tmp_path / "data" / first.name)
+        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True)
+        assert generate_scenario(folder, tmp_path / "data", settings).was_there
+        (folder / "tripinfo.xml").write_text("<tripinfos/>")  # what SUMO may have written there is no input
+        assert generate_scenario(folder, tmp_path / "data", settings).was_there
+        routes = next(folder.glob("*.rou.xml"))
+        routes.write_text(routes.read_text().replace('departLane="best"', 'departLane="first"', 1))
+        with pytest.raises(InputError, match="other scenario files"):
+            generate_scenario(folder, tmp_path / "data", settings)
+
+    def test_failed_scenarios_are_reported_and_the_others_are_kept(self, scenarios, tmp_path, capsys):
+        shutil.copytree(min(scenarios.iterdir()), tmp_path / "scenarios" / "good")
+        for name in ("bad", "worse"):
+            (tmp_path / "scenarios" / name).mkdir()
+            (tmp_path / "scenarios" / name / f"{name}.sumocfg").write_text("<configuration><input>")
+        with pytest.raises(SimulationFailedError, match="The simulation of bad failed") as caught:
+            main(generate_words(tmp_path / "scenarios", tmp_path / "data", "--max-decisions", "2"))
+        assert "cannot load" in caught.value.why
+        assert "✗ worse: The simulation of worse failed" in capsys.readouterr().out
+        assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["generation_summary.json", "good"]
+
+    def test_an_actuated_programme_is_controlled_and_is_its_own_baseline(self, scenarios, tmp_path):
+        """SUMO times its phases for ``fixed``; for all other policies the task does."""
+        folder = shutil.copytree(min(scenarios.iterdir()), tmp_path / "scenarios" / "actuated")
+        (folder / "scenario.json").unlink()
+        network = next(folder.glob("*.net.xml"))
+        static = tmp_path / "scenarios" / "static"
+        shutil.copytree(folder, static)
+        text = network.read_text().replace('type="static"', 'type="actuated"')
+        text = re.sub(r'(<phase duration="\d\d") ', r'\1 minDur="5" maxDur="50" ', text)
+        network.write_text(text)
+        done = generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=5))
+        assert done.rows == 5
+        assert {
+            (row.min_green < 10, row.max_green <= 55) for row in read_rows(tmp_path / "data/actuated/grpo_dataset.json")
+        } == {(True, True)}
+        words = ["--scenarios-dir", str(tmp_path / "scenarios"), "--seeds", "1", "--seconds", "300"]
+        output = tmp_path / "out.json"
+        assert main(["evaluate", "--all", "--policy", "fixed,switch", "--output", str(output), *words]) == 0
+        runs = {(run["scenario"], run["policy"]): run for run in json.loads(output.read_text())["closed_loop"]["runs"]}
+        assert runs["actuated", "fixed"]["figures"]["switches"] > runs["static", "fixed"]["figures"]["switches"] > 4
+        assert runs["actuated", "switch"]["figures"]["switches"] > 20
+
+    def test_a_programme_without_a_cycle_is_refused_with_the_reason(self, scenarios, tmp_path):
+        folder = shutil.copytree(min(scenarios.iterdir()), tmp_path / "jumps")
+        network = next(folder.glob("*.net.xml"))
+        network.write_text(re.sub(r'(<phase duration="\d\d") ', r'\1 next="1 3" ', network.read_text()))
+        with pytest.raises(SimulationFailedError) as caught:
+            generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=2))
+        assert "phase 0 is not followed by the next phase" in caught.value.why
+
+    def test_validate_repeats_stored_branches_in_sumo(self, scenarios, generated, tmp_path, capsys):
+        output = shutil.copytree(generated, tmp_path / "data")
+        check = ["validate", "--dataset", str(output), "--verify-sumo", "--scenarios-dir", str(scenarios)]
+        assert main(check) == 0
+        assert capsys.readouterr().out == ""
+        shutil.rmtree(max(output.glob("single*")))
+        path = min(output.glob("*/grpo_dataset.json"))
+        values = json.loads(path.read_text())
+        values[9]["branches"]["switch"]["queue_seconds"] += 1
+        path.write_text(json.dumps(values))
+        assert main(check) == 1
+        said = capsys.readouterr().out
+        assert re.fullmatch(r".*row 10: branch switch: queue_seconds is \d+, SUMO gives \d+\n", said)
+        for value in values:
+            value["state_file"] = ""
+        path.write_text(json.dumps(values))
+        assert main(check) == 1
+        assert "generate with --keep-states" in capsys.readouterr().out
+
+    def test_a_dataset_of_other_scenario_files_is_not_repeated(self, scenarios, generated, tmp_path, capsys):
+        """States of another network: the folder has the name of the scenario and the files of the other one."""
+        first, second = sorted(scenarios.iterdir())
+        shutil.copytree(second, tmp_path / "scenarios" / first.name)
+        check = ["validate", "--dataset", str(generated / first.name / "grpo_dataset.json"), "--verify-sumo"]
+        assert main([*check, "--scenarios-dir", str(tmp_path / "scenarios")]) == 1
+        assert "its rows are of other files than those in" in capsys.readouterr().out
+
+    def test_a_dataset_of_another_horizon_is_named(self, generated, capsys):
+        assert main(["validate", "--dataset", str(generated), "--horizon", "5"]) == 1
+        assert "its horizon is 20 s, that of the others 5 s" in capsys.readouterr().out
+
+    def test_a_decision_costs_little_time_and_memory_does_not_grow(self, scenarios):
+        """CPU seconds per decision and the memory of all processes, after 10 and after 45 decisions of one run."""
+        folder = min(scenarios.iterdir())
+        job = {
+            "kind": "generate",
+            "scenario": folder.name,
+            "options": {"sumocfg": str(next(folder.glob("*.sumocfg")))},
+            **{"horizon": 20, "warmup_steps": 300, "explore": 0.3, "max_decisions": 45},
+            **{"states_dir": "", "branch_limit_s": 60},
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, json.dumps(job)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+            start_new_session=True,
+        )
+        early, late, seconds = (float(line[2:]) for line in done.stdout.splitlines() if line.startswith("> "))
+        assert late < 1.15 * early
+        assert seconds / 45 < 0.6  # two cores: at least 200 decisions a minute
+
+
+MEASURED = """
+import json, os, resource, sys
+from pathlib import Path
+from engine.tasks.traffic.simulation.jobs import generate
+rows = 0
+def memory():
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == os.getpgrp():
+                total += int(fields[21])
+        except OSError:
+            pass
+    return total
+def emit(message):
+    global rows
+    rows += "row" in message
+    if "row" in message and rows in (10, 45):
+        print(">", memory())
+generate(json.loads(sys.argv[1]), emit)
+used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(">", sum(each.ru_utime + each.ru_stime for each in used))
+"""

@@ -1,0 +1,94 @@
+import json
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.train.data.chats import load_chats
+from tests.support.tiny_model import END, WORDS, settings, write_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    pytest.importorskip("torch")
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+def chats(model, path, **changes):
+    return load_chats(settings(model, mode="sft", dataset_path=path, **{"validation_share": 0.0} | changes))
+
+
+def write(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def chat(number, reply="w20"):
+    return {"messages": [{"role": "user", "content": f"w{number}"}, {"role": "assistant", "content": reply}]}
+
+
+def words(ids):
+    return [WORDS[one] for one in ids]
+
+
+def test_only_the_last_message_and_its_end_are_labels(model, tmp_path):
+    turns = [
+        {"role": "user", "content": "w1"},
+        {"role": "assistant", "content": "w2"},
+        {"role": "user", "content": "w3"},
+        {"role": "assistant", "content": "w4 w5"},
+    ]
+    [[sample]] = chats(model, write(tmp_path / "chats.jsonl", {"messages": turns})).groups
+    expected = "<user> w1 <end> <assistant> w2 <end> <user> w3 <end> <assistant>"
+    assert words(sample.prompt_ids) == expected.split()
+    assert words(sample.completion_ids) == ["w4", "w5", "<end>"]
+    assert sample.completion_ids[-1] == END
+
+
+def test_prompt_and_completion_rows_mean_the_same(model, tmp_path):
+    rows = [
+        chat(3),
+        {"prompt": [{"role": "user", "content": "w3"}], "completion": [{"role": "assistant", "content": "w20"}]},
+        {"prompt": "w3", "completion": "w20"},
+    ]
+    groups = chats(model, write(tmp_path / "chats.jsonl", *rows)).groups
+    assert len({(group[0].prompt_ids, group[0].completion_ids) for group in groups}) == 1
+
+
+def test_rows_that_are_no_chats_are_left_out_and_named(model, tmp_path):
+    bad = [
+        {"messages": [{"role": "user", "content": "w1"}]},
+        {"messages": [{"role": "assistant", "content": "w1"}]},
+        {"messages": [{"role": "user", "content": "w1"}, {"role": "assistant", "content": " "}]},
+        {"text": "w1"},
+        chat(4, " ".join(["w5"] * 200)),
+    ]
+    data = chats(model, write(tmp_path / "chats.jsonl", chat(1), *bad), max_seq_length=100)
+    assert len(data.groups) == 1
+    assert sum(data.report.dropped.values()) == 5
+    assert "row 3: the messages do not end with a reply" in str(data.report)
+    with pytest.raises(InputError, match="No chats to train on"):
+        chats(model, write(tmp_path / "bad.jsonl", bad[0]))
+    with pytest.raises(MissingInputError, match="No file of chats"):
+        chats(model, tmp_path)
+
+
+def test_a_random_share_is_held_out(model, tmp_path):
+    data = chats(model, write(tmp_path / "chats.jsonl", *[chat(one) for one in range(20)]), validation_share=0.25)
+    held_out = [group[0].group_id for group in data.validation]
+    assert (len(data.groups), len(held_out)) == (15, 5)
+    assert held_out != [f"chats:{number}" for number in range(16, 21)]
+    assert not {group[0].group_id for group in data.groups} & set(held_out)
+
+
+def test_chats_of_one_prompt_are_held_out_together(model, tmp_path):
+    rows = [chat(one % 5, f"w{20 + one}") for one in range(15)]
+    data = chats(model, write(tmp_path / "chats.jsonl", *rows), validation_share=0.4)
+    assert (len(data.groups), len(data.validation)) == (9, 6)
+    assert not {group[0].prompt_ids for group in data.groups} & {group[0].prompt_ids for group in data.validation}
+
+
+def test_half_of_a_surrogate_pair_in_a_reply_is_replaced(model, tmp_path):
+    [[sample]] = chats(model, write(tmp_path / "chats.jsonl", {"prompt": "w1", "completion": "w2 \ud83d"})).groups
+    assert len(sample.completion_ids) == 3

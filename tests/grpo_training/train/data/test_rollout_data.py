@@ -1,0 +1,548 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from agents.generator import generator_messages, prompt_hash
+from engine.errors import InputError, MissingInputError
+from engine.experience.library import ExperienceLibrary
+from engine.records import (
+    Completion,
+    Fault,
+    Fusion,
+    Operation,
+    Outcome,
+    Policy,
+    Problem,
+    Rollout,
+    RolloutGroup,
+    Sampling,
+)
+from engine.storage.rollout_store import RolloutStore
+from engine.tasks.registry import task_named
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data import rollout_data, scored_files, stored_logprobs, stored_prompts
+from grpo_training.train.data import trl_datasets as exports
+from grpo_training.train.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
+from grpo_training.train.data.samples import DropReport
+
+MATH = task_named("math")
+
+
+def rollout(number, reward, text="a reply", **changes):
+    completion = Completion(text=text, finish_reason="stop", model="a/model")
+    values = {"rollout_id": number, "r_total": reward, "is_correct": (reward or 0.0) > 0.5, "completion": completion}
+    return Rollout(**values | changes)
+
+
+def group(problem_id="p1", rewards=(1.0, 0.0), *, rollouts=None, policy=None, **changes):
+    values = {
+        "problem_id": problem_id,
+        "problem_text": f"What is {problem_id}?",
+        "ground_truth": "1",
+        "rollouts": rollouts or [rollout(number, reward) for number, reward in enumerate(rewards, 1)],
+        "timestamp": "2026-01-01T00:00:00+00:00",
+        "generator_id": "generator_1",
+        "policy": policy or asked(),
+    }
+    return RolloutGroup(**values | changes)
+
+
+def asked(**changes):
+    values = {
+        "model": "a/model",
+        "prompt_hash": prompt_hash(MATH, "full"),
+        "sampling": Sampling(temperature=1.0),
+    }
+    return Policy(**values | changes)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """Writes groups as a cache; gives its folder."""
+
+    def write(*groups, name="generator_1"):
+        store = RolloutStore(tmp_path / "cache" / f"{name}_rollouts.jsonl")
+        with store.hold():
+            for one in groups:
+                store.append(one)
+        return tmp_path / "cache"
+
+    return write
+
+
+def settings(path, **changes):
+    values = {"model_name_or_path": "a/model", "dataset_path": path, "experiences_dir": path / "libraries"}
+    return GRPOTrainingConfig(**values | changes)
+
+
+def load(path, **changes):
+    return load_groups(settings(path, **changes))
+
+
+def plain_prompt(problem_id):
+    return generator_messages(MATH, Problem(id=problem_id, text=f"What is {problem_id}?", answer="1"), (), "full")
+
+
+def test_a_cache_becomes_groups_with_the_prompt_that_was_sent(cache):
+    logged = Completion(
+        text="so 1", finish_reason="length", token_ids=[5, 6], logprobs=[-0.1, -0.2], ids_source="server"
+    )
+    path = cache(group("p1", rollouts=[rollout(1, 1.0, completion=logged), rollout(2, 0.25)]))
+    [loaded], report = load(path)
+    assert loaded.messages == plain_prompt("p1")
+    assert (loaded.group_id, loaded.problem_id, loaded.task) == ("generator_1_rollouts:p1:0", "p1", "math")
+    assert (loaded.model, loaded.temperature, loaded.generator_id) == ("a/model", 1.0, "generator_1")
+    first, second = loaded.responses
+    assert (first.text, first.reward, first.is_correct, first.truncated) == ("so 1", 1.0, True, True)
+    assert (first.token_ids, first.logprobs) == ((5, 6), (-0.1, -0.2))
+    assert (second.text, second.reward, second.truncated, second.token_ids) == ("a reply", 0.25, False, None)
+    assert not report
+
+
+def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cache):
+    fault = rollout(2, None, outcome=Outcome.INFRA_FAULT, fault=Fault(kind="http_500"), completion=None)
+    path = cache(
+        group("kept"),
+        group("fault", rollouts=[rollout(1, 1.0), fault]),
+        group("no_reward", rollouts=[rollout(1, 1.0), rollout(2, None, is_correct=None)]),
+        group("right", rewards=(1.0, 1.0)),
+        group("wrong", rewards=(0.1, 0.1)),
+        group("alone", rewards=(1.0,)),
+        group("silent", rollouts=[rollout(1, 1.0, completion=None), rollout(2, 0.0, completion=None)]),
+    )
+    groups, report = load(path)
+    assert [one.problem_id for one in groups] == ["kept"]
+    assert report.dropped == {
+        rollout_data.INCOMPLETE: 2,
+        rollout_data.EQUAL: 2,
+        rollout_data.SINGLE: 1,
+        rollout_data.NO_TEXT: 1,
+    }
+    assert "left out      2  groups: incomplete" in str(report)
+    assert [one.problem_id for one in load(path, zero_variance="right")[0]] == ["kept", "right", "alone"]
+    assert [one.problem_id for one in load(path, zero_variance="keep")[0]] == ["kept", "right", "wrong", "alone"]
+
+
+def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
+    path = cache(group("p1"))
+    with (path / "generator_1_rollouts.jsonl").open("a") as file:
+        file.write('{"problem_id": "p2", "rollouts": []}\n{"problem_id": "p3", "rol')
+    groups, report = load(path)
+    assert [one.problem_id for one in groups] == ["p1"]
+    assert report.dropped == {scored_files.BROKEN_ROWS: 2}
+    assert any("generator_1_rollouts.jsonl:3: the last line is cut off" in text for text in report.details)
+
+
+def test_of_a_repeated_group_the_last_complete_one_counts(cache):
+    path = cache(group("p1"), group("p1", rewards=(0.0, 0.5)), group("p1", rewards=(0.0, 0.7), epoch=1))
+    groups, _ = load(path)
+    assert [(one.group_id, one.responses[1].reward) for one in groups] == [
+        ("generator_1_rollouts:p1:0", 0.5),
+        ("generator_1_rollouts:p1:1", 0.7),
+    ]
+
+
+def test_reasoning_is_put_before_its_reply(cache):
+    apart = Completion(text="so 1", reasoning="hm", finish_reason="stop")
+    path = cache(group("p1", rollouts=[rollout(1, 1.0, completion=apart), rollout(2, 0.0)]))
+    [loaded], report = load(path)
+    assert loaded.responses[0].text == "<think>\nhm\n</think>\n\nso 1"
+    assert report.remarks[rollout_data.REASONING] == 1
+    assert join_reasoning("hm", "<think>hm</think> so 1") == "<think>hm</think> so 1"
+
+
+def test_sampling_with_top_p_is_warned_about(cache):
+    path = cache(group("p1", policy=asked(sampling=Sampling(temperature=1.0, top_p=0.9))))
+    assert any("top_p below 1" in text for text in load(path)[1].remarks)
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A library that went through three versions: none, one lesson, one lesson changed."""
+    path = tmp_path / "cache/libraries/generator_1_experiences.json"
+    path.parent.mkdir(parents=True)
+    made = ExperienceLibrary(path, "G1", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    first = made.edit([Operation(op="add", content="Check the units of every quantity.", category="units")])
+    last = made.edit([Operation(op="modify", id="G1-001", content="Draw the situation before you calculate.")])
+    return first, last
+
+
+def with_experiences(state, logprobs=None):
+    completion = Completion(text="a reply", finish_reason="stop", token_ids=[5], logprobs=logprobs)
+    ids = [one.id for one in state.experiences]
+    rollouts = [
+        rollout(number, reward, experience_ids=ids, completion=completion)
+        for number, reward in enumerate((1.0, 0.0), 1)
+    ]
+    return group("p1", rollouts=rollouts, policy=asked(library_version=state.version))
+
+
+def test_kept_experiences_are_those_of_the_recorded_version(cache, library):
+    first, last = library
+    path = cache(with_experiences(first, logprobs=[-0.5]))
+    [loaded], report = load(path)
+    problem = Problem(id="p1", text="What is p1?", answer="1")
+    assert loaded.messages == generator_messages(MATH, problem, first.experiences, "full")
+    assert "Check the units" in loaded.messages[-1].content
+    assert loaded.messages != generator_messages(MATH, problem, last.experiences, "full")
+    assert loaded.responses[0].logprobs == (-0.5,)
+    assert not report
+
+
+def test_without_lessons_the_stored_log_probs_belong_to_another_prompt(cache, library):
+    [loaded], report = load(cache(with_experiences(library[0], logprobs=[-0.5])), experiences="strip")
+    assert loaded.messages == plain_prompt("p1")
+    assert (loaded.responses[0].token_ids, loaded.responses[0].logprobs) == ((5,), None)
+    assert report.remarks == {stored_prompts.STRIPPED: 1}
+
+
+def test_both_gives_two_groups_where_there_were_lessons_and_one_where_not(cache, library):
+    path = cache(with_experiences(library[0]), group("p2"))
+    groups, _ = load(path, experiences="both")
+    assert [one.group_id.partition(":")[2] for one in groups] == ["p1:0:with", "p1:0:without", "p2:0"]
+    assert groups[1].messages == plain_prompt("p1")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"library_version": "ffffffffffff"}, "No version ffffffffffff"),
+        ({"library_version": ""}, "is not recorded"),
+    ],
+)
+def test_lessons_that_cannot_be_found_are_counted_and_never_guessed(cache, library, change, why):
+    stored = with_experiences(library[0])
+    path = cache(stored.model_copy(update={"policy": asked(**change)}), group("p2"))
+    groups, report = load(path)
+    assert [one.problem_id for one in groups] == ["p2"]
+    assert report.dropped == {rollout_data.NO_EXPERIENCES: 1}
+    assert why in str(report)
+    assert len(load(path, experiences="strip")[0]) == 2
+
+
+def test_a_version_that_holds_other_lessons_than_the_record_names_is_not_taken(cache, library):
+    stored = with_experiences(library[0])
+    other = [one.model_copy(update={"experience_ids": ["G1-007"]}) for one in stored.rollouts]
+    path = cache(stored.model_copy(update={"rollouts": other}), group("p2"))
+    assert load(path)[1].dropped == {rollout_data.NO_EXPERIENCES: 1}
+
+
+def test_a_records_generator_is_never_a_path(cache, library):
+    path = cache(
+        with_experiences(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2")
+    )
+    assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
+
+
+def test_a_prompt_of_another_style_is_reported_with_that_style(cache):
+    compact = asked(prompt_hash=prompt_hash(MATH, "compact"))
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
+    path = cache(group("p1", rollouts=rollouts, policy=compact))
+    [loaded], report = load(path)
+    assert loaded.responses[0].logprobs is None
+    assert report.remarks == {stored_prompts.OTHER_PROMPT: 1}
+    assert report.details == ["Prompts were sent in the style 'compact': pass --prompts compact."]
+    [loaded], report = load(path, prompts="compact")
+    assert loaded.responses[0].logprobs == (-0.5,)
+    assert not report
+
+
+def test_templates_that_were_changed_since_are_named_by_their_hash(cache):
+    _, report = load(cache(group("p1", policy=asked(prompt_hash="0123456789ab"))))
+    assert "has the hash 0123456789ab" in str(report)
+
+
+def logged_group(**policy):
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
+    return group("p1", rollouts=rollouts, policy=asked(**policy))
+
+
+def logprobs_of(path, **changes):
+    [loaded], report = load(path, **changes)
+    return loaded.responses[0].logprobs, report
+
+
+def test_log_probs_of_another_model_are_not_used_and_reported(cache):
+    path = cache(logged_group(model="b/model"))
+    stored, report = logprobs_of(path)
+    assert stored is None
+    assert "sampled by b/model, not by a/model" in str(report)
+    assert "--served-as b/model" in str(report)
+    assert logprobs_of(path, served_as="b/model")[0] == (-0.5,)
+
+
+def test_a_model_that_is_not_recorded_is_said_to_be_unknown_and_no_other_one(cache):
+    stored, report = logprobs_of(cache(logged_group(model="")))
+    assert stored is None
+    assert report.remarks == {
+        "groups: the model that sampled them is not recorded: trained off-policy, without stored log-probs": 1
+    }
+
+
+def test_groups_for_other_trainers_are_read_without_a_word_about_a_model(cache):
+    [one], report = read_groups(settings(cache(logged_group(model="b/model")), model_name_or_path="none"))
+    assert one.responses[0].logprobs == (-0.5,)
+    assert not report
+
+
+def test_the_local_server_names_a_model_by_its_weights(cache, tmp_path):
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    trained = stored_logprobs.TrainedModel(settings(tmp_path, model_name_or_path=str(folder)))
+    from grpo_training.serve.model_folder import content_digest
+
+    assert trained.is_called(str(folder))
+    assert trained.is_called(f"/elsewhere/weights-{content_digest([folder])}")
+    assert not trained.is_called("/elsewhere/weights-0123456789")
+    assert not trained.is_called("")
+
+
+@pytest.mark.parametrize(
+    ("sampled", "kind", "loss", "is_used"),
+    [
+        (0.7, "raw", 1.0, True),  # raw log-probs are those of temperature 1
+        (0.7, "raw", 0.7, False),
+        (0.7, "processed", 0.7, True),
+        (0.7, "processed", 1.0, False),
+        (None, "processed", 1.0, False),
+        (1.0, "processed", 1.0, True),
+    ],
+)
+def test_log_probs_count_only_at_the_temperature_of_the_loss(cache, sampled, kind, loss, is_used):
+    path = cache(logged_group(sampling=Sampling(temperature=sampled)))
+    stored, report = logprobs_of(path, stored_logprobs=kind, temperature=loss)
+    assert (stored is not None) is is_used
+    assert (stored_logprobs.OTHER_TEMPERATURE in report.remarks) is not is_used
+
+
+def test_a_reply_to_a_second_request_keeps_its_text_and_not_its_log_probs(cache):
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    again = rollout(1, 1.0, completion=completion, repairs=["re_asked"])
+    path = cache(group("p1", rollouts=[again, rollout(2, 0.0, completion=completion)]))
+    [loaded], report = load(path)
+    assert [one.logprobs for one in loaded.responses] == [None, (-0.5,)]
+    assert report.remarks == {rollout_data.RE_ASKED: 1}
+
+
+def test_a_reply_whose_second_request_failed_belongs_to_the_first(cache):
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    in_vain = rollout(1, 0.0, completion=completion, repairs=["re_asked", "first_kept"])
+    path = cache(group("p1", rollouts=[in_vain, rollout(2, 1.0, completion=completion)]))
+    [loaded], report = load(path)
+    assert [one.logprobs for one in loaded.responses] == [(-0.5,), (-0.5,)]
+    assert report.remarks == {}
+
+
+def test_a_folder_is_searched_and_what_is_no_rollout_is_counted(cache, tmp_path):
+    path = cache(group("p1"))
+    cache(group("p1"), name="generator_2")
+    RolloutStore(path / "critic_results.jsonl").append(
+        Fusion(problem_id="p1", problem_text="", ground_truth="", generator_id="generator_1", fused_scaffold="{}")
+    )
+    (path / "deep/er").mkdir(parents=True)
+    (path / "deep/er/scored.jsonl").write_text(
+        json.dumps({"prompt": "Say one.", "responses": ["one", "two"], "rewards": [1, 0]}) + "\n"
+    )
+    groups, report = load(path)
+    assert [one.group_id for one in groups] == [
+        "deep/er/scored:1",
+        "generator_1_rollouts:p1:0",
+        "generator_2_rollouts:p1:0",
+    ]
+    assert report.dropped == {rollout_data.FUSIONS: 1}
+    assert [one.group_id for one in load(path / "generator_1_rollouts.jsonl")[0]] == ["generator_1_rollouts:p1:0"]
+
+
+def test_a_path_without_anything_to_train_on(tmp_path):
+    with pytest.raises(MissingInputError, match="Dataset not found"):
+        load(tmp_path / "none")
+    with pytest.raises(InputError, match="No rollouts in"):
+        load(tmp_path)
+    (tmp_path / "grpo_dataset.json").write_text('[{"id": "a", "prompt": "{}"}]')
+    with pytest.raises(InputError, match=r"No rollouts in .*\n.*prompts without replies"):
+        load(tmp_path)
+
+
+def scored(tmp_path, *rows):
+    path = tmp_path / "scored.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_groups(GRPOTrainingConfig(model_name_or_path="a/model", dataset_path=path))
+
+
+def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
+    chat = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say two."}]
+    groups, report = scored(
+        tmp_path,
+        {"prompt": "Say one.", "completion": "one", "reward": 1, "is_correct": True, "id": "a"},
+        {"prompt": chat, "completions": [[{"role": "assistant", "content": "two"}], "2"], "rewards": [0.5, 1]},
+        {"prompt": "Say one.", "response": "two", "score": 0.0, "finish_reason": "length"},
+        {"messages": chat, "responses": [{"text": "zwei", "reward": 0.0, "token_ids": [4], "logprobs": [-1]}]},
+        {"prompt": "Say one.", "completion": "three"},
+        {"prompt": "", "completion": "x", "reward": 1},
+        {"prompt": "Say.", "completions": ["x"], "rewards": []},
+    )
+    [two] = groups
+    assert two.group_id == "scored:2"
+    assert [message.role for message in two.messages] == ["system", "user"]
+    assert [(one.text, one.reward, one.token_ids) for one in two.responses] == [
+        ("two", 0.5, None),
+        ("2", 1.0, None),
+        ("zwei", 0.0, (4,)),
+    ]
+    assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
+    assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
+
+
+def test_messages_are_the_prompt_where_the_prompt_is_null(tmp_path):
+    """As in a table with the columns of several formats."""
+    row = {"prompt": None, "messages": [{"role": "user", "content": "Say one."}], "completion": "one"}
+    [one], report = scored(tmp_path, {**row, "reward": 1}, {**row, "reward": 0})
+    assert one.messages[0].content == "Say one."
+    assert not report.dropped
+
+
+def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_groups(tmp_path):
+    """So that no prompt is held out and trained on."""
+    for name, prompts in (("a", ["Say one.", "Say two.", "Say one."]), ("b", ["Say two.", "Say three."])):
+        rows = [
+            {"prompt": prompt, "completion": text, "reward": reward, "group_id": f"{name}{number}"}
+            for number, prompt in enumerate(prompts)
+            for text, reward in (("one", 1), ("two", 0))
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    groups, _ = load(tmp_path)
+    assert len(groups) == 5
+    problems = {one.messages[0].content: one.problem_id for one in groups}
+    assert len(set(problems.values())) == 3
+    assert all(one.problem_id == problems[one.messages[0].content] for one in groups)
+
+
+@pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "1", None])
+def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, reward):
+    row = {"prompt": "Say one.", "completion": "one"}
+    good = [{**row, "prompt": "Say two.", "reward": reward} for reward in (1e30, 0)]
+    [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
+    assert [one.reward for one in kept.responses] == [1e30, 0.0]
+    assert report.dropped == {scored_files.NO_REWARD: 1}
+
+
+def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_path):
+    row = {"prompt": "Say \ud83d.", "completion": "one"}
+    [one], _ = scored(tmp_path, {**row, "completion": "\udc00 one", "reward": 1}, {**row, "reward": 0})
+    assert one.messages[0].content == "Say ?."
+    assert [reply.text for reply in one.responses] == ["? one", "one"]
+
+
+@pytest.mark.parametrize(("logprobs", "is_used"), [([-0.5, 0.0], True), ([-0.5, 1e-3], True), ([0.5, 0.9], False)])
+def test_log_probs_above_0_are_none(tmp_path, logprobs, is_used):
+    """Such as probabilities."""
+    row = {"prompt": "Say one.", "model": "a/model", "token_ids": [5, 6], "logprobs": logprobs}
+    [one], _ = scored(tmp_path, {**row, "completion": "one", "reward": 1}, {**row, "completion": "two", "reward": 0})
+    assert all((reply.logprobs is not None) is is_used for reply in one.responses)
+
+
+def test_a_group_of_scored_rows_keeps_its_problem_and_its_verdicts(tmp_path):
+    [one], _ = scored(
+        tmp_path,
+        {"prompt": "Say one.", "completion": "one", "reward": 1, "is_correct": True, "problem_id": "a", "task": "code"},
+        {"prompt": "Say one.", "completion": "two", "reward": 0, "finish_reason": "length"},
+    )
+    assert (one.problem_id, one.task, [reply.is_correct for reply in one.responses]) == ("a", "code", [True, None])
+    assert [reply.truncated for reply in one.responses] == [False, True]
+
+
+def test_what_another_program_recorded_is_read_and_left_out_as_it_holds_no_replies(recorded):
+    groups, report = load_groups(
+        GRPOTrainingConfig(model_name_or_path="a/model", dataset_path=recorded["generator_1_rollouts"])
+    )
+    assert groups == []
+    assert sum(report.dropped.values()) == 30  # as many problems as it holds; three of its lines are repetitions
+    assert report.dropped[rollout_data.NO_TEXT] > 0
+
+
+def test_whole_problems_are_held_out_and_always_the_same_ones(cache):
+    groups, _ = load(cache(*(group(f"p{number}", epoch=epoch) for number in range(20) for epoch in (0, 1))))
+    training, held_out = split_validation(groups, 0.1, seed=3)
+    assert len({one.problem_id for one in held_out}) == 2
+    assert len(held_out) == 4
+    assert not {one.problem_id for one in training} & {one.problem_id for one in held_out}
+    assert [one for one in groups if one not in held_out] == training
+    assert split_validation(groups, 0.1, seed=3) == (training, held_out)
+    assert split_validation(groups, 0.0, seed=3) == (groups, [])
+    assert len(split_validation(groups[:2], 0.5, seed=3)[1]) == 0  # one problem: nothing can be held out
+    assert len(split_validation(groups[:4], 0.01, seed=3)[1]) == 2
+
+
+def test_max_problems_counts_problems_that_teach(cache):
+    path = cache(group("flat", rewards=(1.0, 1.0)), group("p1"), group("p2"), group("p1", epoch=1))
+    groups, _ = load(path, max_problems=1)
+    assert [one.group_id.partition(":")[2] for one in groups] == ["p1:0", "p1:1"]
+
+
+def test_reports_add_up_and_are_readable():
+    one, other = DropReport(), DropReport()
+    one.drop("groups: a", 2)
+    one.drop("groups: none", 0)
+    other.drop("groups: a")
+    other.remark("replies: b")
+    other.detail("there")
+    both = one.merged(other)
+    assert both.as_dict() == {"dropped": {"groups: a": 3}, "remarks": {"replies: b": 1}, "details": ["there"]}
+    assert one.dropped == {"groups: a": 2}
+    assert str(both).splitlines() == ["left out      3  groups: a", "noted         1  replies: b", "there"]
+    assert not DropReport()
+
+
+@pytest.fixture
+def answered(cache):
+    texts = {"good": 1.0, "fair": 0.5, "bad": 0.0}
+    rollouts = [rollout(number, reward, text) for number, (text, reward) in enumerate(texts.items(), 1)]
+    return cache(group("p1", rollouts=rollouts))
+
+
+def test_exports_in_the_formats_of_trl(answered):
+    groups, _ = load(answered)
+    [row] = exports.prompt_only(groups)
+    assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+    assert (row["completions"], row["rewards"]) == (["good", "fair", "bad"], [1.0, 0.5, 0.0])
+    best = exports.prompt_completion(groups, min_reward=0.5)
+    assert [(one["completion"], one["reward"]) for one in best] == [
+        ([{"role": "assistant", "content": "good"}], 1.0),
+        ([{"role": "assistant", "content": "fair"}], 0.5),
+    ]
+    [pair] = exports.preference(groups)
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("good", "bad")
+    labels = [(one["completion"][0]["content"], one["label"]) for one in exports.unpaired_preference(groups)]
+    assert labels == [("good", True), ("bad", False)]  # "fair" is the mean: neither good nor bad
+
+
+def test_a_hugging_face_dataset_of_rollouts_and_of_bare_prompts(answered, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    loaded = exports.load_grpo_dataset(answered)
+    assert isinstance(loaded, datasets.Dataset)
+    assert loaded[0]["prompt"][-1]["content"].endswith("What is p1?")
+    (tmp_path / "bare/grid").mkdir(parents=True)
+    rows = [
+        {"id": "grid_n7", "scenario": "grid", "junction_id": "n7", "prompt": '{"phase": 2}', "expert_decision": None}
+    ]
+    (tmp_path / "bare/grid/grpo_dataset.json").write_text(json.dumps(rows))
+    [row] = exports.load_grpo_dataset(tmp_path / "bare")
+    assert row["prompt"] == [{"role": "user", "content": '{"phase": 2}'}]
+    assert (row["id"], row["scenario"], row["junction_id"]) == ("grid_n7", "grid", "n7")
+
+
+def test_prompts_keep_all_their_columns_and_bad_ones_are_named(tmp_path):
+    pytest.importorskip("datasets")
+    file = tmp_path / "grpo_dataset.json"
+    file.write_text(json.dumps([{"prompt": "a"}, {"prompt": "b", "junction_id": "n7"}], indent=1))
+    assert [row["junction_id"] for row in exports.load_grpo_dataset(file)] == [None, "n7"]
+    file.write_text('[{"prompt": "a"},\n {"prompt": 7}]')
+    with pytest.raises(InputError, match=r"grpo_dataset\.json, line 2: no prompt"):
+        exports.load_grpo_dataset(tmp_path)
+    file.write_text(json.dumps([{"prompt": "a", "speed": 1}, {"prompt": "b", "speed": {"kmh": 50}}]))
+    with pytest.raises(InputError, match="The column 'speed' holds values of different types"):
+        exports.load_grpo_dataset(file)

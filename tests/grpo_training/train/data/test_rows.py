@@ -1,0 +1,66 @@
+import math
+
+import pytest
+
+from grpo_training.train.data.rows import (
+    best_of,
+    cut,
+    cut_groups,
+    own_successes,
+    teacher_rows,
+    with_standard_rewards,
+)
+from tests.support.tiny_model import END, sample, settings
+
+
+def test_the_best_are_those_of_the_highest_reward_the_first_of_equals():
+    group = [sample((5 + place,), reward, 0.0) for place, reward in enumerate((0.2, 1.0, 0.5, 1.0))]
+    assert best_of(group, 3) == [group[1], group[3], group[2]]
+    assert best_of(group, None) == group
+    assert best_of(group, 9) == [group[1], group[3], group[2], group[0]]
+
+
+def test_own_successes_are_distinct_complete_and_of_groups_with_failures():
+    config = settings("m", self_sft_top_k=2, self_sft_min_reward=0.8)
+    failure = sample((9, END), 0.0, -1.0)
+    best, again, cut_off, good, third = (
+        sample((5, END), 1.0, 1.0),
+        sample((5, END), 1.0, 1.0),
+        sample((6,), 1.0, 1.0, truncated=True),
+        sample((7, END), 0.8, 1.0),
+        sample((8, END), 0.8, 1.0),
+    )
+    group = [failure, good, best, again, cut_off, third]
+    assert [group[index] for index in own_successes(group, group, config)] == [best, good]
+    assert own_successes(group, [failure, third], config) == [1]  # only from the rows of the step
+    assert own_successes(group[1:], group[1:], config) == []  # it always succeeds
+    assert own_successes([failure], [failure], config) == []
+
+
+def test_teacher_rows_come_in_turn():
+    rows = [sample((5 + number,), 1.0, 0.0) for number in range(5)]
+    taken = [row for step in range(5) for row in teacher_rows(rows, step, 3, seed=0)]
+    assert len(taken) == 15
+    for start in (0, 5, 10):
+        assert {row.completion_ids for row in taken[start : start + 5]} == {row.completion_ids for row in rows}
+    assert teacher_rows(rows, 3, 3, seed=0) == taken[9:12]  # a step needs no memory of those before
+    assert len(teacher_rows(rows[:1], 2, 3, seed=0)) == 3
+    assert teacher_rows([], 0, 3, seed=0) == []
+
+
+def test_rewards_become_z_scores_within_the_group():
+    group = [sample((5,), reward, 0.0) for reward in (1.0, 0.0, 0.0, 0.0)]
+    assert [row.reward for row in with_standard_rewards(group)] == pytest.approx(
+        [math.sqrt(3), -1 / math.sqrt(3), -1 / math.sqrt(3), -1 / math.sqrt(3)]
+    )
+    assert [row.reward for row in with_standard_rewards([sample((5,), 0.3, 0.0)] * 3)] == [0.0, 0.0, 0.0]
+
+
+def test_micro_batches_hold_like_lengths_and_every_row_once():
+    rows = [sample((5,) * length, 0.0, 0.0) for length in (9, 1, 8, 2, 7)]
+    assert [[len(row.completion_ids) for row in part] for part in cut(rows, 2)] == [[1, 2], [7, 8], [9]]
+    groups = [rows[:2], rows[2:3], rows[3:]]
+    parts = cut_groups(groups, 3)
+    assert [sum(len(group) for group in part) for part in parts] == [3, 2]
+    assert sorted(id(group) for part in parts for group in part) == sorted(map(id, groups))
+    assert [len(part) for part in cut_groups(groups, 1)] == [1, 1, 1]  # a group is never torn

@@ -1,0 +1,313 @@
+"""Labels are compared with ids that were written down by hand, for tokenizers of few words."""
+
+import json
+import math
+
+import pytest
+
+from engine.errors import ConfigurationError, InputError
+from engine.records import Message
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data import tokenising
+from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
+from grpo_training.train.data.tokenising import ChatTokens, advantages, check_prompts, tokenise_groups
+from grpo_training.train.models.tokenizer import merge_system_role
+from tests.conftest import ROOT
+
+pytest.importorskip("transformers")
+
+WORDS = ["<eos>", "<end>", "<user>", "<assistant>", "<unk>", "ask", "one", "two", "three", "<think>", "</think>", "why"]
+EOS, END, USER, ASSISTANT, UNK, ASK, ONE, TWO, THREE, THINK, THOUGHT, WHY = range(12)
+TEMPLATE = (
+    "{% for m in messages %}"
+    "{% if m['role'] == 'system' %}{{ raise_exception('no system prompt') }}{% endif %}"
+    "<{{ m['role'] }}> {{ m['content'] }} <end> {% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def make_tokenizer(template=TEMPLATE):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, eos_token="<eos>", additional_special_tokens=["<end>", "<user>", "<assistant>"]
+    )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def pocket():
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(ROOT / "data/models/pocket")
+
+
+def settings(**changes):
+    return GRPOTrainingConfig(**{"model_name_or_path": "a/model", "dataset_path": "there"} | changes)
+
+
+def group(*responses, prompt="ask", group_id="g"):
+    return TrainingGroup(group_id, "p", "math", (Message(role="user", content=prompt),), responses)
+
+
+def only(tokenizer, response, **changes):
+    """The one sample of a group of one reply, and the report."""
+    [[sample]], report = tokenise_groups([group(response)], tokenizer, settings(**changes))
+    return sample, report
+
+
+def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenizer):
+    sample, report = only(tokenizer, TrainingResponse("one two", 1.0, True))
+    assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
+    assert sample.completion_ids == (ONE, TWO, END)
+    assert (sample.ids_source, sample.old_logps, sample.length) == ("retokenized", None, 7)
+    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
+
+
+def test_the_end_is_the_templates_end_of_turn_and_not_the_end_of_text(tokenizer):
+    assert tokenizer.eos_token_id == EOS
+    assert ChatTokens(tokenizer).end_of_turn == END
+    plain = make_tokenizer("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}")
+    assert ChatTokens(plain).end_of_turn == EOS
+
+
+def test_a_reply_that_was_cut_off_gets_no_end(tokenizer):
+    sample, _ = only(tokenizer, TrainingResponse("one two", 0.0, False, truncated=True))
+    assert sample.completion_ids == (ONE, TWO)
+    assert sample.truncated
+
+
+def test_special_tokens_that_a_reply_spells_out_stay_text(pocket):
+    sample, _ = only(pocket, TrainingResponse("1<|end|><|user|>2", 0.0))
+    *words, end = sample.completion_ids
+    assert end == pocket.eos_token_id
+    assert not set(words) & set(pocket.all_special_ids)
+    assert pocket.decode(words) == "1<|end|><|user|>2"
+
+
+def test_the_opening_tag_is_left_to_a_template_that_writes_it():
+    opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
+    sample, _ = only(opens, TrainingResponse("<think>\nwhy </think> one", 1.0))
+    assert sample.prompt_ids == (USER, ASK, END, ASSISTANT, THINK)
+    assert sample.completion_ids == (WHY, THOUGHT, ONE, END)
+    sample, _ = only(make_tokenizer(), TrainingResponse("<think> why </think> one", 1.0))
+    assert sample.completion_ids == (THINK, WHY, THOUGHT, ONE, END)
+
+
+def test_a_reply_that_was_cut_off_within_its_opening_tag_has_nothing_to_learn():
+    opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
+    cut_off = group(TrainingResponse("<think>\n", 1.0, truncated=True))
+    groups, report = tokenise_groups([cut_off], opens, settings())
+    assert groups == []
+    assert report.dropped[tokenising.EMPTY] == 1
+
+
+def test_prompt_and_reply_together_are_the_conversation_of_the_pocket_model(pocket):
+    text = '{"chosen_strategy":"mean","target_variable":"x"}'
+    sample, _ = only(pocket, TrainingResponse(text, 1.0))
+    whole = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": text}]
+    assert pocket.decode(sample.prompt_ids + sample.completion_ids) == pocket.apply_chat_template(whole, tokenize=False)
+    assert sample.completion_ids[-1] == pocket.eos_token_id
+
+
+def test_ids_and_log_probs_of_the_server_are_taken_as_they_are(tokenizer):
+    stored = TrainingResponse("one two", 1.0, token_ids=(ONE, TWO, END), logprobs=(-0.1, -0.2, -0.3))
+    sample, report = only(tokenizer, stored)
+    assert (sample.completion_ids, sample.old_logps) == ((ONE, TWO, END), (-0.1, -0.2, -0.3))
+    assert sample.ids_source == "server"
+    assert not report
+
+
+def test_an_end_of_turn_that_the_server_did_not_return_has_no_log_prob(tokenizer):
+    sample, _ = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO), logprobs=(-0.1, -0.2)))
+    assert sample.completion_ids == (ONE, TWO, END)
+    assert sample.old_logps[:2] == (-0.1, -0.2)
+    assert math.isnan(sample.old_logps[2])
+
+
+def test_another_end_of_the_server_is_kept(tokenizer):
+    sample, _ = only(tokenizer, TrainingResponse("one", 1.0, token_ids=(ONE, EOS), logprobs=(-0.1, -0.2)))
+    assert sample.completion_ids == (ONE, EOS)
+
+
+@pytest.mark.parametrize("ids", [(TWO, ONE, END), (ONE, TWO, 4000), (ONE,), (-1, ONE)])
+def test_replies_with_ids_of_another_tokenizer_are_retokenised_without_log_probs(tokenizer, ids):
+    stored = TrainingResponse("one two", 1.0, token_ids=ids, logprobs=tuple(-0.1 for _ in ids))
+    sample, report = only(tokenizer, stored)
+    assert (sample.completion_ids, sample.old_logps) == ((ONE, TWO, END), None)
+    assert sample.ids_source == "retokenized"
+    assert report.remarks[tokenising.OTHER_TOKENIZER] == 1
+
+
+def test_log_probs_of_another_length_are_not_used(tokenizer):
+    sample, report = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO, END), logprobs=(-0.1,)))
+    assert (sample.ids_source, sample.old_logps) == ("server", None)
+    assert report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
+
+
+def test_reasoning_that_the_server_took_apart_is_still_the_same_reply(tokenizer):
+    text = "<think>\nwhy\n</think>\n\none"
+    sample, _ = only(tokenizer, TrainingResponse(text, 1.0, token_ids=(THINK, WHY, THOUGHT, ONE, END)))
+    assert sample.ids_source == "server"
+
+
+def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_their_rewards(tokenizer):
+    replies = [
+        TrainingResponse("one", 1.0),
+        TrainingResponse("one two three", 0.5),
+        TrainingResponse("", 0.0),
+    ]
+    groups, report = tokenise_groups([group(*replies)], tokenizer, settings(max_seq_length=6))
+    [[sample]] = groups
+    assert sample.completion_ids == (ONE, END)
+    assert sample.advantage == pytest.approx(0.5 / (0.5 + 1e-4))  # mean 0.5, sample variance 1/4
+    assert report.dropped == {tokenising.TOO_LONG: 1, tokenising.EMPTY: 1}
+
+
+def test_a_group_without_any_usable_reply_goes_and_is_counted(tokenizer):
+    groups, report = tokenise_groups([group(TrainingResponse(" ", 1.0))], tokenizer, settings())
+    assert groups == []
+    assert report.dropped == {tokenising.EMPTY: 1, tokenising.NOTHING_LEFT: 1}
+
+
+def test_an_empty_reply_that_the_model_did_sample_is_trained_on(tokenizer):
+    sample, _ = only(tokenizer, TrainingResponse("", 0.0, token_ids=(END,), logprobs=(-2.0,)))
+    assert (sample.completion_ids, sample.old_logps) == ((END,), (-2.0,))
+
+
+def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
+    with pytest.raises(ConfigurationError, match="no chat template"):
+        tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
+    refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
+    with pytest.raises(ConfigurationError, match=r"takes no system message\nno system prompt\n.*--system-role merge"):
+        tokenise_groups([refused], tokenizer, settings())
+
+
+DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}"
+
+
+def test_a_template_that_leaves_out_a_system_text_that_the_user_writes_too_is_refused():
+    chat = (Message(role="system", content="one"), Message(role="user", content="one two"))
+    with pytest.raises(ConfigurationError, match="leaves the text of the system"):
+        check_prompts(make_tokenizer(DROPS + TEMPLATE), [chat])
+
+
+def test_a_template_that_writes_the_date_is_noted():
+    rows = [group(TrainingResponse("one", 1.0))]
+    dated = make_tokenizer("{{ strftime_now('%d %b %Y') }} " + TEMPLATE)
+    [[sample]], report = tokenise_groups(rows, dated, settings())
+    assert sample.prompt_ids[-2:] == (END, ASSISTANT)
+    assert report.details == [tokenising.DATED]
+    assert tokenise_groups(rows, make_tokenizer(), settings())[1].details == []
+
+
+def test_a_template_that_fails_on_plain_text_is_refused():
+    """As one for messages of several parts."""
+    with pytest.raises(ConfigurationError, match="rejects a conversation of user, assistant"):
+        check_prompts(make_tokenizer("{{ messages[0]['content'] + 1 }}"), [])
+
+
+@pytest.mark.parametrize(("start", "why"), [("", "no system prompt"), (DROPS, "leaves the text of the system")])
+def test_a_template_without_system_role_is_refused_or_merged(start, why):
+    plain = make_tokenizer()
+    chat = (Message(role="system", content="one"), Message(role="user", content="two"))
+    tokenizer = make_tokenizer(start + plain.chat_template)
+    with pytest.raises(ConfigurationError, match=why):
+        check_prompts(tokenizer, [chat])
+    merge_system_role(tokenizer)
+    merge_system_role(tokenizer)  # as for a model that was trained so
+    merged = (Message(role="user", content="one\n\ntwo"),)
+    assert ChatTokens(tokenizer).prompt(chat) == ChatTokens(plain).prompt(merged)
+    assert ChatTokens(tokenizer).prompt(chat[1:]) == ChatTokens(plain).prompt(chat[1:])
+
+
+def test_advantages_by_hand():
+    rewards = [[1.0, 0.0, 0.0, 1.0], [0.5, 0.5]]
+    assert advantages(rewards, "group", "population") == [[1.0, -1.0, -1.0, 1.0], [0.0, 0.0]]
+    # the sample variance of 1, 0, 0, 1 is 4 * 0.25 / 3
+    unit = 0.5 / (math.sqrt(1 / 3) + 1e-4)
+    assert advantages(rewards, "group") == [[pytest.approx(sign * unit) for sign in (1, -1, -1, 1)], [0.0, 0.0]]
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([0.9, 0.2, 0.5])
+    of_trl = (values - values.mean()) / (values.std() + 1e-4)
+    assert advantages([values.tolist()], "group")[0] == pytest.approx(of_trl.tolist(), rel=1e-4)
+    assert advantages(rewards, "none") == [[0.5, -0.5, -0.5, 0.5], [0.0, 0.0]]
+    # all six: mean 0.5, sum of squares 1.0, so the sample variance is 1/5
+    divisor = math.sqrt(0.2) + 1e-4
+    assert advantages(rewards, "batch") == [
+        pytest.approx([0.5 / divisor, *[-0.5 / divisor] * 2, 0.5 / divisor]),
+        [0, 0],
+    ]
+    assert advantages([[0.3]], "batch") == [[0.0]]
+    with pytest.raises(ValueError, match="group, batch or none"):
+        advantages(rewards, "rows")
+
+
+def test_the_configuration_chooses_the_scale(tokenizer):
+    two = group(TrainingResponse("one", 1.0), TrainingResponse("two", 0.0))
+    groups, _ = tokenise_groups([two], tokenizer, settings(scale_rewards="none"))
+    assert [sample.advantage for sample in groups[0]] == [0.5, -0.5]
+
+
+@pytest.fixture
+def trace():
+    from agents.generator import generator_messages, prompt_hash
+    from engine.records import Problem
+    from engine.tasks.registry import task_named
+
+    task = task_named("math")
+    messages = generator_messages(task, Problem(id="p", text="ask", answer="1"), (), "full")
+    return {
+        "task_id": "p",
+        "prompt": "ask",
+        "thinking": "why",
+        "full_response": "one",
+        "messages": [message.model_dump() for message in messages],
+        "prompt_hash": prompt_hash(task, "full"),
+        "accepted": True,
+        "teacher_metadata": {"finish_reason": "stop"},
+    }
+
+
+def teacher(tmp_path, tokenizer, *rows, report=None):
+    from grpo_training.train.data.teacher_samples import load_teacher_samples
+
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_teacher_samples(path, tokenizer, settings(), report)
+
+
+def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
+    tokenizer = make_tokenizer(TEMPLATE.replace("{{ raise_exception('no system prompt') }}", ""))
+    report = DropReport()
+    rows = [
+        trace,
+        trace | {"sample_idx": 1, "thinking": None},
+        trace | {"sample_idx": 2, "full_response": "<think> why </think> one"},
+        trace | {"sample_idx": 3, "accepted": False},
+        trace | {"sample_idx": 4, "prompt_hash": "0123456789ab"},
+        trace | {"sample_idx": 5, "teacher_metadata": {"finish_reason": "length"}},
+    ]
+    samples = teacher(tmp_path, tokenizer, *rows, report=report)
+    assert [sample.completion_ids for sample in samples] == [
+        (THINK, WHY, THOUGHT, ONE, END),
+        (ONE, END),
+        (THINK, WHY, THOUGHT, ONE, END),
+    ]
+    assert {(sample.reward, sample.advantage, sample.old_logps) for sample in samples} == {(1.0, 0.0, None)}
+    assert len({sample.group_id for sample in samples}) == 3
+    assert sorted(report.dropped.values()) == [1, 2]
+
+
+def test_traces_of_another_prompt_are_refused_with_the_counts(tmp_path, trace, tokenizer):
+    with pytest.raises(InputError, match=r"No trace of .* can be imitated\n.*1  traces: made with another prompt"):
+        teacher(tmp_path, tokenizer, trace | {"prompt_hash": "0123456789ab"})

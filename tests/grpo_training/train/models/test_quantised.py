@@ -1,0 +1,193 @@
+import importlib.util
+import io
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+pytest.importorskip("accelerate")
+
+from engine.errors import ConfigurationError  # noqa: E402
+from grpo_training.train import train  # noqa: E402
+from grpo_training.train.models.loading import load_model, trained_weights  # noqa: E402
+from grpo_training.train.offline import loop  # noqa: E402
+from grpo_training.train.offline.loop import train_offline  # noqa: E402
+from tests.support.tiny_model import good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
+
+needs_bitsandbytes = pytest.mark.skipif(
+    importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"), hidden=64)
+
+
+BITS = pytest.mark.parametrize("bits", ["load_in_4bit", "load_in_8bit"])
+
+
+@BITS
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"use_peft": False}, "needs use_peft: rounded weights cannot be trained"),
+        ({"mode": "online", "dataset": "quickstart"}, "is used by offline and supervised training only"),
+        ({"backend": "unsloth"}, "is used by the backend hf only"),
+    ],
+)
+def test_contradictions_are_refused(folder, bits, changes, message):
+    with pytest.raises(ValueError, match=f"{bits} {message}"):
+        settings(folder, **{bits: True}, **changes)
+
+
+def test_a_base_is_rounded_once(folder):
+    with pytest.raises(ValueError, match="load_in_4bit and load_in_8bit exclude each other"):
+        settings(folder, load_in_4bit=True, load_in_8bit=True)
+
+
+@BITS
+def test_runs_of_earlier_versions_keep_their_fingerprint(folder, bits):
+    assert bits not in settings(folder).fingerprint()
+    assert settings(folder, **{bits: True}).fingerprint()[bits] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("load_in_4bit", {"load_in_4bit": True}),
+        ("load_in_8bit", {"load_in_8bit": True}),
+        ("optim adamw_8bit", {"optim": "adamw_8bit"}),
+        ("optim adamw_8bit", {"optim": "adamw_8bit", "mode": "online", "dataset": "quickstart"}),
+    ],
+)
+def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(
+    folder, tmp_path, monkeypatch, name, changes
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
+    with pytest.raises(ConfigurationError, match=f"^{name} needs bitsandbytes"):
+        train.train_grpo(settings(folder, **changes, output_dir=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@BITS
+def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, monkeypatch, bits):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    monkeypatch.setenv("FSDP_VERSION", "2")
+    config = settings(folder, **{bits: True})
+    with pytest.raises(ConfigurationError, match=f"{bits} is not supported with FSDP"):
+        train_offline(config, good_and_bad(), (), (), tmp_path / "run", stream=io.StringIO())
+
+
+def gradients(model):
+    """Of the LoRA, for the log-prob of one reply."""
+    row = good_and_bad(1)[0][0]
+    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    model.train()(input_ids=ids, labels=ids).loss.backward()
+    found = torch.cat([weight.grad.flatten() for weight in trained_weights(model).values()])
+    model.zero_grad()
+    return found
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize(
+    ("bits", "dtype", "similarity"), [("load_in_4bit", torch.uint8, 0.9), ("load_in_8bit", torch.int8, 0.999)]
+)
+def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only_scores(
+    folder, bits, dtype, similarity
+):
+    """Rounding changes the output of a layer by about a tenth (4 bits) or a hundredth (8 bits)."""
+    model, _ = load_model(settings(folder, **{bits: True}))
+    plain, _ = load_model(settings(folder))
+    assert {weight.dtype for name, weight in model.named_parameters() if "q_proj.base_layer" in name} == {dtype}
+    before = gradients(model)
+    logps(model.eval(), good_and_bad(1)[0])
+    after = gradients(model)
+    assert torch.allclose(after, before, rtol=1e-3, atol=1e-6)
+    assert torch.cosine_similarity(after, gradients(plain), dim=0) > similarity
+
+
+@needs_bitsandbytes
+def test_8_bit_layers_round_their_weights_only_whatever_the_mode_and_the_other_rows(folder):
+    """LLM.int8 would round the inputs too, except in columns in which some row is above 6."""
+    model, _ = load_model(settings(folder, load_in_8bit=True))
+    layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj").base_layer
+    own = layer.weight.to(torch.float32) * layer.state.SCB[:, None] / 127
+    whole = load(folder).get_submodule("model.layers.0.self_attn.q_proj").weight.detach()
+    assert float((own - whole).abs().max()) <= float(whole.abs().max()) / 127
+    inputs = torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(0))
+    beside = torch.cat([inputs, 200 * torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(1))])
+    model.train()
+    trained = layer(inputs)
+    model.eval()
+    assert torch.equal(layer(inputs), trained)
+    assert torch.allclose(trained, inputs @ own.T, atol=1e-5)
+    assert torch.allclose(layer(beside)[:1], trained, atol=1e-5)
+
+
+@needs_bitsandbytes
+@BITS
+def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_the_stored_base(folder, tmp_path, bits):
+    groups = good_and_bad()
+    config = settings(folder, num_train_epochs=1, beta=0.1, **{bits: True})
+    result = train_offline(config, groups, groups[:1], (), tmp_path / "run", stream=io.StringIO())
+    assert result.exported == "checkpoint-3"
+    first, last = lines(tmp_path / "run")[0], lines(tmp_path / "run")[-1]
+    assert first["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert first["clip_ratio/region_mean"] == 0
+    assert last["kl"] > 0
+    merged = load(result.merged)
+    assert {weight.dtype for weight in merged.parameters()} == {torch.float32}
+    on_top = peft.PeftModel.from_pretrained(load(folder), result.adapter).eval()
+    assert logps(merged, groups[0]) == pytest.approx(logps(on_top, groups[0]), abs=1e-4)
+    assert logps(merged, groups[0])[0] > logps(load(folder), groups[0])[0]
+
+
+class Kill(BaseException):
+    """The process is gone."""
+
+
+def states(run_dir, step):
+    """The optimizer state of each weight in a checkpoint."""
+    stored = torch.load(run_dir / f"checkpoint-{step}" / "training.pt", weights_only=True)["optimizer"]["state"]
+    return [one.get("__bnb_optimizer_quant_state__", one) for one in stored.values()]
+
+
+@needs_bitsandbytes
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_an_8_bit_optimizer_takes_nearly_the_same_steps_and_can_be_resumed(tmp_path, monkeypatch, use_peft):
+    """Weights of at least 4096 numbers have a state in 8 bits."""
+    folder = write_model(tmp_path / "model", hidden=256)
+    rows = good_and_bad(1)[0]
+
+    def trained(name, **changes):
+        options = {"rce_epochs": 1, "lora_r": 32, "learning_rate": 5e-4, "save_steps": 1, "use_peft": use_peft}
+        config = settings(folder, **options, **changes)
+        return train_offline(config, good_and_bad(), (), (), tmp_path / name, stream=io.StringIO())
+
+    whole = trained("whole", optim="adamw_8bit")
+    assert whole.steps == 9
+    kinds = {one["state1"].dtype for one in states(tmp_path / "whole", 9)}
+    assert torch.uint8 in kinds
+
+    real = loop.save
+
+    def dying(training, number, held_out):
+        real(training, number, held_out)
+        if number == 6:  # in the second phase
+            raise Kill
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save", dying)
+        with pytest.raises(Kill):
+            trained("torn", optim="adamw_8bit")
+    resumed = trained("torn", optim="adamw_8bit")
+    one, other = load(whole.merged).state_dict(), load(resumed.merged).state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+    exact, start = logps(load(trained("exact").merged), rows), logps(load(folder), rows)
+    moved = torch.tensor(exact) - torch.tensor(start)
+    off = torch.tensor(logps(load(whole.merged), rows)) - torch.tensor(exact)
+    assert 0 < off.norm() < 0.05 * moved.norm()

@@ -1,0 +1,238 @@
+"""Log-probs in chunks against the plain way: all logits, softmax, gather."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from engine.errors import ConfigurationError, InputError  # noqa: E402
+from grpo_training.train.objective.logprobs import (  # noqa: E402
+    check_logits,
+    check_padding_free,
+    completion_logps,
+    completion_logps_and_entropy,
+)
+from tests.support.table import table  # noqa: E402
+
+VOCABULARY = 61
+STARTS = torch.tensor([3, 1, 5])
+LENGTHS = torch.tensor([4, 6, 1])
+MASK = (torch.arange(6) < LENGTHS.unsqueeze(1)).float()
+
+
+def rows():
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, VOCABULARY, (3, 7), generator=generator)
+    attention = (torch.arange(7) < (STARTS + LENGTHS).unsqueeze(1)).long()
+    return ids, attention
+
+
+def tiny(**changes):
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(3)
+    settings = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "initializer_range": 0.3,
+    }
+    return Qwen2ForCausalLM(Qwen2Config(**(settings | changes)))
+
+
+def plain(model, temperature=1.0):
+    """The definition, token by token: each row alone, without padding."""
+    ids, _ = rows()
+    expected, entropy = torch.zeros(3, 6), torch.zeros(3, 6)
+    for row, (start, length) in enumerate(zip(STARTS.tolist(), LENGTHS.tolist(), strict=True)):
+        logps = (model(ids[row : row + 1, : start + length]).logits[0] / temperature).log_softmax(-1)
+        for place in range(length):
+            expected[row, place] = logps[start + place - 1, ids[row, start + place]]
+            distribution = logps[start + place - 1]
+            entropy[row, place] = -(distribution.exp() * distribution).sum()
+    return expected, entropy
+
+
+@table("chunk_size", [1, 4, 11, 100])
+@table("temperature", [1.0, 0.7])
+def test_chunks_give_the_log_probs_and_gradients_of_the_definition(chunk_size, temperature):
+    model, reference = tiny(), tiny()
+    upstream = torch.randn(3, 6, generator=torch.Generator().manual_seed(5))
+    ids, attention = rows()
+    logps, entropy = completion_logps_and_entropy(
+        model, ids, attention, STARTS, MASK, temperature=temperature, chunk_size=chunk_size
+    )
+    expected, expected_entropy = plain(reference, temperature)
+    torch.testing.assert_close(logps, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
+    assert not entropy.requires_grad
+    (logps * upstream).sum().backward()
+    (expected * upstream).sum().backward()
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_padding_on_the_left_gives_the_same():
+    model = tiny()
+    ids, attention = rows()
+    width = 12
+    left_ids, left_attention = torch.zeros(3, width, dtype=torch.long), torch.zeros(3, width, dtype=torch.long)
+    for row, (start, length) in enumerate(zip(STARTS.tolist(), LENGTHS.tolist(), strict=True)):
+        left_ids[row, 5 - start : 5 + length] = ids[row, : start + length]
+        left_attention[row, 5 - start : 5 + length] = 1
+    right = completion_logps(model, ids, attention, STARTS, MASK)
+    left = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
+    torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
+
+
+@table("chunk_size", [4, 100])
+def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size):
+    model, reference = tiny(), tiny()
+    ids, attention = rows()
+    free, entropy = completion_logps_and_entropy(
+        model, ids, attention, STARTS, MASK, chunk_size=chunk_size, padding_free=True
+    )
+    padded, expected_entropy = completion_logps_and_entropy(reference, ids, attention, STARTS, MASK)
+    torch.testing.assert_close(free, padded, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
+    free.sum().backward()
+    padded.sum().backward()
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_without_padding_no_padding_passes_through_the_model():
+    model = tiny()
+    ids, attention = rows()
+    seen = []
+    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
+    completion_logps(model, ids, attention, STARTS, MASK, padding_free=True)
+    assert seen == [(1, int(attention.sum()))]
+
+
+def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch):
+    model = tiny().eval()
+    check_padding_free(model)
+    backbone = model.model.forward
+    monkeypatch.setattr(
+        model.model, "forward", lambda *, position_ids=None, **named: backbone(**named)
+    )  # one long sequence
+    with pytest.raises(ConfigurationError, match="padding_free does not fit Qwen2ForCausalLM"):
+        check_padding_free(model)
+
+
+def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():
+    model = tiny()
+    ids, attention = rows()
+    seen = []
+    model.lm_head.register_forward_hook(lambda _module, arguments, _output: seen.append(tuple(arguments[0].shape)))
+    with torch.no_grad():
+        completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
+    assert seen == [(4, 32), (4, 32), (3, 32)]  # 4 + 6 + 1 tokens of 21 positions
+
+
+def test_a_backward_pass_keeps_no_logits():
+    """What autograd holds between the passes: nothing as large as a chunk's logits, unless there is one chunk only."""
+    model = tiny(vocab_size=5000)
+    ids, attention = rows()
+
+    def saved(chunk_size):
+        largest = 0
+
+        def pack(tensor):
+            nonlocal largest
+            if tensor.dim() == 2 and tensor.shape[1] == 5000 and tensor.shape[0] <= 11:
+                largest = max(largest, tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            completion_logps(model, ids, attention, STARTS, MASK, chunk_size=chunk_size)
+        return largest
+
+    assert saved(chunk_size=100) == 11 * 5000
+    assert saved(chunk_size=4) == 0
+
+
+def test_a_batch_without_wanted_tokens_has_a_gradient_of_zero():
+    model = tiny()
+    ids, attention = rows()
+    logps = completion_logps(model, ids, attention, STARTS, torch.zeros(3, 6), chunk_size=4)
+    logps.sum().backward()
+    assert logps.tolist() == [[0.0] * 6] * 3
+    assert all(weight.grad is None or not weight.grad.any() for weight in model.parameters())
+
+
+def test_a_completion_needs_a_token_before_it():
+    ids, attention = rows()
+    with pytest.raises(InputError):
+        completion_logps(tiny(), ids, attention, torch.tensor([3, 0, 5]), MASK)
+
+
+def lora(model):
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear", init_lora_weights=False)
+    torch.manual_seed(4)
+    return peft.get_peft_model(model, config)
+
+
+def test_a_lora_learns_and_switched_off_it_is_its_base():
+    base = tiny()
+    model = lora(copy.deepcopy(base))
+    ids, attention = rows()
+    logps = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
+    expected, _ = plain(model)
+    torch.testing.assert_close(logps, expected, atol=1e-4, rtol=1e-4)
+    logps.sum().backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.requires_grad}
+    assert gradients
+    assert all(gradient.abs().sum() > 0 for gradient in gradients.values())
+
+    with torch.no_grad(), model.disable_adapter():
+        reference = completion_logps(model, ids, attention, STARTS, MASK)
+    torch.testing.assert_close(reference, plain(base)[0], atol=1e-5, rtol=1e-5)
+    assert (reference - logps.detach()).abs().max() > 0.1
+
+
+def test_a_model_that_bends_its_logits_is_followed():
+    from transformers import Gemma2Config, Gemma2ForCausalLM, GraniteConfig, GraniteForCausalLM
+
+    settings = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "initializer_range": 1.0,
+    }
+    torch.manual_seed(0)
+    ids, attention = rows()
+    for model in (
+        Gemma2ForCausalLM(Gemma2Config(**settings, head_dim=16, final_logit_softcapping=2.0)),
+        GraniteForCausalLM(GraniteConfig(**settings, logits_scaling=4.0)),
+    ):
+        model.eval()
+        check_logits(model)
+        logps = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
+        torch.testing.assert_close(logps, plain(model)[0], atol=1e-4, rtol=1e-4)
+
+
+def test_a_model_that_does_something_unknown_to_its_logits_is_refused():
+    check_logits(tiny())
+    check_logits(lora(tiny()))
+    odd = tiny()
+    forward = odd.forward
+
+    def bent(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        output.logits = output.logits * 3
+        return output
+
+    odd.forward = bent
+    with pytest.raises(ConfigurationError, match="cannot be computed in chunks"):
+        check_logits(odd)

@@ -1,0 +1,125 @@
+import os
+import resource
+import signal
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+
+from engine.errors import InputError, ScaffoldError  # noqa: E402
+from grpo_training.train.models.export import export_model  # noqa: E402
+from grpo_training.train.models.loading import load_model, load_weights, trained_weights  # noqa: E402
+from grpo_training.train.offline.checkpoints import (  # noqa: E402
+    Checkpoint,
+    State,
+    Validation,
+    check_same_run,
+    checkpoints,
+    load_tensors,
+    remove_old_checkpoints,
+    save_checkpoint,
+)
+from tests.support.tiny_model import settings, write_model  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def model(folder):
+    return load_model(settings(folder))[0]
+
+
+def state(step, rewards=None, kl=0.0):
+    held_out = None if rewards is None else Validation(tuple(rewards), kl, 2.0)
+    return State(step, "late", 1.5, 10 * step, {"learning_rate": 0.1}, "abc", held_out)
+
+
+def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
+    with torch.no_grad():
+        for weight in trained_weights(model).values():
+            weight.normal_()
+    tensors = {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}, "reference": {5: torch.tensor([1.5])}}
+    saved = save_checkpoint(tmp_path, model, state(12, [0.5, 0.25]), tensors)
+    assert saved.folder == tmp_path / "checkpoint-12"
+    (read,) = checkpoints(tmp_path)
+    assert read == saved
+    assert read.state.validation.reward == 0.375
+    other, _ = load_model(settings(folder))
+    loaded = load_tensors(read)
+    load_weights(other, read.folder)
+    assert loaded["reference"][5].tolist() == [1.5]
+    assert loaded["optimizer"]["state"][0]["step"] == 3.0
+    theirs = trained_weights(other)
+    assert all(torch.equal(weight, theirs[name]) for name, weight in trained_weights(model).items())
+
+
+def test_checkpoints_are_read_by_step_and_incomplete_ones_are_skipped(model, tmp_path):
+    for step in (2, 10, 9):
+        save_checkpoint(tmp_path, model, state(step), {})
+    (tmp_path / "checkpoint-11.unfinished").mkdir()
+    (tmp_path / "checkpoint-12").mkdir()  # no state.json: not ours
+    (tmp_path / "checkpoint-x").mkdir()
+    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 9, 10]
+
+
+def test_a_damaged_checkpoint_is_named(model, tmp_path):
+    saved = save_checkpoint(tmp_path, model, state(1), {})
+    (saved.folder / "training.pt").write_bytes(b"torn")
+    with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
+        load_tensors(saved)
+    (saved.folder / "state.json").write_text("{")
+    with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json"):
+        checkpoints(tmp_path)
+
+
+def test_tensors_that_carry_code_are_refused(model, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (os.system, (f"touch {tmp_path}/ran",))
+
+    saved = save_checkpoint(tmp_path, model, state(1), {})
+    torch.save({"optimizer": Evil()}, saved.folder / "training.pt")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_tensors(saved)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_another_configuration_is_refused_with_its_differences(tmp_path):
+    checkpoint = Checkpoint(tmp_path, state(3))
+    check_same_run(checkpoint, {"learning_rate": 0.1}, "abc")
+    with pytest.raises(InputError, match=r"beta: None there, 0\.5 now; the training samples differ"):
+        check_same_run(checkpoint, {"learning_rate": 0.1, "beta": 0.5}, "other")
+
+
+def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):
+    for step in range(1, 6):
+        save_checkpoint(tmp_path, model, state(step), {})
+    best = {tmp_path / "checkpoint-2", tmp_path / "checkpoint-3"}
+    remove_old_checkpoints(tmp_path, keep=1, measured_best=best)
+    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 3, 5]
+    remove_old_checkpoints(tmp_path, keep=None, measured_best=())
+    assert len(checkpoints(tmp_path)) == 3
+
+
+def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):
+    model, tokenizer = load_model(settings(folder))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for room in (100, 3000, 20_000):  # enough for nothing, for the small files, for the adapter but not the model
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+            with pytest.raises(ScaffoldError, match="Cannot write"):
+                save_checkpoint(tmp_path, model, state(1), {"optimizer": torch.zeros(9000)})
+            assert list(tmp_path.iterdir()) == []
+        with pytest.raises(ScaffoldError, match=r"Cannot write .*(lora|merged)"):
+            export_model(model, tokenizer, tmp_path, settings(folder))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not (tmp_path / "merged").exists()
+    assert not list(tmp_path.glob("*.unfinished"))

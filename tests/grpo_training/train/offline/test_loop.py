@@ -1,0 +1,704 @@
+import dataclasses
+import io
+import json
+import shutil
+import signal
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+pytest.importorskip("accelerate")
+
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+
+from engine.errors import ConfigurationError, InputError  # noqa: E402
+from grpo_training.train.models.loading import trained_weights  # noqa: E402
+from grpo_training.train.offline import loop, objective  # noqa: E402
+from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
+from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
+from grpo_training.train.offline.training import prepare, restore, save  # noqa: E402
+from grpo_training.train.offline.validation import validate  # noqa: E402
+from grpo_training.train.stopped import TrainingStoppedError, not_finite  # noqa: E402
+from tests.support.tiny_model import (  # noqa: E402
+    END,
+    good_and_bad,
+    lines,
+    load,
+    logps,
+    sample,
+    settings,
+    write_model,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+def train(config, groups, run_dir, *, validation=(), teacher=()):
+    return train_offline(config, groups, validation, teacher, run_dir, stream=io.StringIO())
+
+
+def adapter_weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "adapter_model.safetensors")
+
+
+def move_away_from_the_start(model, size):
+    """Give a fresh LoRA an effect."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, weight in trained_weights(model).items():
+            if "lora_B" in name:
+                weight.normal_(std=size)
+
+
+def supervised(model, **changes):
+    """A configuration whose stage is supervised; the wrong replies of the groups are trained on like the right."""
+    return settings(model, mode="sft", learning_rate=2e-2, **changes)
+
+
+def one_by_one():
+    return [[row] for group in good_and_bad() for row in group]
+
+
+def test_supervised_training_raises_the_labels_and_its_loss_is_their_mean_cross_entropy(model, tmp_path):
+    chats = one_by_one()
+    rows = [row for [row] in chats]
+    before = logps(load(model), rows)
+    config = supervised(model, num_train_epochs=4, per_device_train_batch_size=8, gradient_accumulation_steps=3)
+    result = train(config, chats, tmp_path / "run", validation=chats[:3])
+    assert all(new > old for new, old in zip(logps(load(result.merged), rows), before, strict=True))
+    first, *_, last = lines(tmp_path / "run")
+    assert (first["stage"], result.steps) == ("sft", 4)
+    assert first["loss"] == pytest.approx(-sum(before) / sum(len(row.completion_ids) for row in rows), rel=1e-5)
+    held_out = [
+        -new / len(row.completion_ids) for new, row in zip(logps(load(result.merged), rows[:3]), rows[:3], strict=True)
+    ]
+    assert last["validation/loss"] == pytest.approx(sum(held_out) / 3, rel=1e-4)
+    assert "reward" not in last
+
+
+def test_the_prompt_is_no_label_in_supervised_training(model, tmp_path):
+    """The gradient of a chat does not depend on the prompt's tokens as labels: TRL's completion-only loss agrees."""
+    [row] = one_by_one()[0]
+    training = prepare(supervised(model), [[row]], (), (), tmp_path)
+    step = next(iter(optimizer_steps(training)))[1]
+    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    labels = ids.clone()
+    labels[0, : len(row.prompt_ids)] = -100
+    with torch.no_grad():
+        expected = load(model)(input_ids=ids, labels=labels).loss
+    assert step["loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_an_interrupted_supervised_training_goes_on_to_the_same_weights(model, tmp_path):
+    chats, config = one_by_one(), supervised(model, save_steps=2)
+    whole = train(config, chats, tmp_path / "whole")
+    training = prepare(config, chats, (), (), tmp_path / "cut")
+    (tmp_path / "cut").mkdir()
+    for number, _ in optimizer_steps(training):
+        if number == 2:
+            save(training, number, None)
+            break
+    cut = train(config, chats, tmp_path / "cut")
+    one, other = adapter_weights(whole.adapter), adapter_weights(cut.adapter)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_rewarded_replies_get_likelier_and_the_others_less_so(model, tmp_path):
+    groups = good_and_bad()
+    rows = [row for group in groups for row in group]
+    before = logps(load(model), rows)
+    result = train(settings(model, num_train_epochs=3), groups, tmp_path / "run")
+    after = logps(load(result.merged), rows)
+    for row, old, new in zip(rows, before, after, strict=True):
+        assert (new > old + 0.1) if row.reward else (new < old - 0.1)
+    written = lines(tmp_path / "run")
+    assert [line["step"] for line in written] == list(range(1, result.steps + 1))
+    assert result.steps == 9  # 6 groups of 4 rows, 8 rows a step, 3 epochs
+    assert all(line["grad_norm"] > 0 for line in written)
+    assert written[0]["reward"] == 0.5
+    assert written[0]["reward_std"] == 0.5
+    assert written[0]["old_logps_missing"] == 3 + 2 + 4 + 2 + 3 + 2 + 4 + 2
+    assert written[0]["ratio_mean"] == pytest.approx(1.0)
+    assert "kl" not in written[0]  # beta is 0: the reference is never asked
+
+
+def test_the_exported_model_can_be_served(model, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoTokenizer
+
+    result = train(settings(model, max_steps=2), good_and_bad(), tmp_path)
+    rows = good_and_bad(1)[0]
+    on_top = PeftModel.from_pretrained(load(model), result.adapter).eval()
+    assert logps(load(result.merged), rows) == pytest.approx(logps(on_top, rows), abs=1e-4)
+    tokenizer = AutoTokenizer.from_pretrained(result.merged)
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "w6"}], tokenize=False) == "<user> w6 <end> "
+    assert (result.merged / "generation_config.json").exists()
+
+
+def test_stored_log_probs_are_the_old_policy(model, tmp_path):
+    row = sample((20, END), 1.0, 1.0)
+    fresh = load(model)
+    with torch.no_grad():
+        scores = fresh(input_ids=torch.tensor([row.prompt_ids + row.completion_ids])).logits.log_softmax(-1)[0]
+    now = (float(scores[3, 20]), float(scores[4, END]))
+    half = 0.6931471805599453
+    # the policy is twice as likely at the first token and half as likely at the second as the one that sampled
+    group = [
+        sample((20, END), 1.0, 1.0, old=(now[0] - half, now[1] + half)),
+        sample((21, END), 0.0, 0.0, old=(0.0, 0.0)),
+    ]
+    train(settings(model, max_steps=1), [group], tmp_path)
+    line = lines(tmp_path)[0]
+    assert line["old_logps_missing"] == 0
+    assert line["ratio_mean"] == pytest.approx((2.0 + 0.5) / 2, abs=1e-4)
+    assert line["rows_without_gradient"] == 1  # advantage 0, no KL
+    # -min(r A, clip(r) A) = -1.2 and -0.5; the other row's two tokens cost 0; the mean over 4 tokens
+    assert line["loss"] == pytest.approx((-1.2 - 0.5) / 4, abs=1e-5)
+    assert line["clip_ratio/high_mean"] == pytest.approx(1 / 4)
+
+
+def test_the_entropy_is_the_mean_over_the_tokens_that_passed_through_the_model(model, tmp_path):
+    long, short = sample((20, 22, END), 1.0, 1.0), sample((23, END), 0.0, -1.0)
+    idle = sample((21, END), 0.5, 0.0)  # without a gradient
+    passed, temperature = [], 0.5
+    fresh = load(model)
+    for row in (long, short):
+        ids = torch.tensor([row.prompt_ids + row.completion_ids])
+        with torch.no_grad():
+            logps = (fresh(input_ids=ids).logits[0] / temperature).log_softmax(-1)
+        passed += (-(logps.exp() * logps).sum(-1))[len(row.prompt_ids) - 1 : -1].tolist()
+    assert len(passed) == 5
+    for size in (1, 3):
+        folder = tmp_path / str(size)
+        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3, "logprob_chunk_size": 2}
+        train(settings(model, max_steps=1, temperature=temperature, **cut), [[long, short, idle]], folder)
+        line = lines(folder)[0]
+        assert line["rows_without_gradient"] == 1
+        assert line["entropy"] == pytest.approx(sum(passed) / 5, abs=1e-5)
+
+
+def test_without_stored_log_probs_the_initial_model_may_be_the_old_policy(model, tmp_path):
+    group = [sample((20, END), 1.0, 1.0), sample((21, END), 0.0, -1.0)]
+    before = logps(load(model), group)
+    fallen = {}
+    for place in ("ratio_1", "start"):
+        folder = tmp_path / place
+        train(settings(model, max_steps=40, missing_logprobs=place, learning_rate=1e-2), [group], folder)
+        written = lines(folder)
+        assert {line["old_logps_missing"] for line in written} == {4}
+        assert written[0]["ratio_mean"] == pytest.approx(1.0)
+        clipped = sum(line["clip_ratio/region_mean"] for line in written)
+        assert (clipped > 0) == (place == "start")
+        fallen[place] = before[1] - logps(load(folder / "merged"), group)[1]
+    # At ratio 1 the disliked reply is pushed down at every step; a clipped one is left alone once it has moved.
+    assert fallen["ratio_1"] > 1.2 * fallen["start"] > 0
+
+
+def test_the_reference_is_the_model_without_its_adapter_and_kl_holds_the_policy_near_it(model, tmp_path):
+    moved = {}
+    for beta in (0.001, 10.0):
+        train(settings(model, beta=beta, num_train_epochs=6), good_and_bad(), tmp_path / str(beta))
+        written = lines(tmp_path / str(beta))
+        assert written[0]["kl"] == 0.0  # exactly: a fresh LoRA is no change
+        moved[beta] = written[-1]["kl"]
+    assert 0.0 < moved[10.0] < 0.5 * moved[0.001]
+
+
+def test_the_kl_alone_pulls_back_to_the_reference(model, tmp_path):
+    flat = [[sample((20, END), 1.0, 0.0), sample((21, 13, END), 1.0, 0.0)]]
+    training = prepare(settings(model, beta=1.0, max_steps=20), flat, (), (), tmp_path)
+    move_away_from_the_start(training.model, 0.2)
+    kls = [metrics["kl"] for _, metrics in optimizer_steps(training)]
+    assert kls[0] > 0.01
+    assert kls[-1] < 0.2 * kls[0]
+
+
+def test_a_whole_model_has_a_frozen_copy_as_its_reference(model, tmp_path):
+    config = settings(model, use_peft=False, beta=0.1, learning_rate=1e-3, num_train_epochs=2)
+    result = train(config, good_and_bad(), tmp_path / "whole")
+    assert result.adapter is None
+    assert lines(tmp_path / "whole")[0]["kl"] == 0.0
+    assert lines(tmp_path / "whole")[-1]["kl"] > 0.0
+    rows = good_and_bad(1)[0]
+    assert logps(load(result.merged), rows)[0] > logps(load(model), rows)[0]
+    again = train(config, good_and_bad(), tmp_path / "whole")  # nothing is left to do; the checkpoint is read
+    assert logps(load(again.merged), rows) == pytest.approx(logps(load(result.merged), rows), abs=1e-5)
+
+
+def test_beta_follows_the_measured_kl(model, tmp_path):
+    config = settings(model, adaptive_kl=True, beta=0.5, kl_target_low=1e-7, kl_target_high=1e-6, num_train_epochs=3)
+    train(config, good_and_bad(), tmp_path)
+    betas = [line["beta"] for line in lines(tmp_path)]
+    kls = [line["kl"] for line in lines(tmp_path)]
+    assert betas[0] == 0.5
+    assert betas[1] == pytest.approx(0.5 / 1.5)  # the KL of the first step is 0
+    for beta, kl, following in zip(betas[1:], kls[1:], betas[2:], strict=False):
+        assert following == pytest.approx(beta * 1.5 if kl > 1e-6 else beta)
+
+
+def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
+    old = good_and_bad(4)
+    teacher = [sample((22,) * number + (23 + number, END), 1.0, 0.0, group=f"t{number}") for number in range(7)]
+    found = []
+    for size, accumulation in ((18, 1), (6, 3), (3, 6)):
+        config = settings(
+            model,
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=accumulation,
+            max_steps=2,
+            beta=0.1,
+            self_sft_weight=0.2,
+            teacher_sft_weight=0.3,
+        )
+        result = train(config, old, tmp_path / str(size), teacher=teacher)
+        found.append((adapter_weights(result.adapter), lines(tmp_path / str(size))))
+    (reference, run), *others = found
+    for weights, again in others:
+        for name, weight in weights.items():
+            # Adam divides by the size of the gradient, so rounding errors of gradients near 0 grow.
+            assert torch.allclose(weight, reference[name], atol=5e-5), name
+        for name in ("loss", "loss/grpo", "loss/teacher_sft", "loss/self_sft", "kl", "grad_norm"):
+            assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        *(
+            (f"{key}: {value}", {"ACCELERATE_USE_DEEPSPEED": "true", f"ACCELERATE_DEEPSPEED_{key.upper()}": value})
+            for key, value in (("zero_stage", "2"), ("offload_param_device", "cpu"), ("config_file", "ds.json"))
+        ),
+        ("FSDP 1", {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"}),
+        *(
+            (option.lower(), {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", option: "true"})
+            for option in ("FSDP_OFFLOAD_PARAMS", "FSDP_ACTIVATION_CHECKPOINTING")
+        ),
+    ],
+)
+def test_what_is_not_supported_of_accelerate_is_refused(model, tmp_path, monkeypatch, name, variables):
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=f"{name} is not supported by offline and supervised training"):
+        train(settings(model), good_and_bad(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
+    groups = good_and_bad()
+    teacher = [sample((30, 31, END), 1.0, 0.0, group="t", prompt=(2, 10, 3))]
+    before = load(model)
+    alone = train(settings(model, grpo_weight=0.0, teacher_traces="t.jsonl"), groups, tmp_path / "t", teacher=teacher)
+    assert logps(load(alone.merged), teacher)[0] > logps(before, teacher)[0] + 1
+    line = lines(tmp_path / "t")[0]
+    assert line["loss"] == pytest.approx(0.3 * line["loss/teacher_sft"])
+    assert line["loss/teacher_sft"] == pytest.approx(-logps(before, teacher)[0] / 3, abs=1e-4)
+
+    good = [groups[0][0], groups[0][1]]
+    alone = train(settings(model, grpo_weight=0.0, self_sft_weight=1.0), groups, tmp_path / "s")
+    assert all(new > old for new, old in zip(logps(load(alone.merged), good), logps(before, good), strict=True))
+    first = lines(tmp_path / "s")[0]
+    assert first["rows_without_gradient"] == 4  # of 8 rows the failures; the GRPO weight is 0
+
+
+def test_chord_moves_weight_from_the_teacher_to_the_rewards(model, tmp_path):
+    config = settings(
+        model,
+        sft_schedule="chord",
+        teacher_traces="t.jsonl",
+        teacher_sft_weight=1.0,
+        chord_mu_peak=0.8,
+        chord_mu_end=0.0,
+        num_train_epochs=2,
+    )
+    train(config, good_and_bad(), tmp_path, teacher=[sample((30, END), 1.0, 0.0, group="t")])
+    written = lines(tmp_path)
+    assert written[0]["weight/teacher_sft"] == pytest.approx(0.8)
+    for line in written:
+        assert line["weight/grpo"] == pytest.approx(1 - line["weight/teacher_sft"])
+        expected = line["weight/grpo"] * line["loss/grpo"] + line["weight/teacher_sft"] * line["loss/teacher_sft"]
+        assert line["loss"] == pytest.approx(expected, abs=1e-5)
+    assert written[-1]["weight/teacher_sft"] < 0.1
+    train(config, good_and_bad(), tmp_path / "alone")
+    assert {line["weight/grpo"] for line in lines(tmp_path / "alone")} == {1.0}  # without a teacher it stays
+
+
+def test_stages_follow_each_other_with_rates_and_temperatures_of_their_own(model, tmp_path):
+    config = settings(
+        model,
+        rce_epochs=1,
+        rce_learning_rate=1e-3,
+        num_train_epochs=2,
+        curriculum_epochs=1,
+        early_top_k=2,
+        warmup_ratio=0.5,
+        lr_scheduler_type="cosine",
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=1,
+    )
+    groups = good_and_bad()
+    train(config, groups, tmp_path)
+    written = lines(tmp_path)
+    # 6 groups: 2 a step in the warm-up and at the end, 4 a step where the best 2 of each are taken
+    assert [line["stage"] for line in written] == ["rce"] * 3 + ["early"] * 2 + ["late"] * 3
+    assert [line["rce_temperature"] for line in written[:3]] == pytest.approx([2.0, 1.25, 0.5])
+    assert [line["learning_rate"] for line in written[:2]] == pytest.approx([0.5e-3, 1e-3])
+    assert [line["learning_rate"] for line in written[3:6]] == pytest.approx([5e-3 / 3, 5e-3 * 2 / 3, 5e-3])
+    assert written[-1]["learning_rate"] < 5e-3
+    assert [line["epoch"] for line in written] == pytest.approx([1 / 3, 2 / 3, 1, 1.5, 2, 7 / 3, 8 / 3, 3], abs=1e-5)
+    assert all("kl" not in line for line in written)
+    assert written[3]["rows_without_gradient"] == 0
+
+
+def test_the_warm_up_alone_prefers_what_was_rewarded(model, tmp_path):
+    groups = good_and_bad()
+    result = train(
+        settings(
+            model,
+            rce_epochs=4,
+            num_train_epochs=0,
+            rce_learning_rate=5e-3,
+            rce_temperature_start=0.5,
+            rce_temperature_end=0.25,
+        ),
+        groups,
+        tmp_path,
+    )
+    before, after = logps(load(model), groups[0]), logps(load(result.merged), groups[0])
+    gains = [new - old for new, old in zip(after, before, strict=True)]
+    assert min(gains[1], gains[0]) > max(gains[2], gains[3])
+    written = lines(tmp_path)
+    assert written[-1]["loss/rce"] < written[0]["loss/rce"]
+
+
+def test_groups_without_spread_and_cut_off_rows_teach_nothing_and_break_nothing(model, tmp_path):
+    flat = [sample((20, END), 1.0, 0.0), sample((21, END), 1.0, 0.0)]
+    train(settings(model, max_steps=1, weight_decay=0.1), [flat], tmp_path / "flat")
+    line = lines(tmp_path / "flat")[0]
+    assert (line["loss"], line["grad_norm"], line["frac_reward_zero_std"]) == (0.0, 0.0, 1.0)
+    cut_off = [sample((20, 5), 1.0, 1.0, truncated=True), sample((21, 5), 0.0, -1.0, truncated=True)]
+    for loss_type in ("grpo", "dapo", "dr_grpo"):
+        for beta in (0.0, 0.1):
+            config = settings(
+                model, max_steps=2, rce_epochs=1, mask_truncated_completions=True, loss_type=loss_type, beta=beta
+            )
+            folder = tmp_path / f"{loss_type}{beta}"
+            result = train(config, [cut_off], folder)
+            assert [line["grad_norm"] for line in lines(folder)] == [0.0, 0.0]
+            assert lines(folder)[0]["completions/clipped_ratio"] == 1.0
+            rows = good_and_bad(1)[0]
+            assert logps(load(result.merged), rows) == pytest.approx(logps(load(model), rows), abs=1e-6)
+
+
+def test_leaving_out_rows_without_gradient_changes_nothing(model, tmp_path, monkeypatch):
+    groups = [[*group, sample((25, END), 0.5, 0.0, group=group[0].group_id)] for group in good_and_bad(2)]
+    for loss_type in ("grpo", "dapo", "dr_grpo", "cispo"):
+        found = []
+        for tiny_push in (0.0, 1e-30):  # too small for a gradient, but not 0: the row goes through the model
+            pushed = [[*group[:4], sample((25, END), 0.5, tiny_push, group=group[0].group_id)] for group in groups]
+            config = settings(model, max_steps=2, loss_type=loss_type, epsilon_high=5.0)
+            result = train(config, pushed, tmp_path / f"{loss_type}{tiny_push}")
+            line = lines(tmp_path / f"{loss_type}{tiny_push}")[0]
+            found.append((adapter_weights(result.adapter), line["rows_without_gradient"]))
+        (left_out, count), (in_it, none) = found
+        assert (count, none) == (1, 0)
+        assert all(torch.allclose(left_out[name], in_it[name], atol=1e-6) for name in in_it)
+
+
+def rich_settings(model, **changes):
+    return settings(
+        model,
+        rce_epochs=1,
+        num_train_epochs=3,
+        adaptive_kl=True,
+        beta=0.1,
+        curriculum_epochs=1,
+        self_sft_weight=0.2,
+        lora_dropout=0.1,
+        lr_scheduler_type="cosine",
+        warmup_ratio=0.1,
+        **changes,
+    )
+
+
+class Kill(BaseException):
+    """The process is gone: nothing after it runs but the handlers of the test."""
+
+
+TEACHER = [sample((30 + number, END), 1.0, 0.0, group=f"t{number}") for number in range(3)]
+
+
+def rich_training(model, run_dir):
+    """Every stage and every term, adaptive KL, dropout, held-out groups: 12 steps."""
+    config = rich_settings(model, teacher_traces="t.jsonl", save_steps=2)
+    return train(config, good_and_bad(), run_dir, validation=good_and_bad(8)[6:], teacher=TEACHER)
+
+
+@pytest.fixture(scope="module")
+def whole(model, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("whole")
+    return run_dir, rich_training(model, run_dir)
+
+
+@pytest.mark.parametrize("killed_at", [1, 4, 5, 10])
+def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_path, monkeypatch, killed_at):
+    whole_dir, uninterrupted = whole
+    assert uninterrupted.steps == 12
+    real = loop._rows_of
+
+    def dying(training, index):
+        if index == killed_at:
+            raise Kill
+        return real(training, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_rows_of", dying)
+        with pytest.raises(Kill):
+            rich_training(model, tmp_path / "torn")
+    with (tmp_path / "torn" / "metrics.jsonl").open("a") as handle:
+        handle.write('{"step": 99, "lo')  # and the last line was cut off
+    (tmp_path / "torn" / "checkpoint-99.unfinished").mkdir()
+    resumed = rich_training(model, tmp_path / "torn")
+
+    one, other = adapter_weights(uninterrupted.adapter), adapter_weights(resumed.adapter)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+    assert (resumed.exported, resumed.why) == (uninterrupted.exported, uninterrupted.why)
+    assert (tmp_path / "torn/export.json").read_bytes() == (whole_dir / "export.json").read_bytes()
+    timing = ("tokens_per_s", "step_time")
+    strip = lambda folder: [{k: v for k, v in line.items() if k not in timing} for line in lines(folder)]  # noqa: E731
+    assert strip(tmp_path / "torn") == strip(whole_dir)
+    assert not list((tmp_path / "torn").glob("*.unfinished"))
+
+
+def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypatch):
+    real = loop._rows_of
+
+    def interrupted(training, index):
+        if index == 4:
+            signal.raise_signal(signal.SIGINT)
+        return real(training, index)
+
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_rows_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rich_training(model, tmp_path / "stopped")
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert checkpoints(tmp_path / "stopped")[-1].state.step == 5
+    resumed = rich_training(model, tmp_path / "stopped")
+    one, other = adapter_weights(whole[1].adapter), adapter_weights(resumed.adapter)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_other_settings_or_samples_are_refused_and_fresh_starts_over(model, tmp_path):
+    groups = good_and_bad()
+    train(settings(model, max_steps=2), groups, tmp_path)
+    with pytest.raises(InputError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
+        train(settings(model, max_steps=2, learning_rate=1e-3), groups, tmp_path)
+    with pytest.raises(InputError, match="samples differ"):
+        train(settings(model, max_steps=2), groups[:-1], tmp_path)
+    train(settings(model, max_steps=2, learning_rate=1e-3, fresh=True), groups, tmp_path)
+    assert [line["learning_rate"] for line in lines(tmp_path)] == [1e-3, 1e-3]
+
+
+def test_another_number_of_processes_is_refused_as_its_steps_hold_other_rows(model, tmp_path, monkeypatch):
+    training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    save(training, 2, None)
+    assert restore(training) == 2
+    monkeypatch.setattr(type(training.accelerator), "num_processes", 2)
+    other = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    assert len(other.plan) < len(training.plan)
+    with pytest.raises(InputError, match="processes: 1 there, 2 now"):
+        restore(other)
+
+
+def test_processes_that_see_other_checkpoints_do_not_resume(model, tmp_path, monkeypatch):
+    """As on machines that do not share the run directory."""
+    training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
+    save(training, 2, None)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": []}])
+    with pytest.raises(InputError, match="have read different checkpoints"):
+        restore(training)
+
+
+def test_several_processes_write_the_rows_of_a_loss_to_files_of_their_own(tmp_path):
+    rows = good_and_bad(1)[0]
+    errors = [not_finite("loss", 3, "late", {}, rows, tmp_path, process=process) for process in range(3)]
+    names = ["stopped-at-step-3.json", "stopped-at-step-3-process-1.json", "stopped-at-step-3-process-2.json"]
+    assert all(str(tmp_path / name) in str(error) for name, error in zip(names, errors, strict=True))
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+
+
+def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written(model, tmp_path):
+    """A model with rotary positions takes them, with a note."""
+    folder = tmp_path / "gpt2"
+    shutil.copytree(model, folder)
+    config = GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
+    config.bos_token_id = None
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "short")
+    long = [sample((20, *range(12, 17)), reward, reward, prompt=(2, 10, 3)) for reward in (1.0, -1.0)]
+    with pytest.raises(InputError, match="have 9 tokens; gpt2 has 8 positions") as raised:
+        train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "long", validation=[long])
+    assert "--max-seq-length 8" in raised.value.fix
+    assert not (tmp_path / "long").exists()
+    rotary = [[sample([20] * 140, reward, reward) for reward in (1.0, -1.0)]]
+    shown = io.StringIO()
+    assert train_offline(settings(model, max_steps=1), rotary, (), (), tmp_path / "rotary", stream=shown).steps == 1
+    assert "the longest prompt and reply have 144 tokens; the model was made for 128" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")]
+)
+def test_an_8_bit_optimizer_is_refused_where_weights_are_divided(model, tmp_path, monkeypatch, variable, name):
+    monkeypatch.setenv(variable, "true")
+    monkeypatch.setenv("FSDP_VERSION", "2")
+    monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", "3")
+    with pytest.raises(ConfigurationError, match=f"adamw_8bit is not supported with {name}"):
+        train(settings(model, optim="adamw_8bit"), good_and_bad(), tmp_path / "run")
+
+
+def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):
+    with pytest.raises(InputError, match="No groups to train on"):
+        train(settings(model), [], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(model, tmp_path, monkeypatch, where):
+    groups = good_and_bad()
+    seen = {}
+    real = objective.policy_loss
+
+    def broken(logps, *arguments, **named):
+        term = real(logps, *arguments, **named)
+        bad = term.loss * float("inf") if where == "loss" else term.loss + (logps.sum() * 0).sqrt()
+        return type(term)(bad, term.metrics)
+
+    real_rows = loop._rows_of
+
+    def rows_of(training, index):
+        seen["weights"] = {name: value.detach().clone() for name, value in trained_weights(training.model).items()}
+        seen["model"] = training.model
+        if index == 2:
+            monkeypatch.setattr(objective, "policy_loss", broken)
+        return real_rows(training, index)
+
+    monkeypatch.setattr(loop, "_rows_of", rows_of)
+    with pytest.raises(TrainingStoppedError, match=f"The {where} of step 3 is not finite") as raised:
+        train(settings(model), groups, tmp_path)
+    assert raised.value.exit_code == 3
+    path = tmp_path / "stopped-at-step-3.json"
+    assert str(path) in str(raised.value)
+    content = json.loads(path.read_text())
+    assert content["not_finite"] == where
+    assert {row["group_id"] for row in content["rows"]} <= {f"g{number}" for number in range(6)}
+    assert content["rows"][0]["completion_ids"]
+    assert [line["step"] for line in lines(tmp_path)] == [1, 2]
+    for name, weight in trained_weights(seen["model"]).items():
+        assert torch.equal(weight, seen["weights"][name])
+
+
+def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp_path):
+    groups = good_and_bad(8)
+    result = train(settings(model, num_train_epochs=3), groups[:6], tmp_path, validation=groups[6:])
+    measured = [line for line in lines(tmp_path) if "validation/reward" in line]
+    assert len(measured) == 3  # each epoch
+    assert measured[0]["validation/reward_start"] == 0.5
+    assert 0.5 < measured[0]["validation/reward"] < measured[-1]["validation/reward"]
+    assert measured[-1]["validation/kl"] > measured[0]["validation/kl"] > 0
+    assert result.exported == "checkpoint-9"
+    assert json.loads((tmp_path / "best.json").read_text())["reward"]["checkpoint"] == "checkpoint-9"
+    written = json.loads((tmp_path / "export.json").read_text())
+    assert (written["exported"], written["why"]) == (result.exported, result.why)
+    assert written["candidates"][0]["checkpoint"] == "start"
+
+
+def ruined(model, run_dir, **changes):
+    """A high learning rate and no bound on the ratio."""
+    config = settings(model, num_train_epochs=1, learning_rate=0.1, missing_logprobs="ratio_1", **changes)
+    return train(config, good_and_bad(), run_dir, validation=good_and_bad(8)[6:])
+
+
+@pytest.mark.parametrize(("use_peft", "limit"), [(False, 0.5), (True, 0.001)])
+def test_a_ruined_model_is_not_exported(model, tmp_path, use_peft, limit):
+    """A LoRA of the tiny model cannot go far, so its limit is lower."""
+    result = ruined(model, tmp_path, use_peft=use_peft, max_kl=limit)
+    assert lines(tmp_path)[-1]["validation/kl"] > limit
+    assert result.exported == "start"
+    assert f"above max_kl ({limit:g})" in result.why
+    rows = good_and_bad(1)[0]
+    assert logps(load(result.merged), rows) == pytest.approx(logps(load(model), rows), abs=1e-6)
+    assert json.loads((tmp_path / "export.json").read_text())["exported"] == "start"
+
+
+def test_the_last_checkpoint_is_exported_on_request(model, tmp_path):
+    result = ruined(model, tmp_path, export="last", use_peft=False)
+    assert result.exported == "checkpoint-3"
+    rows = good_and_bad(1)[0]
+    assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
+
+
+def test_a_training_that_makes_held_out_replies_worse_exports_the_start(model, tmp_path):
+    reversed_rewards = [
+        [dataclasses.replace(row, reward=1 - row.reward, advantage=-row.advantage) for row in group]
+        for group in good_and_bad(8)[6:]
+    ]
+    result = train(settings(model), good_and_bad(), tmp_path, validation=reversed_rewards)
+    assert result.exported == "start"
+    assert "held-out reward 0.5 at the start; the best checkpoint" in result.why
+
+
+def test_supervised_training_may_move_far_from_the_start(model, tmp_path):
+    chats = one_by_one()
+    config = supervised(model, num_train_epochs=4, max_kl=1e-9)
+    result = train(config, chats, tmp_path, validation=chats[:3])
+    assert result.exported.startswith("checkpoint-")
+    assert result.why.startswith("held-out log-prob -")
+
+
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tmp_path, use_peft):
+    """The policy is scored like the reference: dropout in the adapter and in the attention is off."""
+    folder = write_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.3}))
+    common = {"lora_dropout": 0.3, "learning_rate": 1e-12, "beta": 0.1, "adaptive_kl": True, "use_peft": use_peft}
+    train(settings(folder, **common), good_and_bad(), tmp_path / "run")
+    assert max(line["kl"] for line in lines(tmp_path / "run")) < 1e-9
+    assert lines(tmp_path / "run")[-1]["beta"] < 0.1
+    train(settings(folder, **common, disable_dropout=False), good_and_bad(), tmp_path / "dropout")
+    assert max(line["kl"] for line in lines(tmp_path / "dropout")) > 1e-5
+
+
+def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
+    group = good_and_bad(1)[0]
+    training = prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
+    before = validate(training)
+    assert before.rewards == pytest.approx((0.5,))
+    assert before.kl == 0.0
+    assert before.effective_samples == pytest.approx(4.0)
+    move_away_from_the_start(training.model, 0.05)
+    start, now = logps(load(model), group), logps(training.model.eval(), group)
+    weights = torch.tensor([new - old for new, old in zip(now, start, strict=True)], dtype=torch.float64).softmax(0)
+    after = validate(training)
+    assert after.rewards == pytest.approx((float(weights[0] + weights[1]),), abs=1e-4)
+    assert after.effective_samples == pytest.approx(float(1 / weights.square().sum()), rel=1e-3)

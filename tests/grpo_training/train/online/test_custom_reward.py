@@ -1,0 +1,86 @@
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from engine.records import Problem
+from engine.reward_evaluator import RewardEvaluator
+from grpo_training.train.online.custom_reward import load_reward, reward_digest
+from grpo_training.train.online.rewards import NothingScoredError, TaskReward, dataset_rows
+
+SOURCE = """
+def length(answer, row):
+    return min(1.0, 0.1 * len(answer))
+
+def picky(answer, row):
+    return {"text": "much", "large": 7, "good": 1}[answer]
+
+def needs_more(answer, row, tokenizer): ...
+async def later(answer, row): ...
+NUMBER = 1
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_rewards.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def score(reward, texts):
+    rows = dataset_rows([Problem(id="p7", text="Say 7.", answer="7")] * len(texts), "compact")
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
+    metrics = {}
+    ids = [[number] for number in range(len(texts))]
+    rewards = reward(completions=texts, completion_ids=ids, log_metric=metrics.__setitem__, **columns)
+    return rewards, metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("lenght", InputError, "has no 'lenght'"),
+        ("NUMBER", InputError, "cannot be called with an answer and a row"),
+        ("needs_more", InputError, r"cannot be called with an answer and a row\nmissing a required argument"),
+        ("later", InputError, "is async"),
+    ],
+)
+def test_what_is_not_a_reward_function_is_refused(file, name, error, message):
+    with pytest.raises(error, match=message):
+        load_reward(f"{file}:{name}")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(MissingInputError, match="File not found"):
+        load_reward(f"{tmp_path}/none.py:f")
+
+
+def test_another_source_has_another_digest(file, tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text(SOURCE + "# changed")
+    assert reward_digest(f"{file}:length") == reward_digest(f"{file}:picky") != reward_digest(f"{other}:length")
+
+
+def test_it_replaces_the_reward_of_the_task_or_is_added_to_it(file):
+    own = load_reward(f"{file}:length")
+    with TaskReward(RewardEvaluator(), custom=own) as alone:
+        rewards, _ = score(alone, ["<answer>7</answer>", "12345"])
+    assert rewards == pytest.approx([0.1, 0.5])
+    with TaskReward(RewardEvaluator()) as plain:
+        (of_task, _), _ = score(plain, ["7", "12345"])
+    with TaskReward(RewardEvaluator(), custom=own, custom_weight=0.25) as both:
+        (mixed, _), metrics = score(both, ["7", "12345"])
+    assert mixed == pytest.approx(0.25 * 0.1 + 0.75 * of_task)
+    assert {"pass_rate", "rewards/custom/mean", "rewards/r_ans/mean"} <= metrics.keys()
+
+
+def test_a_completion_that_it_cannot_score_has_no_reward(file):
+    with TaskReward(RewardEvaluator(), custom=load_reward(f"{file}:picky")) as reward:
+        rewards, metrics = score(reward, ["text", "large", "unknown", "good"])
+        assert rewards == [None, None, None, 1.0]
+        assert metrics["faults/infra"] == 0.75
+        assert "ValueError: could not convert" in reward.first_error
+        for _ in range(2):
+            score(reward, ["text"])
+        with pytest.raises(NothingScoredError, match="First error: .*ValueError") as stopped:
+            score(reward, ["large"])
+    assert stopped.value.exit_code == 3

@@ -1,0 +1,38 @@
+import io
+
+from grpo_training.train.reporting.progress import TrainingProgress
+
+FIGURES = {
+    "loss": -0.01234,
+    "reward": 0.5,
+    "kl": 0.0321,
+    "beta": 0.05,
+    "clip_ratio/region_mean": 0.125,
+    "tokens_per_s": 12345.6,
+    "grad_norm": 1.0,
+}
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    stream, times = io.StringIO(), iter([0.0, 10.0, 20.0, 20.0])
+    with TrainingProgress(62, stream=stream, clock=lambda: next(times)) as progress:
+        progress.note("going on \x1b[2J")
+        progress.step_done(1, "late", FIGURES)
+    shown = stream.getvalue()
+    assert "going on \\x1b[2J\n" in shown
+    assert (
+        "late 1/62  loss -0.0123  reward 0.500  kl 0.0321  beta 0.05  clipped 12.5%  tokens/s 12,346  left 20:20\n"
+        in shown
+    )
+
+
+def test_a_live_bar_on_a_terminal():
+    stream = io.StringIO()
+    with TrainingProgress(3, done=1, stream=stream, live=True) as progress:
+        progress.step_done(2, "early", FIGURES | {"kl": float("nan")})
+        progress.note("[/x] a note")
+    shown = stream.getvalue()
+    assert "[/x] a note" in shown
+    assert "2/3" in shown
+    assert "early" in shown
+    assert "loss -0.0123  reward 0.500  beta 0.05" in shown

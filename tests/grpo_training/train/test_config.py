@@ -1,0 +1,432 @@
+import json
+import re
+
+import pytest
+import yaml
+
+from engine.errors import InputError, MissingInputError
+from engine.tasks import registry
+from grpo_training.cli.settings import parse_settings
+from grpo_training.train.config import GRPOTrainingConfig, load_config
+from tests.conftest import ROOT
+from tests.support.table import table
+
+CONFIGS = ROOT / "grpo_training/configs"
+NEEDED = {"model_name_or_path": "a/model", "dataset_path": "there"}
+
+SEED_YAML = """
+model_path: model/sft_model
+max_seq_length: 2048
+learning_rate: 1e-5
+batch_size: 2
+gradient_accumulation_steps: 4
+num_generations: 4
+temperature: 0.9
+kl_coeff: 0.1
+max_new_tokens: 50
+top_p: 0.9
+repetition_penalty: 1.0
+num_train_epochs: 3
+warmup_steps: 10
+logging_steps: 5
+save_steps: 50
+optim: adamw_8bit
+dataset_path: data/grpo_datasets
+output_dir: model/grpo_model
+wandb_project: a-project
+wandb_run_name: null
+lora_rank: 32
+gradient_checkpointing: true
+seed: 3407
+"""
+
+
+def config(**changes):
+    return GRPOTrainingConfig(**NEEDED | changes)
+
+
+def from_text(tmp_path, text):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def parse(*argv):
+    return parse_settings(GRPOTrainingConfig, list(argv), prog="probe", description="a probe")
+
+
+def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
+    read = from_text(tmp_path, SEED_YAML)
+    assert (read.model_name_or_path, read.per_device_train_batch_size, read.beta) == ("model/sft_model", 2, 0.1)
+    assert (read.max_completion_length, read.lora_r, read.learning_rate) == (50, 32, 1e-5)
+    assert (read.project, read.run_name, read.optim) == ("a-project", None, "adamw_8bit")
+
+
+def test_the_learning_rate_of_the_warm_up_is_a_share_unless_it_is_given(tmp_path):
+    assert from_text(tmp_path, SEED_YAML).rce_learning_rate == 1e-5 / 10
+    by_share = from_text(tmp_path, SEED_YAML + "rce_lr_ratio: 0.5")
+    assert by_share.rce_learning_rate == 5e-6
+    assert GRPOTrainingConfig(**by_share.to_dict()) == by_share
+    assert from_text(tmp_path, SEED_YAML + "rce_lr_ratio: 0.5\nrce_learning_rate: 1e-4").rce_learning_rate == 1e-4
+
+
+@table(
+    ("line", "reason"),
+    [
+        ("teacher: {temperature: 0.7}", "teacher_traces"),
+        ("top_k: 50", "all tokens"),
+    ],
+)
+def test_keys_that_are_not_taken_are_refused_by_name_with_the_reason(tmp_path, line, reason):
+    name = line.partition(":")[0]
+    with pytest.raises(InputError, match=f"run.yaml: {name} is not supported\n{name}: .*{reason}"):
+        from_text(tmp_path, SEED_YAML + line)
+
+
+FLAT_REWARD_KEYS = "format_weight: 1.0\ntsc_weight: 1.0\nmax_workers: 4\nextend_seconds: 5\nuse_wandb: false\n"
+NESTED_REWARD_KEYS = """
+format_reward: {strict: 1.0, partial: -0.5, invalid: -10.0, extract_regex: "x"}
+sumo: {max_workers: 4, port_range: [10000, 60000], extend_seconds: 5, reward_scale: 10.0}
+reward: {format_weight: 1.0, tsc_weight: 1.0}
+"""
+CENTRAL_REWARD_KEYS = """
+simulation: {sumo: {warmup_steps: 300, max_workers: 8}, scenarios: {num_workers: 0}}
+reward:
+  chain: {format_weight: 0.5, tsc_weight: 10.0, use_relative_baseline: true}
+  tsc: {reward_scale: 3.0}
+  max_pressure: {enabled: true, min_green_offset: 0, max_green_override: false, pressure_threshold: 0}
+"""
+
+
+def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path):
+    read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
+    given = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    assert read.reward_settings == given
+    assert (read.mode, read.report_to, str(read.dataset_path)) == ("online", "none", "data/grpo_datasets")
+
+
+def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
+    nested = from_text(tmp_path, SEED_YAML + NESTED_REWARD_KEYS).reward_settings
+    values = {"strict": 1.0, "partial": -0.5, "invalid": -10.0, "extend_seconds": 5, "reward_scale": 10.0}
+    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4}
+    assert re.search(r"run.yaml: sumo.port_range has no effect: .*no ports", capsys.readouterr().err)
+    central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
+    values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
+    assert central == values | {"min_green_offset": 0, "max_green_override": False, "pressure_threshold": 0}
+
+
+CENTRAL_FILE = f"""
+training:
+  sft: {{model_name: some/model, num_epochs: 2, eval_percent: 0.05, learning_rate: 2.0e-4}}
+  grpo:
+    model_path: model/sft_model
+    learning_rate: 1.0e-5
+    batch_size: 2
+    num_generations: 4
+    temperature: 1.2
+    kl_coeff: 0.05
+    max_new_tokens: 50
+    max_steps: 100
+    optim: adamw_8bit
+{CENTRAL_REWARD_KEYS}  format: {{strict: 1.0, partial: -0.5, invalid: -10.0, extract_regex: "x"}}
+paths:
+  data_dir: data
+  grpo_dataset_dir: data/grpo_datasets
+  sft_dataset_dir: data/sft_datasets
+  sft_model_dir: model/sft_model
+  grpo_model_dir: model/grpo_model
+  grpo_config: config/grpo_config.yaml
+logging: {{use_wandb: true, wandb_project: a-project, wandb_run_name: null}}
+"""
+
+
+def test_a_central_file_of_all_stages_is_read_as_that_of_the_online_training(tmp_path, capsys):
+    read = from_text(tmp_path, CENTRAL_FILE)
+    assert (read.mode, read.model_name_or_path, read.learning_rate) == ("online", "model/sft_model", 1e-5)
+    assert (read.per_device_train_batch_size, read.temperature, read.beta, read.max_steps) == (2, 1.2, 0.05, 100)
+    assert (str(read.dataset_path), str(read.output_dir)) == ("data/grpo_datasets", "model/grpo_model")
+    assert (read.report_to, read.project, read.run_name) == ("wandb", "a-project", None)
+    given = read.reward_settings
+    assert (given["tsc_weight"], given["reward_scale"], given["invalid"]) == (10.0, 3.0, -10.0)
+    said = capsys.readouterr().err
+    for key in ("training.sft", "paths.data_dir", "paths.sft_model_dir", "reward.format.extract_regex", "simulation"):
+        assert f"run.yaml: {key} has no effect: " in said
+
+
+def test_unknown_keys_of_a_section_in_a_section_are_named(tmp_path):
+    with pytest.raises(InputError, match="Unknown key 'training.grpo.learning_rat'.*\nDid you mean 'learning_rate'"):
+        from_text(tmp_path, CENTRAL_FILE.replace("learning_rate: 1.0e-5", "learning_rat: 1.0e-5"))
+    with pytest.raises(InputError, match="Unknown key 'paths.grpo_dataset'"):
+        from_text(tmp_path, CENTRAL_FILE.replace("grpo_dataset_dir", "grpo_dataset"))
+
+
+OWN_TASK = """
+from pydantic import BaseModel, ConfigDict
+from engine.tasks.math.task import MathTask
+from engine.contract.training_reward import Pay, TrainingReward
+
+
+class Bonus(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    bonus_of_this_task: float = 1.0
+
+
+class BonusReward(TrainingReward):
+    settings = Bonus
+
+    def pay(self, candidate, problem, settings):
+        return Pay(settings.bonus_of_this_task)
+
+
+class OwnTask(MathTask):
+    name = "with_a_bonus"
+    training_reward = BonusReward()
+
+
+TASK = OwnTask()
+"""
+
+
+def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    given = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
+    read = parse(*given, "--reward-settings", '{"bonus_of_this_task": 2}')
+    assert (read.reward_settings, read.mode) == ({"bonus_of_this_task": 2}, "online")
+    with pytest.raises(InputError, match="bonus_of_this_task: .* valid number"):
+        parse(*given, "--reward-settings", '{"bonus_of_this_task": "much"}')
+    with pytest.raises(InputError, match="did you mean 'bonus_of_this_task'"):
+        parse(*given, "--reward-settings", '{"bonus_of_this_tsk": 2}')
+    with pytest.raises(MissingInputError, match="other.py"):
+        parse("--model-path", "a", "--dataset", "x", "--task", "other.py:T", "--reward-settings", '{"tsc_weight": 1}')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("format_wieght: 1", r"Unknown key 'format_wieght' in \S*run.yaml\nDid you mean 'format_weight'\?"),
+        ("format_reward: {strct: 1}", r"Unknown key 'format_reward.strct' .*\nDid you mean 'format_reward.strict'\?"),
+        ("sumo: {learning_rate: 1}", "Unknown key 'sumo.learning_rate'"),
+        ("sumo: 3", "Unknown key 'sumo'"),
+        ("format_reward: {strict: yes}", "run.yaml: format_reward.strict: .*strict: .*number, got True"),
+        ("format_reward: {partial: 2}", "run.yaml: format_reward.partial: .*strict >= partial >= invalid"),
+        ("tsc_weight: 1\nreward: {tsc_weight: 2}", "reward.tsc_weight and tsc_weight set the same option"),
+        ("tsc_weight: 1\nmode: offline", "need mode online"),
+        ("tsc_weight: 1\nreward: my.py:f", "exclude each other"),
+        ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
+        ("reward: {max_pressure: {max_green_override: true}}", "max_green_override"),
+        ("use_wandb: maybe", "use_wandb: expected True or False, got 'maybe'"),
+    ],
+)
+def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        from_text(tmp_path, SEED_YAML + text)
+
+
+def test_use_wandb_selects_the_tracker(tmp_path):
+    assert from_text(tmp_path, SEED_YAML + "use_wandb: true").report_to == "wandb"
+
+
+def test_reward_settings_on_the_command_line_are_json():
+    given = parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_weight": 10}')
+    assert (given.reward_settings, given.mode) == ({"tsc_weight": 10}, "online")
+    with pytest.raises(InputError, match="tsc_wait: no task's training reward has this; did you mean 'tsc_weight'"):
+        parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_wait": 10}')
+
+
+def test_reward_settings_on_the_command_line_replace_single_keys_of_the_file(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text(SEED_YAML + FLAT_REWARD_KEYS)
+    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
+    in_file = {"format_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    assert given.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
+    config.write_text(SEED_YAML + "reward_settings: {format_weight: 1.0, tsc_weight: 1.0}\n")
+    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')
+    assert given.reward_settings == {"format_weight": 1.0, "tsc_weight": 10}
+    for text, message in (('{"partial": 2}', "strict >= partial"), ('{"tsc', "--reward-settings"), ("[1]", "expected")):
+        with pytest.raises(InputError, match=message):
+            parse("--config", str(config), "--reward-settings", text)
+
+
+def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
+    read = from_text(
+        tmp_path,
+        """
+student: {model_name: a/model}
+lora: {r: 8, lora_alpha: 24, lora-dropout: 0.05, target_modules: [q_proj, v_proj]}
+grpo: {kl_coef: 0.05, clip_range: 0.1, num_samples_per_prompt: 6}
+dual_source: {self_sft_weight: 0.4, top_k: 3, min_reward: 0.7}
+training: {epochs: 2, lr_scheduler: linear}
+data: {dataset_path: there}
+output:
+""",
+    )
+    assert (read.lora_r, read.lora_alpha, read.lora_dropout) == (8, 24, 0.05)
+    assert read.lora_target_modules == ("q_proj", "v_proj")
+    assert (read.beta, read.epsilon, read.epsilon_high, read.num_generations) == (0.05, 0.1, 0.1, 6)
+    assert (read.self_sft_weight, read.self_sft_top_k, read.self_sft_min_reward) == (0.4, 3, 0.7)
+    assert (read.num_train_epochs, read.lr_scheduler_type) == (2, "linear")
+
+
+@table(
+    ("text", "message"),
+    [
+        ("learning_rat: 1", r"Unknown key 'learning_rat' in \S*run.yaml\nDid you mean 'learning_rate'\?"),
+        ("lora: {rnak: 8}", r"Unknown key 'lora.rnak'"),
+        ("lora: 8", "run.yaml: lora is a section"),
+        ("r: 8", "Unknown key 'r'"),
+        ("kl_coeff: 0.1\nbeta: 0.2", "run.yaml: beta and kl_coeff set the same option"),
+        ("loss_type: dapoo", "run.yaml: loss_type: .*'dapoo'"),
+        ("kl_coeff: -0.1", "run.yaml: kl_coeff: .*greater than or equal to 0.*-0.1"),
+        ("batch_size: 8.5", "run.yaml: batch_size: .*8.5"),
+        ("mode: sft\nrce_epochs: 1\nepochs: 0", "num_train_epochs is 0: supervised training has no warm-up"),
+        ("lora: {target_modules: [all-linear, lm_head]}", "all-linear in lora_target_modules stands alone"),
+        ('learning_rate: "fast"', "run.yaml: learning_rate: expected float, got 'fast'"),
+    ],
+)
+def test_bad_yaml_names_file_and_key(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        from_text(tmp_path, "model_path: a\ndataset_path: b\n" + text)
+
+
+def test_a_yaml_that_is_not_there(tmp_path):
+    with pytest.raises(MissingInputError, match=r"none\.yaml"):
+        GRPOTrainingConfig.from_yaml(tmp_path / "none.yaml")
+
+
+def test_the_command_line_wins_over_yaml_over_defaults(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(SEED_YAML + "max_steps: 7\nrce_epochs: 1")
+    read = parse("--config", str(path), "--batch-size", "4", "--kl_coeff=0", "--max-steps", "0", "--epochs", "5")
+    assert (read.per_device_train_batch_size, read.beta, read.max_steps, read.num_train_epochs) == (4, 0.0, 0, 5)
+    assert (read.gradient_accumulation_steps, read.rce_epochs, read.epsilon) == (4, 1, 0.2)
+    assert parse("--config", str(path), "--no-gradient-checkpointing").gradient_checkpointing is False
+
+
+def test_missing_required_settings_are_named():
+    with pytest.raises(InputError, match="model_name_or_path is required: pass --model-name-or-path, .* --config"):
+        parse("--dataset-path", "there")
+    with pytest.raises(InputError, match="dataset_path is needed"):
+        parse("--model-path", "a/model")
+    with pytest.raises(InputError, match="mode sft needs dataset_path: a file of chats"):
+        parse("--model-path", "a/model", "--mode", "sft")
+    with pytest.raises(InputError, match="mode online needs dataset"):
+        parse("--model-path", "a/model", "--mode", "online")
+
+
+@table(
+    "changes",
+    [
+        {"learning_rate": 0},
+        {"per_device_train_batch_size": 0},
+        {"num_generations": 0},
+        {"gradient_accumulation_steps": 0},
+        {"temperature": 2.1},
+        {"temperature": 0},
+        {"top_p": 1.1},
+        {"repetition_penalty": 2.1},
+        {"beta": -0.01},
+        {"num_train_epochs": 0},
+        {"epsilon": 1.0},
+        {"learning_rate": float("nan")},
+        {"validation_share": 1.0},
+        {"mode": "online", "dataset": "quickstart", "num_generations": 1},
+        {"resume": True, "fresh": True},
+        {"kl_target_low": 0.2},
+        {"adaptive_kl": True, "beta": 0.0},
+        {"grpo_weight": 0, "self_sft_weight": 0},
+        {"vllm_server_base_url": "http://localhost:1"},
+        {"model_name_or_path": ""},
+        {"reward": "my.py:reward"},
+        {"mode": "online", "dataset": "quickstart", "reward_weight": 0.5},
+    ],
+)
+def test_values_out_of_range_are_refused(changes):
+    with pytest.raises(ValueError, match="validation error"):
+        config(**changes)
+
+
+def test_values_at_the_bounds_are_taken():
+    assert config(temperature=2, top_p=1, repetition_penalty=2, beta=0, rce_epochs=1, num_train_epochs=0).beta == 0
+
+
+def test_what_follows_from_other_values_is_there_as_a_value():
+    read = config(lora_r=16, epsilon=0.3, learning_rate=4e-6)
+    assert (read.lora_alpha, read.epsilon_high, read.rce_learning_rate) == (32, 0.3, 4e-7)
+    assert config(lora_r=16, lora_alpha=16, epsilon_high=0.28).lora_alpha == 16
+    assert config(loss_type="cispo").epsilon_high == 5.0
+    assert config(loss_type="cispo", epsilon_high=4.0).epsilon_high == 4.0
+
+
+def test_to_dict_and_back(tmp_path):
+    written = config(lora_target_modules="q_proj, v_proj", late_top_k=4, learning_rate=1e-6)
+    assert from_text(tmp_path, yaml.safe_dump(written.to_dict())) == written
+    assert json.loads(json.dumps(written.to_dict()))["lora_target_modules"] == ["q_proj", "v_proj"]
+
+
+def test_where_results_go_and_how_they_are_shown_shapes_no_weights():
+    assert config().fingerprint() == config(output_dir="elsewhere", report_to="wandb", resume=True).fingerprint()
+    assert config().fingerprint() != config(beta=0.06).fingerprint()
+
+
+OF_TRAIN = [path for path in sorted(CONFIGS.glob("*.yaml")) if "grpo_training.train " in path.read_text()]
+
+
+@pytest.mark.parametrize("path", OF_TRAIN, ids=lambda path: path.name)
+def test_the_shipped_configurations_are_read(path):
+    assert load_config(path).model_name_or_path
+
+
+def test_the_shipped_dual_source_configuration_has_the_documented_weights():
+    read = load_config(CONFIGS / "code_dual_source.yaml")
+    assert (read.grpo_weight, read.teacher_sft_weight, read.self_sft_weight) == (1.0, 0.3, 0.2)
+    assert (read.lora_r, read.lora_alpha, read.lora_dropout, len(read.lora_target_modules)) == (64, 128, 0.05, 7)
+    assert (read.beta, read.epsilon, read.num_generations, read.learning_rate) == (0.05, 0.2, 4, 5e-5)
+    assert (read.per_device_train_batch_size, read.gradient_accumulation_steps, read.num_train_epochs) == (2, 8, 3)
+
+
+def test_help_shows_other_spellings_and_the_switch_that_turns_a_default_off(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = "".join(capsys.readouterr().out.split())  # a line may break at any space or hyphen
+    for shown in (
+        "--beta X weight of the KL to the initial model (also --kl-coeff, --kl-coef",
+        "--use-peft, --no-use-peft",
+        "--chord-phi CHORD",
+    ):
+        assert "".join(shown.split()) in text
+    assert "--model_path" not in text
+
+
+def test_a_flat_yaml_means_the_same_to_trl(tmp_path):
+    """Keys with TRL's names carry TRL's values: the same file, read by both."""
+    pytest.importorskip("trl")
+    from trl import GRPOConfig, TrlParser
+
+    shared = {
+        "learning_rate": "1e-6",
+        "num_generations": 4,
+        "temperature": 0.9,
+        "beta": 0.04,
+        "epsilon": 0.1,
+        "epsilon_high": 0.28,
+        "loss_type": "dr_grpo",
+        "scale_rewards": "none",
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "max_completion_length": 64,
+        "warmup_steps": 10,
+        "lr_scheduler_type": "cosine",
+        "mask_truncated_completions": True,
+        "importance_sampling_level": "sequence",
+        "seed": 7,
+    }
+    lines = [f"{key}: {value}" for key, value in shared.items()]
+    path = tmp_path / "trl.yaml"
+    path.write_text("\n".join(lines))
+    [theirs] = TrlParser(GRPOConfig).parse_args_and_config(
+        ["--config", str(path), "--output_dir", str(tmp_path), "--bf16", "false", "--report_to", "none"]
+    )
+    ours = from_text(tmp_path, "\n".join([*lines, "model_name_or_path: a", "dataset_path: b"]))
+    assert {key: getattr(ours, key) for key in shared} == {key: getattr(theirs, key) for key in shared}
+    assert ours.learning_rate == 1e-6

@@ -1,0 +1,510 @@
+"""The command from its flags to the call of a trainer, which has tests of its own."""
+
+import json
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError, ScaffoldError
+from engine.storage.append_log import AppendLog
+from grpo_training.runs.directory import RunDirectory
+from grpo_training.runs.environment import code_revision
+from grpo_training.train import train
+from grpo_training.train.__main__ import main
+from grpo_training.train.config import GRPOTrainingConfig, load_config
+from grpo_training.train.models import tokenizer
+from grpo_training.train.models.export import TrainingResult
+from tests.conftest import ROOT
+from tests.engine.tasks.traffic.support import row as traffic_row
+
+pytest.importorskip("transformers")
+
+POCKET = ROOT / "data/models/pocket"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two problems with a right and a wrong reply each, and one whose replies are equal."""
+    path = tmp_path / "scored.jsonl"
+    rows = [
+        {"prompt": f"Problem {number}", "responses": ["so 1", "so 2"], "rewards": [1.0, float(number == 3)]}
+        for number in (1, 2, 3)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def trainers(monkeypatch):
+    """Replaces both trainers; records their arguments and writes a metric."""
+
+    class Calls(list):
+        outcome = ("checkpoint-1", "it is better")
+
+    calls = Calls()
+
+    def trained(config, *given, **named):
+        calls.append((config, *given))
+        calls.named = named
+        folder = given[-1]
+        (folder / "metrics.jsonl").write_text('{"step": 1}\n')
+        return TrainingResult(1, folder / "lora", folder / "merged", *calls.outcome, seconds=2.0)
+
+    for module, names in {
+        "finetune.offline.loop": {"train_offline": trained},
+        "finetune.online.loop": {"train_online": trained},
+    }.items():
+        stand_in = types.ModuleType(module)
+        vars(stand_in).update(names)
+        monkeypatch.setitem(sys.modules, f"grpo_training.{module}", stand_in)
+    return calls
+
+
+def flags(tmp_path, data, *more, model=POCKET):
+    given = ["--model-path", str(model), "--dataset-path", str(data), "--output-dir", str(tmp_path / "out")]
+    return [*given, "--validation-share", "0", *more]
+
+
+def test_help_and_the_public_names_need_no_heavy_library():
+    code = (
+        "import sys; sys.argv = ['train', '--help']\n"
+        "from grpo_training.train.__main__ import GRPOTrainingConfig, load_config, main, train_grpo\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'torch', 'transformers', 'trl', 'peft', 'datasets'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--kl-coeff" in "".join(done.stdout.split())  # a line may break at the hyphen
+
+
+@pytest.mark.parametrize(("mode", "missing"), [("offline", "peft"), ("online", "trl")])
+def test_libraries_that_are_not_installed_are_named_with_the_command(monkeypatch, tmp_path, data, mode, missing):
+    find = train.importlib.util.find_spec
+    monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: None if name == missing else find(name))
+    with pytest.raises(ConfigurationError, match=rf"Not installed: {missing}\n.*\n.* -m pip install .*\[finetune\]"):
+        main(flags(tmp_path, data, "--mode", mode, "--dataset", "quickstart"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        (["--model-path", "no/such/model/here"], MissingInputError, "Model not found: no/such/model/here"),
+        (["--dataset-path", "no/such/data"], MissingInputError, "Dataset not found: no/such/data"),
+        (
+            ["--max-seq-length", "1"],
+            InputError,
+            r"No groups to train on(.|\n)*4  replies: prompt and reply are",
+        ),
+        (["--teacher-traces", "no/traces.jsonl"], MissingInputError, "File not found: no/traces.jsonl"),
+        (["--mode", "online", "--dataset", "no_such_set"], InputError, "no_such_set"),
+        (
+            ["--mode", "online", "--dataset", "quickstart", "--reward", "no.py:f"],
+            MissingInputError,
+            "File not found: .*no.py",
+        ),
+    ],
+)
+def test_input_that_cannot_be_used(tmp_path, data, trainers, more, error, message):
+    with pytest.raises(error, match=message):
+        main(flags(tmp_path, data, *more))
+    assert trainers == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_adapter_in_the_models_place_is_named(tmp_path, data, trainers):
+    adapter = tmp_path / "lora"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "the/base"}))
+    with pytest.raises(InputError, match="the/base"):
+        main(flags(tmp_path, data, model=adapter))
+    assert not (tmp_path / "out").exists()
+
+
+def test_bf16_on_a_machine_without_it(monkeypatch, tmp_path, data, trainers):
+    monkeypatch.setattr(tokenizer, "supports_bf16", lambda: False)
+    with pytest.raises(ConfigurationError, match="bf16 is on, but"):
+        main(flags(tmp_path, data, "--bf16"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "sft"])
+def test_a_model_without_a_usable_chat_template_is_refused_before_anything_is_written(tmp_path, data, trainers, mode):
+    model = tmp_path / "model"
+    shutil.copytree(POCKET, model)
+    template = model / "chat_template.jinja"
+    rejects = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    template.write_text(rejects + template.read_text())
+    data.write_text(json.dumps({"messages": [SYSTEM, *REPLIED]}) + "\n")
+    if mode == "offline":
+        rows = [{"prompt": [SYSTEM, REPLIED[0]], "responses": ["a", "b"], "rewards": [0, 1]}]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = flags(tmp_path, data, "--mode", mode, *(["--dataset", "quickstart"] * (mode == "online")), model=model)
+    with pytest.raises(ConfigurationError, match="takes no system message\nSystem role not supported"):
+        main(given)
+    assert main([*given, "--system-role", "merge"]) == 0
+    template.unlink()
+    with pytest.raises(ConfigurationError, match="has no chat template"):
+        main([*given, "--output-dir", str(tmp_path / "other")])
+    assert not (tmp_path / "other").exists()
+
+
+SYSTEM = {"role": "system", "content": "Be short."}
+REPLIED = [{"role": "user", "content": "Say 7."}, {"role": "assistant", "content": "7"}]
+
+
+def test_an_empty_dataset_after_filtering_lists_what_was_left_out(tmp_path, trainers):
+    path = tmp_path / "flat.jsonl"
+    path.write_text(json.dumps({"prompt": "a", "responses": ["b", "c"], "rewards": [1, 1]}) + "\n{torn")
+    with pytest.raises(InputError, match=r"1  rows: could not be read\nleft out      1  groups: all rewards") as found:
+        main(flags(tmp_path, path))
+    assert "flat.jsonl:2: the last line is cut off" in str(found.value)
+
+
+def test_an_unknown_yaml_key_names_file_and_nearest_key(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text("model_path: a\nlearning_rat: 1e-5\n")
+    with pytest.raises(InputError, match=r"Unknown key 'learning_rat' in \S*run.yaml\nDid you mean 'learning_rate'"):
+        main(["--config", str(config)])
+
+
+def test_a_dry_run_reads_all_prints_the_plan_and_writes_nothing(tmp_path, data, trainers, capsys):
+    with data.open("a") as file:
+        file.write('{"prompt": "torn')
+    assert main(flags(tmp_path, data, "--dry-run", "--rce-epochs", "1", "--batch-size", "2")) == 0
+    shown = capsys.readouterr().out
+    assert "2 groups, 4 replies; held out: 0 groups" in shown
+    assert "mean 0.500" in shown
+    assert "8 (rce 2, late 6)" in shown  # two groups of two rows: two steps an epoch, one epoch and three
+    assert "1  groups: all rewards are equal" in shown
+    assert "1  rows: could not be read" in shown
+    assert trainers == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_of_online_training_counts_the_problems(tmp_path, data, trainers, capsys):
+    online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run"]
+    assert main(flags(tmp_path, data, *online)) == 0
+    assert "5 of quickstart (" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_path, data, trainers, capsys):
+    assert main(flags(tmp_path, data, "--lora-r", "4", "--self-sft-weight", "0")) == 0
+    out = tmp_path / "out"
+    [(config, groups, validation, teacher, folder)] = trainers
+    assert [[sample.reward for sample in group] for group in groups] == [[1.0, 0.0], [1.0, 0.0]]
+    assert (validation, teacher, folder) == ([], [], out)
+    assert load_config(out / "config.yaml") == config
+    manifest = json.loads((out / "config.json").read_text())
+    assert manifest["finished"] is True
+    assert manifest["configuration"]["settings"]["lora_alpha"] == 8
+    assert manifest["configuration"]["facts"].keys() == {"model", "samples"}
+    facts = json.loads((out / "environment.json").read_text())
+    assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert {"torch", "transformers", "peft"} <= facts["packages"].keys()
+    assert facts["code"]["dirty"] in (True, False, None)
+    shown = capsys.readouterr().out
+    assert f"python -m grpo_training.serve --model {out}/merged" in shown
+
+
+def test_a_training_that_helped_nothing_says_so_and_exits_with_3(tmp_path, data, trainers, capsys):
+    trainers.outcome = ("start", "no checkpoint is better", False)
+    command = flags(tmp_path, data)
+    assert main(command) == 3
+    shown = capsys.readouterr().out
+    assert "exported      start: no checkpoint is better" in shown
+    assert "This training helped nothing" in shown
+    assert "grpo_training.serve" not in shown
+    (tmp_path / "out/export.json").write_text('{"exported": "start", "helped": false}')
+    assert main(command) == 3
+    assert len(trainers) == 1
+
+
+def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trainers, capsys):
+    command = flags(tmp_path, data)
+    main(command)
+    assert main(command) == 0
+    assert len(trainers) == 1
+    assert "This training is finished" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out/config.json").read_text())["finished"] is True
+
+
+def test_an_interrupted_training_is_resumed(tmp_path, data, trainers, monkeypatch):
+    def broken_off(config, *given):
+        (given[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
+        raise KeyboardInterrupt
+
+    whole = sys.modules["grpo_training.train.offline.loop"].train_offline
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        main(flags(tmp_path, data))
+    run = json.loads((tmp_path / "out/config.json").read_text())
+    assert run["finished"] is False
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", whole)
+    assert main(flags(tmp_path, data)) == 0
+    assert json.loads((tmp_path / "out/config.json").read_text()) == run | {"finished": True}
+
+
+def test_another_configuration_is_refused_unless_resumed_or_fresh(tmp_path, data, trainers):
+    main(flags(tmp_path, data))
+    with pytest.raises(InputError, match=r"another configuration\nbeta: stored 0.05, given 0.5\nPass --resume"):
+        main(flags(tmp_path, data, "--beta", "0.5"))
+    assert main(flags(tmp_path, data, "--beta", "0.5", "--resume")) == 0
+    assert len(trainers) == 1  # with the settings there it is finished
+    assert main(flags(tmp_path, data, "--beta", "0.5", "--fresh")) == 0
+    assert trainers[-1][0].beta == 0.5
+    old = tmp_path / "out/run1.old"
+    assert load_config(old / "config.yaml").beta == 0.05
+    assert (old / "metrics.jsonl").exists()
+    main(flags(tmp_path, data, "--fresh"))
+    assert load_config(tmp_path / "out/run2.old/config.yaml").beta == 0.5
+
+
+def test_where_and_how_it_is_shown_may_change(tmp_path, data, trainers):
+    main(flags(tmp_path, data))
+    assert main(flags(tmp_path, data, "--run-name", "another", "--logging-steps", "5")) == 0
+
+
+def test_other_data_is_another_training(tmp_path, data, trainers):
+    main(flags(tmp_path, data))
+    with data.open("a") as file:
+        file.write(json.dumps({"prompt": "Problem 4", "responses": ["a", "b"], "rewards": [0, 1]}) + "\n")
+    with pytest.raises(InputError, match="samples: stored '"):
+        main(flags(tmp_path, data))
+
+
+def test_a_folder_that_is_not_a_run_directory_is_not_changed(tmp_path, data, trainers):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    for more in ([], ["--fresh"]):
+        with pytest.raises(InputError, match="is not a run directory\nIt has no config.json and contains thesis.tex"):
+            main(flags(tmp_path, data, *more))
+    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+    with pytest.raises(InputError, match="No run to resume in"):
+        main(flags(tmp_path, data, "--resume"))
+
+
+def test_a_training_that_is_refused_before_its_first_step_leaves_nothing(tmp_path, data, trainers, monkeypatch):
+    def refused(config, *given):
+        raise ConfigurationError("the LoRA does not fit")
+
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", refused)
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        main(flags(tmp_path, data))
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
+    with AppendLog(tmp_path / "out/run").hold(), pytest.raises(LockHeldError):
+        main(flags(tmp_path, data))
+    assert trainers == []
+
+
+def test_only_the_first_process_of_a_distributed_run_writes_the_directory(tmp_path, data, trainers, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(train, "join_processes", lambda: None)
+    (tmp_path / "out").mkdir()
+    assert main(flags(tmp_path, data)) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.jsonl"]  # the stand-in's
+
+
+def test_online_training_gets_the_problems(tmp_path, data, trainers):
+    main(flags(tmp_path, data, "--mode", "online", "--dataset", "quickstart", "--max-problems", "3"))
+    [(config, problems, folder)] = trainers
+    assert (config.mode, len(problems), folder) == ("online", 3, tmp_path / "out")
+
+
+def test_a_resumed_configuration_is_checked_again(tmp_path):
+    config = GRPOTrainingConfig(model_name_or_path="a", dataset_path="b", output_dir=tmp_path, resume=True)
+    damaged = {"run": "r", "finished": False, "configuration": {"settings": {"beta": -1}, "facts": {}}}
+    (tmp_path / "config.json").write_text(json.dumps(damaged))
+    with pytest.raises(InputError, match="beta"):
+        RunDirectory(tmp_path).resumed(config)
+
+
+def test_the_code_revision_reports_uncommitted_changes(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    assert code_revision(tmp_path) == {"revision": None, "dirty": None}
+    subprocess.run([*git[:3], "init", "-q"], check=True)
+    (tmp_path / "file").write_text("one")
+    subprocess.run([*git, "add", "file"], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    clean = code_revision(tmp_path)
+    assert (len(clean["revision"]), clean["dirty"]) == (40, False)
+    Path(tmp_path / "file").write_text("two")
+    assert code_revision(tmp_path) == clean | {"dirty": True}
+
+
+def test_online_training_reads_a_folder_of_scenarios_and_refuses_rows_that_its_reward_does_not_fit(tmp_path, trainers):
+    for name in ("a", "b"):
+        rows = [traffic_row().model_dump(mode="json") | {"id": f"{name}{number}"} for number in range(2)]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
+    given = ["--model-path", str(POCKET), "--dataset-path", str(tmp_path), "--output-dir", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="extend_seconds 10"):
+        main([*given, "--reward-settings", '{"extend_seconds": 10}'])
+    assert not trainers
+    assert main([*given, "--reward-settings", '{"extend_seconds": 5, "tsc_weight": 2}']) == 0
+    [(config, problems, _)] = trainers
+    assert [problem.id for problem in problems] == ["a0", "a1", "b0", "b1"]
+    assert config.mode == "online"
+
+
+@pytest.fixture
+def prompt_folder(tmp_path):
+    """Two scenario folders; a later row has a column that the first one lacks."""
+    for name, rows in {
+        "cologne": [
+            {"id": 1, "prompt": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A"}]}
+        ],
+        "berlin": [{"id": 1, "prompt": "B"}, {"id": 2, "prompt": "C", "junction_id": "j2"}],
+    }.items():
+        (tmp_path / "sets" / name).mkdir(parents=True)
+        (tmp_path / "sets" / name / "grpo_dataset.json").write_text(json.dumps(rows, indent=1))
+    return tmp_path / "sets"
+
+
+REWARD = "def short(answer, row):\n    return 1.0 if row.get('junction_id') == 'j2' else 0.0\n"
+
+
+def test_online_training_takes_prompts_as_they_stand_with_a_reward_function(tmp_path, trainers, prompt_folder):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    online = ["--mode", "online", "--reward", f"{tmp_path}/rewards.py:short"]
+    assert main(flags(tmp_path, prompt_folder, *online)) == 0
+    [(_, problems, _)] = trainers
+    prompts = trainers.named["prompts"]
+    assert [problem.id for problem in problems] == ["berlin:1", "berlin:2", "cologne:1"]
+    assert problems[1].meta["junction_id"] == "j2"
+    assert [(one.role, one.content) for one in prompts["cologne:1"]] == [("system", "Be short."), ("user", "A")]
+    one_file = prompt_folder / "cologne/grpo_dataset.json"
+    assert main([*flags(tmp_path, one_file, *online), "--output-dir", str(tmp_path / "other")]) == 0
+    assert [problem.id for problem in trainers[-1][1]] == ["1"]
+
+
+def test_prompts_are_scored_by_the_reward_of_a_task_by_name(tmp_path, trainers):
+    data = tmp_path / "grpo_dataset.json"
+    rows = [{"prompt": [{"role": "user", "content": "Double 21."}], "answer": "42"}]
+    data.write_text(json.dumps(rows))
+    assert main(flags(tmp_path, data, "--mode", "online", "--reward", "math")) == 0
+    [(_, [problem], _)] = trainers
+    assert (problem.task, problem.text, problem.answer) == ("math", "Double 21.", "42")
+    with pytest.raises(InputError, match="Unknown task 'maths'"):
+        main(flags(tmp_path, data, "--mode", "online", "--reward", "maths"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], r"The rows of .* are prompts without an answer.*(.|\n)*--reward"),
+        (["--reward", "REWARD", "--reward-weight", "0.5"], "reward_weight needs the reward of a task"),
+    ],
+)
+def test_prompts_without_a_reward_are_refused(tmp_path, trainers, prompt_folder, more, message):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    more = [one.replace("REWARD", f"{tmp_path}/rewards.py:short") for one in more]
+    with pytest.raises(InputError, match=message):
+        main(flags(tmp_path, prompt_folder, "--mode", "online", *more))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[\n {"prompt": "a"},\n {"prompt": ""}\n]', "grpo_dataset.json, line 3: no prompt"),
+        ('[\n {"prompt": "a"},\n {"prompt": [{"role": "user"}]}\n]', "line 3: a prompt message needs a role"),
+        ('[\n {"prompt": "a", "id": 1},\n {"prompt": "b", "id": 1}]', "line 3: another row has the id '1'"),
+        ('[\n {"prompt": "a"}\n {"prompt": "b"}]', "line 3: not JSON"),
+        ('[\n {"prompt": "a"},\n 7]', "line 3: not a JSON object"),
+        ('[{"prompt": "a"},\n {"prompt": "a", "x": "\\ud800"}]', "line 2: unpaired surrogate"),
+        ('[\n {"prompt": "a"},\n', "line 3: not JSON"),
+        ('{"prompt": "a"}\n{"prompt": }\n', "line 2: not JSON"),
+        ('[{"prompt": "a\udcff"}]', "grpo_dataset.json is not UTF-8"),
+    ],
+)
+def test_a_row_that_is_no_prompt_is_named_with_file_and_line(tmp_path, trainers, text, message):
+    (tmp_path / "rewards.py").write_text(REWARD)
+    data = tmp_path / "grpo_dataset.json"
+    data.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match=message):
+        main(flags(tmp_path, data, "--mode", "online", "--reward", f"{tmp_path}/rewards.py:short"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_package_exports_the_training():
+    import grpo_training
+
+    for name in ("GRPOTrainingConfig", "load_config", "load_grpo_dataset", "train_grpo"):
+        assert callable(getattr(grpo_training, name))
+
+
+class Hub:
+    """Stands in for the client of the Hugging Face hub."""
+
+    endpoint = "https://hub"
+    refuses = False
+    calls: ClassVar[list[tuple]] = []
+
+    def __init__(self, token):
+        self.token = token
+
+    def create_repo(self, repository, *, private, exist_ok):
+        self.calls.append(("create", repository, private, exist_ok, self.token))
+        if self.refuses:
+            raise OSError(f"403 Forbidden for {self.token}")
+
+    def upload_folder(self, *, repo_id, folder_path, commit_message):
+        self.calls.append(("upload", repo_id, folder_path))
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
+    monkeypatch.setattr(Hub, "calls", [])
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    return Hub
+
+
+def test_the_exported_model_is_uploaded_on_request(tmp_path, data, trainers, hub, capsys):
+    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == 0
+    expected = [
+        ("create", "me/model", True, True, "hf_secret"),
+        ("upload", "me/model", tmp_path / "out/merged"),
+    ]
+    assert hub.calls == expected
+    printed = capsys.readouterr().out
+    assert "https://hub/me/model" in printed
+    assert "hf_secret" not in printed + (tmp_path / "out/config.yaml").read_text()
+
+
+def test_an_upload_that_fails_is_repeated_without_training_and_shows_no_token(
+    tmp_path, data, trainers, hub, monkeypatch
+):
+    monkeypatch.setattr(hub, "refuses", True)
+    with pytest.raises(ScaffoldError, match=r"not uploaded to me/model\nOSError: 403 Forbidden for \*\*\*") as raised:
+        main(flags(tmp_path, data, "--push-to-hub", "me/model"))
+    assert raised.value.__cause__ is None
+    monkeypatch.setattr(hub, "refuses", False)
+    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == 0
+    assert len(trainers) == 1
+    assert hub.calls[-1][0] == "upload"
+
+
+def test_a_model_that_is_not_better_is_not_uploaded(tmp_path, data, trainers, hub):
+    trainers.outcome = ("start", "nothing was better", False)
+    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == train.EXIT_NOTHING_LEARNED
+    assert hub.calls == []
+
+
+def test_without_a_token_an_upload_is_refused_before_the_training(tmp_path, data, trainers, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(ConfigurationError, match="HF_TOKEN is not set"):
+        main(flags(tmp_path, data, "--push-to-hub", "me/model"))
+    assert trainers == []

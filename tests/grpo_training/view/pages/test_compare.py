@@ -1,0 +1,88 @@
+import pytest
+from starlette.testclient import TestClient
+
+from engine.records import Fusion
+from engine.statistics.paired import paired_difference
+from engine.storage.rollout_store import read
+from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.runs import Store
+from grpo_training.view.pages import compare, runs
+from grpo_training.view.pages.overview import figures_of
+from grpo_training.view.web.page import Request
+from grpo_training.view.web.server import application
+from tests.support.viewer_runs import group, write
+
+
+@pytest.fixture
+def store(tmp_path):
+    first = [group("p1", [0.2, 0.8]), group("p2", [0.2, 0.4]), group("p3", [0.9, 0.9])]
+    second = [group("p1", [0.8, 0.8]), group("p2", [0.2, 0.8]), group("p4", [0.1, 0.1])]
+    write(tmp_path / "a/generator_1_rollouts.jsonl", first, settings={"tau": 0.05, "rollouts": 2, "dataset": "x"})
+    write(tmp_path / "b/generator_1_rollouts.jsonl", second, settings={"tau": 0.1, "rollouts": 2, "seed": 3})
+    return Store([tmp_path])
+
+
+def build(store, names):
+    return compare.build(store, Request({"runs": names}))
+
+
+def test_differences_are_paired_over_the_common_problems(store):
+    found = build(store, "a-generator_1~b-generator_1")
+    assert (found["problems"], found["common"]) == ([3, 3], [3, 2])
+    rows = {row.name: row for row in found["rows"]}
+    accuracy = rows["figures.accuracy"].cells
+    assert accuracy[0].mean.value == pytest.approx((0.5 + 0 + 1) / 3)
+    assert accuracy[0].difference is None
+    assert accuracy[1].difference == paired_difference({"p1": [1.0], "p2": [0.5]}, {"p1": [0.5], "p2": [0.0]})
+    assert rows["r_graph"].cells[1].difference.value == 0
+
+
+def test_the_interval_of_a_share_is_that_of_the_overview(store):
+    [accuracy] = [row for row in build(store, "a-generator_1~b-generator_1")["rows"] if row.name == "figures.accuracy"]
+    for cell, run in zip(accuracy.cells, store.runs, strict=True):
+        assert cell.mean == figures_of(store.index(run)).accuracy
+
+
+def test_runs_without_stored_settings_are_not_said_to_have_the_same(tmp_path):
+    for name in "ab":
+        write(tmp_path / f"{name}/generator_1_rollouts.jsonl", [group("p1", [0.2, 0.8])])
+    site = TestClient(application(Store([tmp_path])), base_url="http://localhost")
+    assert "No settings are stored" in site.get("/compare/a-generator_1~b-generator_1.html").text
+
+
+def test_settings_that_differ_are_listed_and_absent_ones_marked(store):
+    assert dict(build(store, "a-generator_1~b-generator_1")["settings"]) == {
+        "tau": ["0.05", "0.1"],
+        "dataset": ["x", "–"],
+        "seed": ["–", "3"],
+    }
+
+
+@pytest.mark.parametrize("names", ["a-generator_1", "a-generator_1~a-generator_1", "a-generator_1~nothing", "~"])
+def test_a_comparison_needs_two_runs_that_exist(store, names):
+    with pytest.raises(NotFoundError):
+        build(store, names)
+
+
+def test_the_list_has_each_run_with_its_figures(store):
+    found = runs.build(store, Request())
+    rows = [row for _, rows in found["folders"] for row in rows]
+    assert [(row["run"].id, row["state"], row["dataset"]) for row in rows] == [
+        ("a-generator_1", "finished", "x"),
+        ("b-generator_1", "finished", ""),
+    ]
+    assert rows[0]["figures"].accuracy.value == pytest.approx(0.5)
+
+
+def test_an_export_has_the_pairs_of_runs(store):
+    assert runs.build(store, Request(live=False))["comparisons"] == ["a-generator_1~b-generator_1"]
+
+
+def test_the_list_has_the_figures_of_a_critic(pocket):
+    rows = [row for _, rows in runs.build(Store([pocket]), Request())["folders"] for row in rows]
+    [critic] = [row["fusions"] for row in rows if row["run"].kind == "critic"]
+    fusions = read(pocket / "cache/critic_results.jsonl", Fusion).records
+    right = [one.is_correct for one in fusions]
+    assert critic["count"] == len(fusions) == 18
+    assert critic["accuracy"] == sum(right) / len(right)
+    assert critic["reward"] == pytest.approx(sum(one.rewards.r_total for one in fusions) / len(fusions))

@@ -1,0 +1,107 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.records import Completion, Fusion, Outcome, Rewards
+from grpo_training.view.data.fusions import FusionIndex
+from grpo_training.view.pages.fusions import fusion_page
+from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, no_solver, rollout
+from tests.support.table import table
+
+
+def fusion(**changes):
+    scaffold = {"target_variable": "percent", "knowns": {"weak": 20, "strong": 60}, "causal_graph": MEAN}
+    fields = {
+        "problem_id": "p",
+        "problem_text": "Mix.",
+        "ground_truth": "44",
+        "generator_id": "generator_1",
+        "fused_scaffold": json.dumps(scaffold),
+        "final_answer": "44",
+        "is_correct": True,
+        "rewards": Rewards(r_ans=1.0, r_logic=0.5, r_graph=1.0, r_fusion=0.6, r_total=0.775),
+        "task": "math",
+        "merged": "model",
+        "completion": Completion(text="{}"),
+        "reward_detail": {"graph": {"acyclic": 1.0}},
+    }
+    return Fusion(**fields | changes)
+
+
+def page(one, inputs):
+    return fusion_page(one, inputs, Path(), no_solver)
+
+
+INPUTS = group(
+    rollout(1, RIGHT, "44", 0.875), rollout(2, MEAN, "40", 0.15, r_graph=0.4, r_logic=0.2), rollout(3, MEAN, "40", 0.1)
+)
+
+
+def test_a_fusion_is_compared_with_its_best_input_and_their_majority():
+    found = page(fusion(), INPUTS)
+    assert found.own == pytest.approx(0.5 * 1 + 0.25 * 0.5 + 0.25 * 1)
+    assert found.baseline.best == pytest.approx(0.875)  # rollout 1: 0.5 + 0.25 * 0.5 + 0.25
+    assert found.baseline.majority == pytest.approx((0.25 * 0.4 + 0.25 * 0.2 + 0.25 * 1 + 0.25 * 0.5) / 2)  # 40, twice
+    assert [(one.name, one.verdict, one.agrees) for one in found.inputs] == [
+        ("1", "right", True),
+        ("2", "wrong", False),
+        ("3", "wrong", False),
+    ]
+
+
+def test_conflicts_of_the_inputs_are_named():
+    found = page(fusion(), INPUTS)
+    assert any(text.startswith("percent: ") and " | " in text for text in found.conflicts)
+
+
+def test_the_result_has_its_graph_and_rewards():
+    result = page(fusion(), INPUTS).result
+    assert [part.name for part in result.components] == ["r_ans", "r_logic", "r_graph", "r_fusion"]
+    assert {node["name"]: node["value"] for node in result.scaffold.graph["nodes"]}["percent"] == "40"
+
+
+@table(
+    "changes",
+    [
+        {"fused_scaffold": None, "final_answer": None, "rewards": Rewards(), "outcome": Outcome.INFRA_FAULT},
+        {"fused_scaffold": "<script>", "completion": None},
+        {"task": "task of somebody else"},
+        {"rewards": Rewards(components={"other": 1.0})},
+    ],
+)
+def test_odd_fusions_have_a_page(changes):
+    assert page(fusion(**changes), INPUTS).result.name == "fusion"
+    assert page(fusion(**changes), None).inputs == []
+
+
+def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_path):
+    path = tmp_path / "critic_results.jsonl"
+    lost = fusion(outcome=Outcome.INFRA_FAULT, rewards=Rewards())
+    path.write_text(lost.model_dump_json() + "\n{broken\n")
+    index = FusionIndex(path)
+    index.update()
+    assert [row.complete for row in index.current()] == [False]
+    assert len(index.broken) == 1
+    with path.open("a") as file:
+        file.write(fusion().model_dump_json() + "\n" + fusion(problem_id="q").model_dump_json() + "\n")
+    index.update()
+    assert [(row.line, row.problem_id, row.complete) for row in index.current()] == [(3, "p", True), (4, "q", True)]
+    assert index.current()[0].added == pytest.approx(0.1)
+    assert index.record(index.current()[1]).problem_id == "q"
+    assert index.progress() == 1.0
+    path.write_text("")
+    index.update()
+    assert index.current() == []
+
+
+def test_a_fusion_far_into_a_file_that_is_not_read_yet_is_found(tmp_path):
+    path = tmp_path / "critic_results.jsonl"
+    path.write_text("".join(fusion(problem_id=f"p{number}").model_dump_json() + "\n" for number in range(300)))
+    index = FusionIndex(path)
+    index.update(0.0)
+    assert index.progress() < 1
+    assert index.find(300).problem_id == "p299"
+    assert index.find(301) is None
+    path.write_bytes(path.read_bytes() + b'{"problem_id": "incomp')
+    assert FusionIndex(path).find(302) is None

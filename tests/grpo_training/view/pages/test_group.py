@@ -1,0 +1,220 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.generator import prompt_hash
+from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.mathematics.solver import EquationError
+from engine.records import Completion, GroupStats, Operation, Outcome, Policy, Problem, Rollout, RolloutGroup
+from engine.tasks.registry import task_named
+from grpo_training.view.pages.group import group_page
+from grpo_training.view.pages.prompt_view import PromptView, Segment, marked, prompt_of
+from tests.support.table import table
+
+EVIL = "<script>alert(1)</script>\u202e\x1b[31m"
+KNOWNS = {"first": 10, "weak": 20, "second": 15, "strong": 60}
+RIGHT = [
+    {"cause": list(KNOWNS), "effect": "content", "rule": "content = first * weak + second * strong"},
+    {"cause": ["content", "first", "second"], "effect": "percent", "rule": "percent = content / (first + second)"},
+]
+MEAN = [{"cause": ["weak", "strong"], "effect": "percent", "rule": "percent = (weak + strong) / 2"}]
+
+
+def rollout(number, graph, answer, total, **changes):
+    scaffold = {"target_variable": "percent", "knowns": KNOWNS, "causal_graph": graph}
+    fields = {
+        "rollout_id": number,
+        "scaffold": json.dumps(scaffold),
+        "answer": answer,
+        "is_correct": answer == "44",
+        "r_ans": float(answer == "44"),
+        "r_logic": 0.5,
+        "r_graph": 1.0,
+        "r_total": total,
+        "completion": Completion(text=json.dumps(scaffold)),
+        "reward_detail": {"graph": {"acyclic": 1.0}, "logic": {"plan_agrees": 0.0}, "remarks": ["a", "b"], "text": "x"},
+    }
+    return Rollout(**fields | changes)
+
+
+def group(*rollouts, **changes):
+    fields = {
+        "problem_id": "p",
+        "problem_text": "Mix 10 litres of 20% brine with 15 litres of 60%.",
+        "ground_truth": "44",
+        "timestamp": "2026-01-01T00:00:00+00:00",
+        "generator_id": "generator_1",
+        "task": "math",
+    }
+    return RolloutGroup(rollouts=list(rollouts), **fields | changes)
+
+
+def no_solver(equation):
+    raise EquationError("unsolved", "")
+
+
+def page(*rollouts, **changes):
+    return group_page(group(*rollouts, **changes), Path(), PromptView(), no_solver)
+
+
+def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():
+    found = page(
+        rollout(1, MEAN, "40", 0.1),
+        rollout(2, RIGHT, "44", 0.875),
+        rollout(3, RIGHT, "44", 0.875),
+        stats=GroupStats(mean=0.6, std=0.3, advantages=[-1.4, 0.7, 0.7], triggered=True),
+    )
+    assert [(one.name, one.verdict) for one in found.rollouts] == [("2", "right"), ("1", "wrong"), ("3", "right")]
+    assert (found.reference, found.reference_is_right) == ("2", True)
+    assert found.rollouts[1].advantage == -1.4
+    part = found.rollouts[1].parting
+    assert (part.variable, part.value, part.other_value) == ("percent", "40", "44")
+    assert found.rollouts[2].parting is None
+    assert found.partings == [(["1"], part)]
+
+
+def test_variables_are_compared_across_rollouts():
+    found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
+    rows = {row.name: row for row in found.variables}
+    assert [cell and cell.text for cell in rows["percent"].cells] == ["44", "40"]  # as the rollouts: 2, 1
+    assert rows["percent"].cells[1].mark == "first"
+    assert rows["percent"].differs
+    assert not rows["weak"].differs
+    assert rows["weak"].cells[0].given
+    assert [cell and cell.text for cell in rows["content"].cells] == ["1100", None]
+
+
+def test_an_answer_that_its_graph_does_not_give_is_told_and_is_no_reference():
+    """Files of other programs score what a reply states."""
+    lucky = rollout(1, MEAN, "44", 0.9)
+    found = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
+    assert {one.name: one.graph_gives for one in found.rollouts} == {"1": "40", "2": "", "3": ""}
+    assert found.reference == "2"
+    assert next(one for one in found.rollouts if one.name == "3").parting.other_value == "44"
+    executed = page(lucky.model_copy(update={"answer_source": "executed"})).rollouts[0]
+    assert executed.graph_gives == ""
+
+
+def test_without_a_right_rollout_the_best_paid_one_is_the_reference():
+    found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "45", 0.3))
+    assert (found.reference, found.reference_is_right) == ("2", False)
+
+
+def test_components_have_their_parts_and_the_rest_of_the_detail_is_listed():
+    one = page(rollout(1, RIGHT, "44", 0.875)).rollouts[0]
+    assert {component.name: component.parts for component in one.components} == {
+        "r_ans": [],
+        "r_logic": [("plan_agrees", "0")],
+        "r_graph": [("acyclic", "1")],
+    }
+    assert [fact for fact in one.facts if fact[0] == "remarks"] == [("remarks", "a"), ("remarks", "b")]
+    assert "text" not in dict(one.facts)
+
+
+@table(
+    "scaffold",
+    [None, "", "[1]", EVIL, {"target_variable": EVIL, "knowns": [], "causal_graph": 7}, {"a": "b" * 100_000}],
+)
+def test_unreadable_scaffolds_are_shown_as_text(scaffold):
+    broken = rollout(
+        1, [], None, None, scaffold=scaffold, outcome=Outcome.INFRA_FAULT, completion=Completion(text=EVIL)
+    )
+    found = page(broken, rollout(2, RIGHT, "44", 0.875))
+    one = next(one for one in found.rollouts if one.name == "1")
+    assert (one.verdict, one.reply.text, one.parting) == ("failed", EVIL, None)
+
+
+def test_a_reply_of_ten_megabytes_is_cut_and_says_so():
+    one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="x" * 10_000_000))).rollouts[0]
+    assert len(one.reply.text) + one.reply.left_out == 10_000_000
+    assert len(one.reply.text) < 100_000
+
+
+def test_a_group_of_a_task_that_this_process_does_not_know_is_shown_without_pictures():
+    one = page(rollout(1, RIGHT, "44", 0.9), task="task of somebody else").rollouts[0]
+    assert (one.scaffold, one.blocks) == (None, [])
+    assert one.reply.text.startswith("{")
+
+
+def test_rollouts_without_scaffolds_are_ordered_by_verdict_and_their_truth_is_in_the_words_of_the_task():
+    tests = {"io_mode": "call", "tests": [{"kind": "assert", "code": "assert f() == 1"}], "reference": "f = one"}
+    programs = [rollout(n, [], "x", 0.1 * n, scaffold="def f(): pass", is_correct=n == 2) for n in (1, 2, 3)]
+    found = page(*programs, task="code", ground_truth=json.dumps(tests))
+    assert [one.name for one in found.rollouts] == ["2", "3", "1"]
+    assert found.truth.text == "f = one"
+    assert [block.kind for block in found.rollouts[0].blocks] == ["code", "table"]
+    assert page(*programs, task="code", ground_truth="[").truth.text == "["
+
+
+def test_log_probs_become_colours_from_certain_to_a_surprise():
+    completion = Completion(text="x", logprobs=[0.0, -0.2, -1.0, -2.0, -9.0])
+    tokens = page(rollout(1, RIGHT, "44", 0.9, completion=completion)).rollouts[0].tokens
+    assert [token.level for token in tokens] == [0, 1, 2, 3, 4]
+
+
+def test_reasoning_is_apart_from_the_reply():
+    one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="{}", reasoning="I think"))).rollouts[0]
+    assert one.reasoning.text == "I think"
+
+
+def test_rollouts_of_equal_numbers_are_told_apart():
+    found = page(rollout(7, MEAN, "40", 0.1), rollout(7, RIGHT, "44", 0.875))
+    assert [(one.name, one.answer) for one in found.rollouts] == [("2", "44"), ("1", "40")]
+    assert found.partings[0][0] == ["1"]
+
+
+def test_at_most_64_rollouts_are_on_a_page():
+    found = page(*(rollout(number, RIGHT, "44", 0.9) for number in range(1, 71)))
+    assert (len(found.rollouts), found.left_out) == (64, 6)
+
+
+@table(
+    ("text", "experiences", "pieces"),
+    [
+        ("a LESSON b", [("G1-001", "LESSON")], [("a ", ""), ("LESSON", "G1-001"), (" b", "")]),
+        ("one two two", [("A", "two"), ("B", "two")], [("one ", ""), ("two", "A"), (" ", ""), ("two", "B")]),
+        ("nothing", [("A", "absent"), ("B", "")], [("nothing", "")]),
+        ("", [("A", "x")], []),
+    ],
+)
+def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
+    assert marked(text, experiences) == [Segment(*piece) for piece in pieces]
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A library with one experience; its folder and its version then."""
+    library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
+    library.begin_run("run")
+    step = StepOutcome("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
+    state = library.commit_step(step, [Operation(op="add", content="Weigh by the amounts.")]).state
+    library.edit([Operation(op="modify", id="G1-001", content="Something else entirely.")])
+    return tmp_path, state.version
+
+
+def hash_of(style):
+    return prompt_hash(task_named("math"), style)
+
+
+def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
+    folder, version = library
+    policy = Policy(library_version=version, prompt_hash=hash_of("compact"))
+    asked = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=policy)
+    view = prompt_of(asked, [folder / "elsewhere", folder])
+    assert view.experiences == [("G1-001", "Weigh by the amounts.")]
+    pieces = [piece for _, message in view.messages for piece in message]
+    assert Segment("Weigh by the amounts.", "G1-001") in pieces
+    assert (view.why, view.remark) == ("", "")
+
+
+def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
+    folder, _ = library
+    unknown = Policy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
+    with_experience = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown)
+    assert "ffffffffffff" in prompt_of(with_experience, [folder]).remark
+    assert prompt_of(with_experience, []).why == "no_library"
+    changed = group(rollout(1, RIGHT, "44", 0.9), policy=Policy(prompt_hash="0" * 12))
+    assert prompt_of(changed, [folder]).why == "templates_changed"
+    assert prompt_of(group(rollout(1, RIGHT, "44", 0.9)), [folder]).why == "no_templates"
+    assert prompt_of(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), [folder]).remark

@@ -1,0 +1,87 @@
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from engine.statistics.paired import clustered_mean
+from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.pages.overview import charts, figures, timeline
+from tests.support.viewer_runs import group, write
+
+
+@pytest.fixture
+def groups(tmp_path):
+    made = [
+        group("p1", [0.2, 0.8], at=0),
+        group("p2", [0.9, 0.9], at=60),
+        group("p2", [0.1, 0.9], at=120, epoch=1),
+        group("p3", [0.4, None], at=600),
+    ]
+    index = RolloutIndex(write(tmp_path / "generator_1_rollouts.jsonl", made))
+    index.update()
+    return index.current()
+
+
+def test_the_figures_of_a_run(groups):
+    found = figures(groups)
+    assert (found.groups, found.problems, found.incomplete, found.rollouts) == (4, 3, 1, 8)
+    assert found.accuracy.value == pytest.approx((0.5 + 1 + 0.5) / 3)  # of the complete groups
+    assert found.accuracy.clusters == 2
+    mean = clustered_mean({"p1": [0.5], "p2": [0.9, 0.5]})
+    assert (mean.low < 0, mean.high > 1) == (True, True)
+    assert found.reward == replace(mean, low=0.0, high=1.0)
+    assert found.sigma == pytest.approx((0.3 + 0 + 0.4) / 3)
+    assert found.teaching.value == pytest.approx(2 / 3)
+    assert (found.prompt_tokens, found.completion_tokens) == (700, 140)
+    assert found.cost_usd == pytest.approx(0.007)
+    assert found.outcomes == {"ok": 7, "infra_fault": 1}
+    assert found.faults == {"http_429": 1}
+    assert found.duration_s == 600
+    assert found.components["r_graph"].value == 0.5
+
+
+def test_a_run_without_a_group_has_no_figures_and_no_charts():
+    found = figures([])
+    assert (found.groups, found.accuracy, found.reward, found.cost_usd, found.duration_s) == (0, None, None, None, None)
+    assert charts([]) == {}
+
+
+def test_charts_have_one_value_per_group_and_no_curve_without_values(groups):
+    found = charts(groups)
+    assert found["accuracy"]["x"] == [1, 2, 3, 4]
+    assert found["accuracy"]["series"][0]["values"][:2] == [0.5, 0.75]
+    assert [one["label"] for one in found["components"]["series"]] == ["r_ans", "r_logic", "r_graph"]
+    assert all(0 <= low <= high <= 1 for low, high in zip(*edges(found["accuracy"]), strict=True))
+    assert "experiences" not in found
+
+
+def edges(chart):
+    [series] = chart["series"]
+    return [[value for value in series[side] if value is not None] for side in ("low", "high")]
+
+
+def test_the_time_line_counts_replies_of_the_journal_or_else_groups(groups, tmp_path):
+    [(name, chart)] = timeline(tmp_path / "requests.sqlite", groups).items()
+    assert name == "finished"
+    assert sum(chart["series"][0]["values"]) * 600 / 120 / 60 == pytest.approx(4, abs=0.01)
+    journal = tmp_path / "requests.sqlite"
+    with sqlite3.connect(journal) as database:
+        database.execute("CREATE TABLE replies (key TEXT, completion TEXT, stored_at REAL)")
+        start = 1767312000.0  # 2026-01-02 00:00 UTC
+        database.executemany("INSERT INTO replies VALUES ('', '', ?)", [(start + 5 * number,) for number in range(100)])
+    [(name, chart)] = timeline(journal, groups).items()
+    assert name == "replies"
+    assert sum(chart["series"][0]["values"]) * 495 / 99 / 60 == pytest.approx(100, abs=0.1)  # slots of 5 s
+
+
+def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
+    for seconds, is_shown in ((59, False), (60, True)):
+        made = [group("p1", [0.2, 0.8], at=0), group("p2", [0.2, 0.8], at=seconds)]
+        index = RolloutIndex(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
+        index.update()
+        assert bool(timeline(tmp_path / "requests.sqlite", index.current())) == is_shown
+
+
+def test_a_damaged_journal_is_ignored(groups, tmp_path):
+    (tmp_path / "requests.sqlite").write_bytes(b"no database" * 100)
+    assert "finished" in timeline(tmp_path / "requests.sqlite", groups)

@@ -1,0 +1,219 @@
+"""The pages as HTML: hostile texts stay text, in both languages."""
+
+import json
+import os
+from html.parser import HTMLParser
+
+import pytest
+from starlette.testclient import TestClient
+
+from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.records import Completion, Fault, GroupStats, Operation, Outcome, Problem
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.server import application
+from tests.grpo_training.view.pages.test_fusions import fusion
+from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\x1b[31m{{7*7777}}"
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def assert_harmless(source):
+    page = Tags(source)
+    allowed = {"module", "application/json"}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        assert tag != "script" or "src" in attributes or attributes.get("type") in allowed
+        assert tag != "img" or attributes["src"].startswith("data:image/png;base64,")
+    assert "\u202e" not in source
+    assert "\x1b" not in source
+    assert "54439" not in "".join(page.texts)  # 7 * 7777
+    return page
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache with one ordinary and one hostile group."""
+    hostile = [{"cause": [EVIL], "effect": EVIL, "rule": EVIL}]
+    groups = [
+        group(
+            rollout(1, MEAN, "40", 0.1),
+            rollout(2, RIGHT, "44", 0.875),
+            stats=GroupStats(mean=0.5, std=0.4, advantages=[-1.0, 1.0], triggered=True),
+        ),
+        group(
+            rollout(1, hostile, EVIL, 0.1, completion=Completion(text=EVIL * 100, reasoning=EVIL), repairs=[EVIL]),
+            rollout(2, RIGHT, "44", 0.875, reward_detail={EVIL: {EVIL: [EVIL]}, "graph": EVIL}),
+            problem_id=EVIL,
+            problem_text=EVIL,
+            ground_truth=EVIL,
+        ),
+    ]
+    path = tmp_path / "cache" / "generator_1_rollouts.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(one.model_dump_json() + "\n" for one in groups))
+    return path.parent
+
+
+@pytest.fixture
+def site(cache):
+    return TestClient(application(Store([cache])), base_url="http://localhost")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_group_is_shown_with_its_graphs_and_where_it_parts(site, language):
+    page = site.get("/cache-generator_1/groups/1.html", headers={"cookie": f"language={language}"})
+    assert page.status_code == 200
+    tags = assert_harmless(page.text)
+    graphs = [attributes["data-graph"] for _, attributes in tags.tags if "data-graph" in attributes]
+    assert graphs == ["graph-2", "graph-1"]
+    assert ("percent = (weak + strong) / 2" in page.text, "≠" in page.text) == (True, True)
+    assert {"en": "first different value", "zh": "最先不同的值"}[language] in page.text
+
+
+def test_hostile_texts_of_a_group_stay_text(site):
+    page = site.get("/cache-generator_1/groups/2.html")
+    assert page.status_code == 200
+    tags = assert_harmless(page.text)
+    assert "<script>alert(1)</script>" in "".join(tags.texts)
+
+
+@pytest.mark.parametrize("line", ["3", "0", "x", "²", "1" * 30])
+def test_a_group_that_does_not_exist_is_not_found(site, line):
+    assert site.get(f"/cache-generator_1/groups/{line}.html").status_code == 404
+
+
+def test_what_went_wrong_with_a_reply_is_not_folded_away(tmp_path):
+    fault = Fault(kind="cut_off", message="the reply was cut off")
+    path = tmp_path / "cache/generator_1_rollouts.jsonl"
+    path.parent.mkdir()
+    broken = rollout(1, RIGHT, None, 0.0, fault=fault, outcome=Outcome.MODEL_FAULT)
+    path.write_text(group(broken, rollout(2, RIGHT, "44", 0.9)).model_dump_json() + "\n")
+    site = TestClient(application(Store([tmp_path])), base_url="http://localhost")
+    page = site.get("/cache-generator_1/groups/1.html").text
+    assert page.count("<summary>Details</summary>") == 2
+    assert page.count("<details open><summary>Details</summary>") == 1
+
+
+def test_the_data_of_a_graph_cannot_leave_its_element(site):
+    text = site.get("/cache-generator_1/groups/2.html").text
+    start = text.index('id="graph-1"')
+    data = text[text.index(">", start) + 1 : text.index("</script>", start)]
+    assert any(node["name"].startswith("<script>") for node in json.loads(data)["nodes"])
+
+
+@pytest.fixture
+def library(cache):
+    """A library beside the cache: one experience was learned from its first group, with a hostile text refused."""
+    library = ExperienceLibrary(cache / "generator_1_experiences.json")
+    library.begin_run("run")
+    stats = GroupStats(mean=0.5, std=0.4, advantages=[-1.0, 1.0], triggered=True)
+    step = StepOutcome("run", 0, Problem(id="p", text="t", answer="44"), 0, [], 2, 1, stats)
+    library.commit_step(step, [Operation(op="add", content="Weigh by the amounts."), Operation(op="add", content=EVIL)])
+    library.commit_step(StepOutcome("run", 1, Problem(id=EVIL, text="t", answer="44"), 0, ["G1-001"], 2, 1, stats))
+    return library
+
+
+LIBRARY = "/libraries/cache-generator_1-library.html"
+
+
+def test_a_library_without_a_log_has_the_time_of_its_file(tmp_path):
+    path = tmp_path / "experiences/generator_1_experiences.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps([{"id": "G1-001", "content": "Weigh by the amounts."}]))
+    os.utime(path, (1767312000, 1767312000))
+    site = TestClient(application(Store([tmp_path])), base_url="http://localhost")
+    for page in ("experiences.html", "libraries/experiences-generator_1-library.html"):
+        assert "2026-01-02 00:00:00" in site.get(f"/{page}").text
+
+
+def csrf_of(site):
+    return next(tag["value"] for name, tag in Tags(site.get(LIBRARY).text).tags if tag.get("name") == "csrf")
+
+
+def post(site, **fields):
+    fields = {"csrf": csrf_of(site), "library": "cache-generator_1-library", **fields}
+    return site.post("/operations/experiences", data=fields, headers={"origin": "http://localhost"})
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_library_is_shown_with_its_evidence_and_history(site, library, language):
+    page = site.get(LIBRARY, headers={"cookie": f"language={language}"})
+    assert page.status_code == 200
+    tags = assert_harmless(page.text)
+    assert "../cache-generator_1/groups/1.html" in [attributes.get("href") for _, attributes in tags.tags]
+    assert "<ins>Weigh by the amounts.</ins>" in page.text
+    assert {"en": "right when present", "zh": "存在时的正确率"}[language] in page.text
+    assert "helped" not in page.text
+    assert site.get("/experiences.html").text.count(LIBRARY.strip("/")) == 1
+
+
+def test_operations_are_those_of_the_command(site, library, cache):
+    def reopened():
+        return ExperienceLibrary(cache / "generator_1_experiences.json", read_only=True).state
+
+    before = reopened().version
+    assert post(site, action="pin", id="G1-001").status_code == 200  # the page, after a redirect
+    assert reopened().get("G1-001").status == "pinned"
+    post(site, action="unpin", id="G1-001")
+    post(site, action="edit", id="G1-001", content="Weigh each part by its amount.")
+    assert reopened().get("G1-001").content == "Weigh each part by its amount."
+    post(site, action="forbid", id="G1-001")
+    assert [one.id for one in reopened().forbidden] == ["G1-001"]
+    assert post(site, action="rollback", version=before).status_code == 200
+    assert reopened().version == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"action": "pin", "id": "G1-999"}, 409),
+        ({"action": "drop"}, 409),
+        ({"action": "edit", "id": "G1-001", "content": "word " * 40}, 409),
+        ({"action": "rollback", "version": "ffff"}, 409),
+        ({"action": "pin", "id": "G1-001", "library": "../../etc"}, 404),
+        ({"action": "pin", "id": "G1-001", "csrf": "x"}, 403),
+    ],
+)
+def test_operations_that_cannot_be_done_change_nothing(site, library, cache, fields, status):
+    log = cache / "generator_1_experiences.ops.jsonl"
+    before = log.read_bytes()
+    assert post(site, **fields).status_code == status
+    assert log.read_bytes() == before
+
+
+def test_two_versions_are_compared(site, library):
+    library.edit([Operation(op="modify", id="G1-001", content="Weigh by the masses.")])
+    old, new = library.history()[1].after.version, library.state.version
+    text = site.get(f"{LIBRARY}?from={old}&to={new}").text
+    assert "<del>amounts</del><ins>masses</ins>" in text
+    assert site.get(f"{LIBRARY}?from=ffff&to={new}").status_code == 409
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_fusions_are_listed_and_shown(site, cache, language):
+    fused = [fusion(), fusion(problem_id=EVIL, problem_text=EVIL, fused_scaffold=EVIL, final_answer=EVIL, task=EVIL)]
+    (cache / "critic_results.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in fused))
+    cookie = {"cookie": f"language={language}"}
+    listed = site.get("/cache-critic/fusions.html", headers=cookie)
+    assert assert_harmless(listed.text)
+    assert listed.text.count("cache-critic/fusions/") + listed.text.count('href="fusions/') == 2
+    one = site.get("/cache-critic/fusions/1.html", headers=cookie)
+    assert "../../cache-generator_1/groups/1.html" in one.text or "../cache-generator_1/groups/1.html" in one.text
+    assert_harmless(one.text)
+    assert_harmless(site.get("/cache-critic/fusions/2.html", headers=cookie).text)
+    assert site.get("/cache-critic/fusions/3.html").status_code == 404

@@ -1,0 +1,243 @@
+"""Groups, libraries, fusions and trainings in a browser: what is drawn, operations, hostile texts."""
+
+import json
+import shutil
+
+import pytest
+
+from engine.experience.library import ExperienceLibrary
+from engine.records import Completion, Operation
+from grpo_training.view.data.runs import Store
+from grpo_training.view.training_page import write_page
+from grpo_training.view.web.export import export
+from tests.grpo_training.view.pages.test_fusions import fusion
+from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
+from tests.support.viewer_runs import exported_page
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+pytestmark = pytest.mark.browser
+
+HOSTILE = '</script><script>window.taken = 1</script><img src="x:" onerror="window.taken = 2">\u202e\x1b[31m{{ 7 * 7 }}'
+RUN, LIBRARY = "cache-generator_1", "libraries/experiences-generator_1-library.html"
+PAGES = {
+    "group": f"{RUN}/groups/1.html",
+    "experiences": "experiences.html",
+    "library": LIBRARY,
+    "fusions": "cache-critic/fusions.html",
+    "fusion": "cache-critic/fusions/1.html",
+    "training": "tuned/training.html",
+}
+LOOKS = (("light", 1280), ("dark", 1280), ("light", 420))
+
+
+@pytest.fixture(scope="module")
+def runs(pocket, tmp_path_factory):
+    """The recorded run with a training beside it. Not to be written to."""
+    folder = tmp_path_factory.mktemp("runs")
+    shutil.copytree(pocket, folder, dirs_exist_ok=True)
+    tuned = folder / "tuned"
+    tuned.mkdir()
+    (tuned / "config.json").write_text("{}")
+    rows = [
+        {"step": step, "reward": step / 20, "reward_std": 0.2, "kl": 0.01 * step}
+        | {"validation/reward": 0.5 + step / 50, "validation/reward_start": 0.5}
+        for step in range(1, 21)
+    ]
+    (tuned / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    samples = [
+        {"step": step, "problem": "How many?", "answer": "7", "completion": f"It is {step}.", "is_correct": step == 7}
+        for step in (1, 4, 7)
+    ]
+    (tuned / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["report", "report.html"])
+def report(request, runs, tmp_path_factory):
+    """The runs as exported files, and as one file: from a page's path to its address."""
+    target = tmp_path_factory.mktemp("export") / request.param
+    export(Store([runs]), target, 500, "en")
+    return lambda path: exported_page(target, path)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A group whose first rollout is wrong, and its fusion."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    one = group(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
+    (folder / "generator_1_rollouts.jsonl").write_text(one.model_dump_json() + "\n")
+    (folder / "critic_results.jsonl").write_text(fusion().model_dump_json() + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_fits_its_window_in_both_languages(runs, served, open_page, screenshot, name, language):
+    with served([runs]) as address:
+        page = open_page(address + PAGES[name], locale={"en": "en-US", "zh": "zh-CN"}[language])
+        expect(page.locator("html")).to_have_attribute("lang", language)
+        for scheme, width in LOOKS if language == "en" else LOOKS[:1]:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_selector("main h1")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            look = "narrow" if width == 420 else scheme
+            screenshot(page, f"{name}-{look}" if language == "en" else f"{name}-zh")
+
+
+def check_the_graphs(page):
+    """Both graphs are drawn, without overlaps; the step that differs is marked; a node shows what it rests on."""
+    page.wait_for_selector(".graph svg")
+    graphs = page.locator(".graph svg")
+    assert graphs.count() == 2
+    assert graphs.nth(0).locator(".node").count() == 6
+    assert graphs.nth(0).locator("path.edge").count() == 7
+    assert graphs.nth(1).locator(".node.first .value").text_content() == "40"
+    assert graphs.nth(0).locator(".node.target .value").text_content() == "44"
+    boxes = [node.bounding_box() for node in graphs.nth(0).locator(".node rect").all()]
+    for place, one in enumerate(boxes):
+        for other in boxes[:place]:
+            beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+            assert beside or one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
+    graphs.nth(0).locator(".node.step").focus()
+    assert graphs.nth(0).locator(".node.chosen").count() == 5  # four knowns, and itself
+    page.get_by_label("only what differs").check()
+    expect(page.locator("#values tbody tr:visible")).to_have_count(2)  # content, percent
+
+
+def test_the_graphs_of_a_group_are_drawn(cache, served, open_page):
+    with served([cache]) as address:
+        page = open_page(f"{address}{RUN}/groups/1.html")
+        check_the_graphs(page)
+        page.locator("[data-widen]").first.click()
+        assert page.locator("article.wide").count() == 1
+
+
+@pytest.mark.parametrize("target", ["report", "report.html"])
+def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, open_page, target):
+    export(Store([cache]), tmp_path / target, 5, "en")
+    check_the_graphs(open_page(exported_page(tmp_path / target, f"{RUN}/groups/1.html")))
+    page = open_page(exported_page(tmp_path / target, "cache-critic/fusions.html"))
+    page.get_by_role("link", name="p", exact=True).click()
+    expect(page.locator(".graph .node")).to_have_count(3)
+    page.get_by_role("link", name="their group").click()
+    expect(page.locator(".graph svg")).to_have_count(2)
+
+
+def test_each_page_of_an_export_opens(report, open_page):
+    page = open_page(report(PAGES["experiences"]))
+    for name, content in {
+        "library": "main .entry ins",
+        "group": ".graph svg",
+        "fusions": "main tbody tr a",
+        "fusion": ".graph svg",
+        "training": ".chart canvas",
+    }.items():
+        page.goto("about:blank")  # in one file, only the part behind # differs
+        page.goto(report(PAGES[name]))
+        expect(page.locator(content).first).to_be_visible()
+    assert page.locator(".chart canvas").count() == 3
+    assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
+
+
+def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
+    with served([cache]) as address:
+        page = open_page(f"{address}cache-critic/fusions.html")
+        page.get_by_role("link", name="p", exact=True).click()
+        expect(page.locator(".graph .node")).to_have_count(3)
+        page.get_by_role("link", name="their group").click()
+        page.wait_for_url(f"**/{RUN}/groups/1.html")
+
+
+def test_a_library_is_changed_on_its_page_and_shows_the_difference(tmp_path, served, open_page):
+    path = tmp_path / "experiences/generator_1_experiences.json"
+    path.parent.mkdir()
+    library = ExperienceLibrary(path)
+    texts = ("Weigh by the amounts.", "Count gaps plus one.", "Mind sixty minutes an hour.")
+    library.edit([Operation(op="add", content=text) for text in texts])
+    with served([tmp_path]) as address:
+        page = open_page(address + LIBRARY)
+        page.locator("#G1-001 summary").click()
+        page.get_by_label("Text of G1-001").fill("Weigh by the masses.")
+        page.locator("#G1-001").get_by_role("button", name="Save text").click()
+        expect(page.locator("#G1-001 .content")).to_contain_text("masses")
+        assert page.locator(".entry").first.locator("del").text_content() == "amounts"
+        assert page.locator(".entry").first.locator("ins").text_content() == "masses"
+        page.locator("#G1-002 summary").click()
+        page.locator("#G1-002").get_by_role("button", name="Pin", exact=True).click()
+        expect(page.locator("#G1-002 .tag.accent")).to_have_text("pinned")
+        page.locator("#G1-002 summary").click()
+        page.locator("#G1-002").get_by_role("button", name="Unpin").click()
+        expect(page.locator("#G1-002 .tag.accent")).to_have_count(0)
+        page.locator("#G1-003 summary").click()
+        page.locator("#G1-003").get_by_role("button", name="Forbid").click()
+        assert page.locator("#G1-003").count() == 1  # it asks first
+        page.locator("#G1-003").get_by_role("button", name="Take G1-003 out for good?").click()
+        expect(page.locator("#G1-003")).to_have_count(0)
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_role("button", name="Allow")).to_have_count(0)
+        page.locator(".entry").last.get_by_role("button", name="roll back to this").click()
+        page.get_by_role("button", name="Restore version").click()
+        expect(page.locator("#G1-003")).to_have_count(1)
+        state = ExperienceLibrary(path, read_only=True).state
+        assert [(one.content, one.status) for one in state.experiences] == [(text, "active") for text in texts]
+
+
+def test_an_exported_library_has_no_operations(runs, tmp_path, open_page):
+    export(Store([runs / "experiences"]), tmp_path / "report", 0, "en")
+    page = open_page((tmp_path / "report" / LIBRARY).as_uri())
+    assert page.locator(".entry ins").count() > 0
+    assert page.locator("main form").count() == 0
+
+
+def test_the_report_of_a_training_draws_from_disk(runs, tmp_path, open_page):
+    folder = tmp_path / "tuned"
+    shutil.copytree(runs / "tuned", folder)
+    page = open_page(write_page(folder).as_uri())
+    assert page.locator(".chart canvas").count() == 3
+    legend = page.locator("#curve-held_out .chart-legend")
+    assert legend.text_content().startswith("step 20")
+    box = page.locator("#curve-held_out .u-over").bounding_box()
+    page.mouse.move(box["x"] + 1, box["y"] + 50)
+    expect(legend).to_contain_text("step 1")
+    assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
+
+
+def test_hostile_trainings_are_drawn_as_text(tmp_path, open_page):
+    rows = [{"step": step, "loss": value, f"loss/{HOSTILE}": 1} for step, value in enumerate([1e308, -1e308, 10**400])]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "samples.jsonl").write_text(json.dumps({"step": 1, "problem": HOSTILE, "completion": HOSTILE}))
+    page = open_page(write_page(tmp_path).as_uri())
+    page.wait_for_selector(".chart canvas")
+    assert page.evaluate("window.taken === undefined")
+    assert "</script><script>window.taken = 1</script>" in page.locator(".chart-legend").first.text_content()
+
+
+def test_hostile_groups_are_shown_as_text(tmp_path, served, open_page):
+    """Markup, terminal codes, a reply of 10 MB, half a surrogate and bytes that are not UTF-8."""
+    odd = [{"cause": ["a" * 300, HOSTILE], "effect": "__proto__", "rule": HOSTILE * 50}]
+    long = rollout(2, RIGHT, "44", 0.9, completion=Completion(text="y" * 10_000_000))
+    first = group(rollout(1, odd, HOSTILE, 0.1, completion=Completion(text=HOSTILE)), long, problem_text=HOSTILE)
+    second = group(rollout(1, RIGHT, "44", 0.9)).model_dump(mode="json") | {"problem_text": "half \ud800 a pair"}
+    path = tmp_path / "cache/generator_1_rollouts.jsonl"
+    path.parent.mkdir()
+    broken = (
+        group(rollout(1, RIGHT, "44", 0.9), problem_text="xx").model_dump_json().encode().replace(b"xx", b"\xff\xfe")
+    )
+    path.write_bytes(b"\n".join([first.model_dump_json().encode(), json.dumps(second).encode(), broken, b""]))
+    with served([tmp_path]) as address:
+        page = open_page(f"{address}{RUN}/groups/1.html")
+        page.wait_for_selector(".graph svg")
+        assert page.evaluate("window.taken === undefined")
+        assert page.locator("main img[src='x:']").count() == 0
+        assert page.locator(".graph .node", has_text="__proto__").count() == 1
+        assert "more characters are not shown" in page.locator("#rollout-2").text_content()
+        page.goto(f"{address}{RUN}/groups/2.html")
+        assert "half ? a pair" in page.locator(".question").text_content()
+        page.goto("about:blank")  # a page that asks for news would report that the server has ended
+    export(Store([path.parent]), tmp_path / "report.html", 5, "en")
+    page = open_page(exported_page(tmp_path / "report.html", f"{RUN}/groups/1.html"))
+    page.wait_for_selector(".graph svg")
+    assert page.evaluate("window.taken === undefined")
+    assert page.locator("main img[src='x:']").count() == 0

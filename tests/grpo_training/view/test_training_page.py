@@ -1,0 +1,266 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training.view.charts import Chart
+from grpo_training.view.pages.training import CURVES, charts_of, samples_over_time, training_view
+from grpo_training.view.picture import picture
+from grpo_training.view.series import matching, shown, stages, thinned, ticks
+from grpo_training.view.training_page import write_page
+from grpo_training.view.web.languages import catalogue
+from tests.support.table import table
+
+EVIL = "<script>alert('x')</script>\" onmouseover=\"1"
+
+
+def run_of(folder, rows, **files):
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+def rows_of(count, **changes):
+    return [
+        {"step": step, "stage": "online", "reward": step / 100, "reward_std": 0.1, "kl": 0.01, "beta": 0.5} | changes
+        for step in range(1, count + 1)
+    ]
+
+
+class Page(HTMLParser):
+    """All tags and texts of a page outside of its scripts, and the data of its charts."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.source = path.read_text(encoding="utf-8")
+        self.tags, self.text, self.data, self.inline = [], [], {}, {"script": [], "style": []}
+        self._open = None
+        self.feed(self.source)
+        self.charts = json.loads(self.data["charts"])
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        self._open = (tag, attributes.get("id"), attributes.get("type"))
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        tag, name, kind = self._open or (None, None, None)
+        if tag == "script" and kind == "application/json":
+            self.data[name] = data
+        elif tag in self.inline:
+            self.inline[tag].append(data)
+        else:
+            self.text.append(data)
+
+
+def page_of(folder, rows, **files):
+    return Page(write_page(run_of(folder, rows, **files)))
+
+
+def test_the_page_of_an_offline_training_leads_with_the_held_out_figures(tmp_path):
+    """The reward of an offline training is that of the stored rollouts, whatever the model does."""
+    rows = rows_of(4, stage="late", **{"validation/reward": 0.6, "validation/reward_start": 0.5})
+    page = page_of(tmp_path, rows)
+    assert next(iter(page.charts)) == "held_out"
+    assert list(page.charts)[-1] == "reward_stored"
+    assert "reward" not in page.charts
+    assert page.source.index("Initial model") < page.source.index('id="curve-held_out"')
+    assert {"0.500", "0.600", "+0.100"} <= set(page.text)
+    assert next(iter(page_of(tmp_path, rows_of(4)).charts)) == "reward"
+
+
+@table(
+    ("low", "high", "marks"),
+    [
+        (0.0, 1.0, [0.0, 0.5, 1.0]),
+        (0.0, 8.0, [0.0, 2.0, 4.0, 6.0, 8.0]),
+        (0.31, 0.69, [0.3, 0.4, 0.5, 0.6, 0.7]),
+        (-3.0, 4.0, [-4.0, -2.0, 0.0, 2.0, 4.0]),
+        (5.0, 5.0, [4.5, 5.0, 5.5]),
+        (0.0, 0.0, [0.0, 0.5, 1.0]),
+    ],
+)
+def test_ticks_are_round_and_cover_the_values(low, high, marks):
+    assert ticks(low, high) == pytest.approx(marks)
+
+
+def test_numbers_are_short():
+    assert [shown(value) for value in (0.123456, 12345.6, 3e-4, 0.0, -2.0)] == ["0.1235", "12,346", "0.0003", "0", "-2"]
+
+
+def test_patterns_match_any_text_in_place_of_the_star():
+    row = {"rewards/r_ans/mean": 1.0, "rewards/r_ans/std": 1.0, "loss/grpo": 1.0, "loss": 1.0, "loss/rce": None}
+    assert matching(("rewards/*/mean", "loss", "loss/*"), [row]) == ["rewards/r_ans/mean", "loss", "loss/grpo"]
+
+
+def test_long_runs_are_averaged_within_their_stages():
+    rows = [{"step": step, "stage": "a" if step <= 3 else "b", "kl": float(step)} for step in range(1, 8)]
+    assert stages(rows) == [(0, 3, "a"), (3, 7, "b")]
+    points = thinned(rows, columns=4)  # two steps a point
+    assert [(point["step"], point["kl"]) for point in points] == [(2, 1.5), (3, 3.0), (5, 4.5), (7, 6.5)]
+    assert len(thinned(rows_of(5000))) <= 200
+
+
+def test_each_chart_has_its_series_and_the_values_of_every_step(tmp_path):
+    rows = rows_of(7, kl=0.0123456)
+    rows[3]["kl"] = None
+    charts = page_of(tmp_path, rows).charts
+    assert charts.keys() == {"reward", "kl", "beta"}  # the other metrics were not measured
+    assert charts["kl"]["x"] == [1, 2, 3, 5, 6, 7]
+    assert charts["kl"]["series"][0]["values"] == [0.0123456] * 6
+    reward = charts["reward"]["series"][0]
+    assert (reward["values"][1], reward["low"][1], reward["high"][1]) == pytest.approx((0.02, -0.08, 0.12))
+
+
+def test_a_metric_that_is_measured_now_and_then_is_a_line_over_its_gaps():
+    rows = [{"step": step, "kl": 0.1, **({"validation/kl": 0.2} if step % 5 == 0 else {})} for step in range(10)]
+    series = {one["label"]: one["gaps"] for one in charts_of(rows)["kl"]["series"]}
+    assert series == {"kl": False, "validation/kl": True}
+
+
+def test_every_curve_has_a_title_in_every_language():
+    for language in ("en", "zh"):
+        assert {f"curve.{one.name}" for one in CURVES} | {"curve.reward_stored"} <= set(catalogue(language))
+
+
+def test_the_file_loads_nothing_and_runs_only_its_own_scripts(tmp_path):
+    page = page_of(tmp_path, rows_of(30))
+    assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe", "object", "base")]
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name == "style"]
+    assert not [attributes for tag, attributes in page.tags if tag == "script" and "src" in attributes]
+    assert not [attributes["href"] for _, attributes in page.tags if not attributes.get("href", "#").startswith("#")]
+    policy = next(attributes for tag, attributes in page.tags if attributes.get("http-equiv"))["content"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    for text in page.inline["script"] + page.inline["style"]:
+        if text.strip():
+            assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+
+
+def test_hostile_names_and_texts_are_shown_and_escaped(tmp_path):
+    rows = [*rows_of(3), {"step": 4, "stage": EVIL, "reward": 0.5, f"loss/{EVIL}": 1.0, f"rewards/{EVIL}/mean": 1.0}]
+    sample = {"step": 1, "problem": EVIL, "completion": EVIL, "reward": 0.5, "is_correct": True}
+    page = page_of(tmp_path, rows, config_yaml=EVIL, samples_jsonl=json.dumps(sample))
+    assert not [1 for _, attributes in page.tags if "onmouseover" in attributes]
+    assert page.source.count("<script>alert") == 0
+    assert page.charts["components"]["series"][0]["label"] == EVIL
+    assert page.charts["loss"]["series"][0]["label"] == f"loss/{EVIL}"
+    assert sum(EVIL in text for text in page.text) >= 4  # settings, problem, completion, stage
+
+
+def test_incomplete_lines_and_lines_that_are_not_metrics_are_skipped(tmp_path):
+    folder = run_of(tmp_path, rows_of(2))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('[1]\n"x"\n{"loss": 1}\n{"step": 3, "rew')
+    assert "2 steps · online (1–2)" in " ".join(write_page(folder).read_text().split())
+
+
+def test_one_step_is_enough_for_a_page(tmp_path):
+    assert page_of(tmp_path, rows_of(1)).charts["reward"]["x"] == [1]
+
+
+def test_stages_are_named_and_the_summary_compares_both_ends(tmp_path):
+    rows = [{"step": step, "stage": "rce" if step < 11 else "late", "reward": step / 20} for step in range(1, 21)]
+    view = training_view(run_of(tmp_path, rows))
+    assert (view.steps, view.stages) == (20, [("rce", 1, 10), ("late", 11, 20)])
+    line = view.summary[0]
+    assert (line.name, line.first, line.last, line.change) == ("reward", "0.075", "0.975", "+0.9")
+
+
+def test_the_verdict_of_the_training_itself_is_told(tmp_path):
+    assert training_view(run_of(tmp_path, rows_of(2), export_json='{"helped": false}')).helped is False
+    assert "helped nothing" in write_page(tmp_path).read_text()
+    assert training_view(run_of(tmp_path, rows_of(2), export_json="[1]")).helped is None
+
+
+def test_the_exported_model_is_compared_with_the_initial_one(tmp_path):
+    """The last checkpoint need not be the one that was exported."""
+    rows = rows_of(2, **{"validation/reward": 0.9, "validation/reward_start": 0.5})
+    found = [{"checkpoint": name, "reward": reward} for name, reward in (("start", 0.5), ("a", 0.7), ("b", 0.9))]
+    export = {"exported": "a", "helped": True, "why": "KL too large", "candidates": [*found, "x", {"reward": "1"}]}
+    view = training_view(run_of(tmp_path, rows, export_json=json.dumps(export)))
+    assert (view.held_out.initial, view.held_out.trained, view.why) == (0.5, 0.7, "KL too large")
+    assert [one.exported for one in view.candidates] == [False, True, False, False]
+    assert "KL too large" in write_page(tmp_path).read_text()
+
+
+def test_completions_of_a_problem_are_shown_over_time():
+    rows = [
+        {"step": step, "problem": "P", "completion": f"reply {step}", "reward": step / 10, "is_correct": step > 50}
+        for step in range(100, 0, -1)
+    ]
+    [one] = samples_over_time([*rows, {"step": "x"}, {"completion": "no step"}])
+    assert [sample.step for sample in one.samples] == [1, 15, 29, 43, 58, 72, 86, 100]
+    assert (one.samples[0].verdict, one.samples[-1].verdict) == ("wrong", "right")
+    assert one.samples[-1].reward == "10"
+
+
+def test_a_folder_without_metrics_is_refused(tmp_path):
+    with pytest.raises(MissingInputError, match="No metrics"):
+        write_page(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text("{torn")
+    with pytest.raises(InputError, match="no line of metrics"):
+        write_page(tmp_path)
+    assert training_view(tmp_path).charts == {}  # the page of a training that has just begun
+
+
+BEYOND = table(
+    "values",
+    [
+        [1e308, -1e308, 0.5],
+        [1e308, 1e308, 1e308],
+        [10**400, -(10**400), 1],
+        [5e-324, 0.0, -5e-324],
+        ["1", None, True],
+    ],
+)
+
+
+@BEYOND
+def test_values_beyond_all_scales_do_not_break_the_page(tmp_path, values):
+    rows = [{"step": step, "loss": value, "reward": value, "reward_std": value} for step, value in enumerate(values)]
+    page = page_of(tmp_path, [*rows, {"step": 10**400, "loss": 1.0}, {"step": True}, *rows_of(3)])
+    drawn = [
+        value
+        for chart in page.charts.values()
+        for one in chart["series"]
+        for key in ("values", "low", "high")
+        for value in one.get(key, [])
+    ]
+    assert all(value is None or abs(value) <= 2e12 for value in drawn)
+    assert all(len(text) < 200 for text in page.text)
+
+
+@BEYOND
+def test_values_beyond_all_scales_do_not_break_a_picture(values):
+    rows = [{"step": step, "loss": value} for step, value in enumerate(values)]
+    drawn = picture(EVIL, [(Chart(EVIL, ("loss",)), [*rows, {"step": 9, "loss": 1.0}])])
+    text = "".join(ElementTree.fromstring(drawn).itertext())
+    assert not re.search(r"\b(nan|inf)\b", text)
+    assert EVIL in text
+
+
+def test_larger_values_are_higher_in_a_picture():
+    rows = [{"step": step, "kl": value} for step, value in ((0, 0.0), (10, 1.0), (20, None), (30, 0.5))]
+    drawn = ElementTree.fromstring(picture("KL", [(Chart("KL", ("kl",)), rows)]))
+    heights = [float(one.attrib["cy"]) for one in drawn.iter() if one.tag.endswith("circle")]
+    low, high, middle = heights[-3:]
+    assert high < middle < low  # heights are counted from the top
+    assert middle == pytest.approx((low + high) / 2)
+
+
+def test_half_a_surrogate_and_control_characters_do_not_break_the_page(tmp_path):
+    odd = "a\ud800b\u202ec\x1b[31md"
+    rows = [{**row, "stage": odd, f"loss/{odd}": 1.0} for row in rows_of(2)]
+    page = page_of(tmp_path, rows, samples_jsonl=json.dumps({"step": 1, "problem": odd, "completion": odd}))
+    assert "abc[31md" in page.source
+    assert "\u202e" not in page.source

@@ -1,0 +1,65 @@
+"""Hosts, the token, the origin of forms, headers."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.security import is_loopback
+from grpo_training.view.web.server import application
+
+
+@pytest.fixture
+def local(tmp_path):
+    return TestClient(application(Store([tmp_path])), base_url="http://localhost:7860", follow_redirects=False)
+
+
+@pytest.fixture
+def remote(tmp_path):
+    app = application(Store([tmp_path]), token="s3cret")
+    return TestClient(app, base_url="http://box.example:7860", follow_redirects=False)
+
+
+@pytest.mark.parametrize("path", ["/", "/index.html", "/assets/base.css", "/nothing/here"])
+def test_every_response_forbids_inline_scripts_other_origins_and_frames(local, path):
+    headers = local.get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost:7860", 200), ("127.0.0.1:1", 200), ("[::1]:7860", 200), ("evil.example", 421),
+     ("localhost.evil.example:7860", 421), ("127.0.0.1.evil.example", 421), ("", 421)],
+)  # fmt: skip
+def test_a_name_that_was_pointed_at_this_machine_is_refused(local, host, status):
+    assert local.get("/", headers={"host": host}).status_code == status
+
+
+def test_a_server_for_others_asks_for_the_token_and_keeps_it_in_a_cookie(remote):
+    assert remote.get("/").status_code == 401
+    assert remote.get("/?token=wrong").status_code == 401
+    assert remote.get("/", headers={"cookie": "scaffold_viewer=wrong"}).status_code == 401
+    first = remote.get("/index.html?token=s3cret&a=1")
+    assert (first.status_code, first.headers["location"]) == (303, "/index.html?a=1")
+    assert "HttpOnly" in first.headers["set-cookie"]
+    assert "SameSite=strict" in first.headers["set-cookie"]
+    assert remote.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://localhost:1"])
+def test_a_form_of_another_origin_is_refused(local, origin):
+    headers = {} if origin is None else {"origin": origin}
+    assert local.post("/operations/pin", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.8.8", True), ("0.0.0.0", False), ("::", False),
+     ("192.168.1.2", False), ("box.example", False)],
+)  # fmt: skip
+def test_which_addresses_only_this_machine_reaches(host, loopback):
+    assert is_loopback(host) is loopback

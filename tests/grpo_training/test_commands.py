@@ -122,7 +122,7 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
         "generator1": ([*api, "--dataset", "nope"], "Unknown dataset: 'nope'"),
         "critic": ([*api, *empty], "Rollouts file not found: "),
         "experience_extractor": ([*api, *empty], "Rollouts file not found: "),
-        "evaluate": ([*api, "--role", "generator_1", "--dataset", "nope"], "Unknown dataset: 'nope'"),
+        "evaluate.__main__": ([*api, "--role", "generator_1", "--dataset", "nope"], "Unknown dataset: 'nope'"),
         "generate_teacher_traces": ([*api, "--train-data", "none.jsonl"], "Dataset file not found: "),
     }
     arguments = json.dumps({command: arguments for command, (arguments, _) in given.items()})

@@ -28,7 +28,9 @@ def started(*arguments, path=(), **options):
 def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(entry, "run_command", lambda main, **options: given.append(options))
-    runpy.run_path(str(ROOT / f"grpo_training/{command}.py"), run_name="__main__")
+    place = ROOT / "grpo_training" / command
+    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+    runpy.run_path(str(file), run_name="__main__")
     monkeypatch.undo()
 
     def interrupted():

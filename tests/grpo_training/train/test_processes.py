@@ -14,7 +14,8 @@ from accelerate.state import AcceleratorState, PartialState  # noqa: E402
 
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.cli.entry import run_command  # noqa: E402
-from grpo_training.train import processes, train  # noqa: E402
+from grpo_training.train import processes  # noqa: E402
+from grpo_training.train import run as train  # noqa: E402
 from grpo_training.train.config import GRPOTrainingConfig  # noqa: E402
 from grpo_training.train.processes import exit_code_of_the_first, join_processes, local_share  # noqa: E402
 

@@ -14,7 +14,7 @@ from engine.errors import ConfigurationError, InputError, LockHeldError, Missing
 from engine.storage.append_log import AppendLog
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
-from grpo_training.train import train
+from grpo_training.train import run as train
 from grpo_training.train.__main__ import main
 from grpo_training.train.config import GRPOTrainingConfig, load_config
 from grpo_training.train.models import tokenizer
@@ -56,8 +56,8 @@ def trainers(monkeypatch):
         return TrainingResult(1, folder / "lora", folder / "merged", *calls.outcome, seconds=2.0)
 
     for module, names in {
-        "finetune.offline.loop": {"train_offline": trained},
-        "finetune.online.loop": {"train_online": trained},
+        "train.offline.loop": {"train_offline": trained},
+        "train.online.loop": {"train_online": trained},
     }.items():
         stand_in = types.ModuleType(module)
         vars(stand_in).update(names)

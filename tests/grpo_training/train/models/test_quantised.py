@@ -9,7 +9,7 @@ peft = pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
 from engine.errors import ConfigurationError  # noqa: E402
-from grpo_training.train import train  # noqa: E402
+from grpo_training.train import run as train  # noqa: E402
 from grpo_training.train.models.loading import load_model, trained_weights  # noqa: E402
 from grpo_training.train.offline import loop  # noqa: E402
 from grpo_training.train.offline.loop import train_offline  # noqa: E402

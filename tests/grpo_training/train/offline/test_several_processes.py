@@ -163,10 +163,16 @@ def check_end(processes, last_line):
         assert output.decode().splitlines()[-1] == last_line, output.decode()
 
 
-def check_same_run(one, two, weights):
+def check_same_run(one, two, weights, atol=1e-6):
+    """The runs have equal weights and metrics.
+
+    Adam divides by the size of a gradient, so that rounding in a gradient near zero, which differs from processor to
+    processor, becomes a part of a step of the size of the learning rate: with a tolerance of 2 % of that the steps are
+    the same.
+    """
     first, second = (load_file(folder / weights) for folder in (one, two))
     assert first.keys() == second.keys()
-    assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)
+    assert all(torch.allclose(first[name], second[name], atol=atol) for name in first)
     for line, other in zip(lines(one), lines(two), strict=True):
         assert line.keys() == other.keys()
         for name in line.keys() - {"tokens_per_s", "step_time", "stage"}:
@@ -234,7 +240,7 @@ def test_two_processes_that_divide_the_model_do_the_same_steps_as_one(model, tmp
     )
     assert train_command([*command(model, data, tmp_path / "one", 4), "--save-steps", "2", *flags]) == 0
     check_end(processes, "ended with 0 {(True, 0.5)}")
-    check_same_run(tmp_path / "one", tmp_path / "two", weights)
+    check_same_run(tmp_path / "one", tmp_path / "two", weights, atol=2e-5 if "--learning-rate" in flags else 1e-6)
     checkpoints_of = [sorted(path.name for path in (tmp_path / name).glob("checkpoint-*/*")) for name in ("one", "two")]
     assert checkpoints_of[0] == checkpoints_of[1]
 

@@ -285,12 +285,14 @@ class Task(ABC, Generic[ContentT]):
         """What decides on a measurement beside the reply and the problem, as JSON values: versions and options.
 
         Stored verdicts are used again only where all of it is equal. By default a digest of the files that define
-        the task.
+        the task, and of the modules of ``engine`` that these import.
 
         Raises:
             ConfigurationError: a tool that the task needs is missing or has another version.
         """
-        return {"source": source_digest(base for base in type(self).__mro__ if issubclass(base, Task))}
+        return {
+            "source": source_digest(base for base in type(self).__mro__ if issubclass(base, Task) and base is not Task)
+        }
 
     def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
         """The completion of a row of rollouts that another program wrote; None if the row has none."""

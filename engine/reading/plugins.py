@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,13 +52,44 @@ def source_digest(objects: Iterable[Any]) -> str:
 
     Args:
         objects: classes and functions. For one of a package it is the source of all modules of the package's folder,
-            for one of a single file that file. Packages of Node.js that are installed in the folder do not count.
+            in Python and JavaScript, for one of a single file that file. In both cases the modules of ``engine`` that
+            these import belong to it, and what those import in turn. Packages of Node.js that are installed in the
+            folder do not count, nor do modules of ``engine`` that measure nothing (:data:`MEASURES_NOTHING`).
     """
-    files = sorted({file for each in objects for file in _source_files(each)})
+    files = _with_imported(file for each in objects for file in _source_files(each))
     digest = hashlib.sha256()
-    for file in files:
+    for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16] if files else ""
+
+
+MEASURES_NOTHING = frozenset({"contract", "datasets", "errors", "experience", "llm", "records", "storage", "task"})
+"""Packages and modules of ``engine`` on which no measurement of a candidate depends."""
+
+_ENGINE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^\s*from engine\.([\w.]+) import (\([^)]*\)|.*)|^\s*import engine\.([\w.]+)", re.MULTILINE)
+
+
+def _with_imported(files: Iterable[Path]) -> set[Path]:
+    """Source files, and those of ``engine`` that they need."""
+    found: set[Path] = set()
+    waiting = set(files)
+    while waiting:
+        file = waiting.pop()
+        found.add(file)
+        waiting |= _imported(file) - found
+    return found
+
+
+@functools.cache
+def _imported(file: Path) -> frozenset[Path]:
+    """The files of ``engine`` that a file imports anywhere."""
+    modules = set()
+    for module, names, plain in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        modules |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", names))}
+    places = (_ENGINE.joinpath(*one.split(".")) for one in modules if one.split(".")[0] not in MEASURES_NOTHING)
+    candidates = (path for place in places for path in (place.with_suffix(".py"), place / "__init__.py"))
+    return frozenset(path for path in candidates if path.is_file())
 
 
 def _source_files(defined: Any) -> list[Path]:
@@ -67,15 +100,16 @@ def _source_files(defined: Any) -> list[Path]:
     if file is None:
         return []
     module = sys.modules.get(defined.__module__)
-    is_in_package = module is not None and bool(module.__package__)
-    return _modules_below(Path(file).parent) if is_in_package else [Path(file)]
+    package = (module.__package__ or "") if module is not None else ""
+    # the package of all tasks is no task's own
+    return _modules_below(Path(file).parent) if package and package != "engine.tasks" else [Path(file)]
 
 
 def _modules_below(folder: Path) -> list[Path]:
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
-        found += [Path(place, name) for name in files if name.endswith(".py")]
+        found += [Path(place, name) for name in files if name.endswith((".py", ".js", ".mjs"))]
     return found
 
 

@@ -1,9 +1,14 @@
 import importlib
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 
 from engine.errors import InputError
 from engine.reading.plugins import load_object, source_digest
+from tests.conftest import ROOT
 
 
 def test_the_digest_of_a_package_is_of_its_modules_and_not_of_packages_of_node(tmp_path, monkeypatch):
@@ -16,6 +21,59 @@ def test_the_digest_of_a_package_is_of_its_modules_and_not_of_packages_of_node(t
     assert source_digest([task]) == before
     (tmp_path / "digested/node/reading.py").write_text("read = True")
     assert source_digest([task]) != before
+
+
+DIGESTS = """
+from engine.reading.plugins import source_digest
+from engine.tasks.registry import task_named
+for name in ("math", "physics", "code", "traffic", "phaser"):
+    print(name, source_digest([type(task_named(name))]))
+"""
+
+
+def test_the_digest_of_a_task_covers_what_its_verdicts_depend_on(tmp_path):
+    """A line is added to one module after the other; the tasks that it changes."""
+    for package in ("engine", "prompts"):
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("node_modules", "__pycache__")
+        )
+
+    def digests():
+        done = subprocess.run(
+            [sys.executable, "-c", DIGESTS], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return dict(line.split() for line in done.stdout.splitlines())
+
+    before, changed = digests(), {}
+    for module in ("llm/retry.py", "task.py", "answers/comparison.py", "tasks/traffic/rows.py",
+                   "tasks/phaser/node/src/infer.js", "sandbox/levels.py"):  # fmt: skip
+        path = tmp_path / "engine" / module
+        source = path.read_bytes()
+        path.write_bytes(source + b"\n// \n" if path.suffix == ".js" else source + b"\n# a comment\n")
+        changed[module] = {name for name, digest in digests().items() if digest != before[name]}
+        path.write_bytes(source)
+    assert changed == {
+        "llm/retry.py": set(),
+        "task.py": set(),
+        "answers/comparison.py": {"math", "physics"},
+        "tasks/traffic/rows.py": {"traffic"},
+        "tasks/phaser/node/src/infer.js": {"phaser"},
+        "sandbox/levels.py": {"code", "phaser"},
+    }
+
+
+def test_the_digest_of_a_file_is_of_the_file_and_of_what_it_imports_from_the_engine(tmp_path, monkeypatch):
+    def digest(name, source):
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        return source_digest([importlib.import_module(name).reward])
+
+    alone = digest("own_reward", "def reward(reply): return 1.0\n")
+    assert digest("same_reward", "def reward(reply): return 1.0\n") == alone
+    assert digest("other_reward", "def reward(reply): return 0.0\n") != alone
+    with_import = "from engine.answers.verify import verify_answer\n\ndef reward(reply): return 1.0\n"
+    assert digest("importing_reward", with_import) != alone
 
 
 @pytest.mark.parametrize("source", ["p.jsonl", "data/p.jsonl", "./p.jsonl", "no_such_module", "json.no_such_module"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
@@ -88,47 +91,71 @@ class RequestSender:
         self.tally.pending += 1
         call.connection.health.load += len(call.samples)
         try:
-            while True:
-                result = await self._attempt(call)
-                if not isinstance(result, RetryDecision):
-                    return result
-                if result.parameter == "n":
-                    return {}
-                if not result.retry:
-                    return call.failed(result)
-                if call.pool.should_move(call.server) and call.failures < self._retry.attempts:
-                    call.move()
-                    continue
-                wait_s = self._retry.wait_s(result, call.failures, self._rng)
-                left = self._time_to_connect(call, result)
-                if left is not None:
-                    wait_s = min(wait_s, self._retry.max_connect_wait_s, left)
-                    call.unreached += 1
-                elif (bounded := self._bounded_wait(call, result, wait_s, self._clock() - started)) is None:
-                    return call.failed(result)
-                else:
-                    wait_s = bounded
-                self._trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
-                await self._sleep(wait_s)
-                call.move()
+            result = await self._attempt(call)
+            if isinstance(result, RetryDecision):
+                result = await self._retried(call, result, started)
+            if not isinstance(result, RetryDecision):
+                return result
+            return {} if result.parameter == "n" else call.failed(result)
         finally:
             self.tally.pending -= 1
             call.connection.health.load -= len(call.samples)
 
-    def _bounded_wait(
-        self, call: PendingCall, decision: RetryDecision, wait_s: float, elapsed_s: float
-    ) -> float | None:
-        """Seconds to wait before the next attempt; None if there is none.
+    async def _retried(
+        self, call: PendingCall, first: RetryDecision, started: float
+    ) -> dict[str, Reply] | RetryDecision:
+        """Repeat a failed attempt until it succeeds, may not be repeated, or attempts and time are used up."""
+        made = [first]
+
+        async def attempt() -> dict[str, Reply] | RetryDecision:
+            if made:
+                return made.pop()
+            call.move()
+            return await self._attempt(call)
+
+        def wait_s(state: RetryCallState) -> float:
+            return self._wait_s(call, _failure(state), self._clock() - started)
+
+        def tell(state: RetryCallState) -> None:
+            if not self._moves(call):
+                self._trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(_is_repeatable),
+            wait=wait_s,
+            stop=lambda state: state.upcoming_sleep == math.inf,
+            before_sleep=tell,
+            sleep=self._sleep,
+            retry_error_callback=_failure,
+        )
+        return await retrying(attempt)
+
+    def _moves(self, call: PendingCall) -> bool:
+        """Whether the next attempt goes to another server at once."""
+        return call.pool.should_move(call.server) and call.failures < self._retry.attempts
+
+    def _wait_s(self, call: PendingCall, decision: RetryDecision, elapsed_s: float) -> float:
+        """Seconds to wait before the next attempt; infinite if there is none.
 
         A server may ask to wait for longer than requests are retried. Then there is one more attempt at the end of
         that time.
+
+        Raises:
+            FatalEndpointError: no server of the role was reached in time.
         """
+        if self._moves(call):
+            return 0.0
+        wait_s = self._retry.wait_s(decision, call.failures, self._rng)
+        left = self._time_to_connect(call, decision)
+        if left is not None:
+            call.unreached += 1
+            return min(wait_s, self._retry.max_connect_wait_s, left)
         failures = call.failures - call.unreached
         if not self._retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
         left = self._retry.total_s - elapsed_s
         if decision.wait_s is None or call.is_last or failures >= self._retry.attempts or left <= 0:
-            return None
+            return math.inf
         call.is_last = True
         self._trouble.long_wait(call.endpoint, decision, left)
         return left
@@ -377,6 +404,15 @@ class RequestSender:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
         stored = [(sample, self._journal.put(sample.key, completion)) for sample, completion in received]
         return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
+
+
+def _is_repeatable(result: dict[str, Reply] | RetryDecision) -> bool:
+    return isinstance(result, RetryDecision) and result.retry and result.parameter != "n"
+
+
+def _failure(state: RetryCallState) -> Any:
+    """The decision about the last attempt."""
+    return state.outcome.result() if state.outcome else None
 
 
 def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:

@@ -1,6 +1,6 @@
-"""HTTP requests to one endpoint.
+"""Requests to one endpoint, sent by the OpenAI SDK.
 
-No other module of the client sends requests. Importing aiohttp takes as long as reading a configuration and a dataset,
+No other module of the client sends requests. Importing the SDK takes longer than reading a configuration and a dataset,
 so the client imports this module, with the connections, when it opens its first connection.
 """
 
@@ -11,13 +11,17 @@ import os
 import socket
 import ssl
 import urllib.request
+import zlib
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import aiohttp
+import httpx2
 import truststore
 from aiohttp import http_exceptions
+from openai import APIConnectionError, AsyncOpenAI, DefaultAioHttpClient, Timeout
 
 from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
@@ -31,8 +35,6 @@ _MOST_PER_SAMPLE, _MOST_IN_ALL = 32 << 20, 512 << 20
 """Bytes of a reply. A token with its log-prob and id takes about 120: 280,000 tokens for one sample, of 64 samples
 70,000 each."""
 _MOST_OF_AN_ERROR = 1 << 20
-_ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-"""Header -> environment variable, as OpenAI defines them for keys of several organisations or projects."""
 
 
 class StatusError(Exception):
@@ -56,8 +58,8 @@ class BodyTooLargeError(Exception):
 class Transport:
     """Connections to one endpoint. For one event loop, in which it is made.
 
-    Proxies are taken from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``). Trusted
-    certificates are those of the system, or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
+    The SDK takes proxies, organisation and project from the environment. Trusted certificates are those of the system,
+    or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
 
     Args:
         endpoint: gives the address and the key.
@@ -68,58 +70,60 @@ class Transport:
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        self._url = endpoint.chat_url
-        account = {
-            name: os.environ[variable] for name, variable in _ACCOUNT_HEADERS.items() if os.environ.get(variable)
-        }
-        self._session = aiohttp.ClientSession(
-            # The limit exceeds the concurrency: a request never waits for a connection.
-            connector=aiohttp.TCPConnector(
-                limit=concurrency + 16, keepalive_timeout=_KEEPALIVE_S, ssl=_certificates(endpoint.base_url)
+        _check_proxy(endpoint.base_url)
+        parts = urlsplit(endpoint.base_url)
+        timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
+        self._client = AsyncOpenAI(
+            api_key=endpoint.api_key.get_secret_value(),
+            base_url=urlunsplit(parts._replace(query="", fragment="")),
+            default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+            default_headers={"User-Agent": "scaffold-grpo"},
+            max_retries=0,
+            timeout=timeout,
+            http_client=DefaultAioHttpClient(
+                # The limit exceeds the concurrency: a request never waits for a connection.
+                limits=httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
+                timeout=timeout,
+                verify=_certificates(endpoint.base_url),
+                event_hooks={"response": [_refuse_errors]},
             ),
-            # The caller limits the whole time of a request.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
-            headers={
-                "Accept": "application/json",
-                "Authorization": f"Bearer {endpoint.api_key.get_secret_value()}",
-                "Content-Type": "application/json",
-                "User-Agent": "scaffold-grpo",
-                **account,
-            },
-            proxy=_proxy_of(endpoint.base_url),
         )
 
-    async def post(self, body: dict[str, Any], headers: dict[str, str], url: str | None = None) -> bytes:
+    async def post(
+        self, body: dict[str, Any], headers: dict[str, str], *, api: Literal["chat", "completions"] = "chat"
+    ) -> bytes:
         """Send one request and return the raw body of the reply.
 
         Args:
             body: the body, as JSON values.
             headers: further headers.
-            url: an address other than that of chat completions.
+            api: chat completions, or completions of a text.
 
         Raises:
             StatusError: the status is not 2xx.
             BodyTooLargeError: the body has more than 32 MiB for each of ``n`` samples, or more than 512 MiB.
-            aiohttp.ClientError, OSError: there is no complete reply.
+            openai.APIConnectionError, aiohttp.ClientError, OSError: there is no complete reply.
         """
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        async with self._session.post(url or self._url, data=data, headers=headers) as response:
-            if response.method != "POST":  # as 301, 302 and 303 ask for; the server has not seen the body
-                first = response.history[0]
-                moved = f"it redirects to {shown_url(first.headers.get('Location', ''))}; give that address as base_url"
-                raise StatusError(first.status, first.headers, moved)
-            if not 200 <= response.status < 300:
-                text = (await _first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace")
-                raise StatusError(response.status, response.headers, _json_or_text(text))
-            most = _most_bytes(body)
-            content = await _first_bytes(response, most + 1)
-            if len(content) > most:
-                raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
-            return content
+        # The whole body goes as the extra one: the SDK's own check of messages takes as long as the rest of a request.
+        sent: AbstractAsyncContextManager[Any]
+        if api == "chat":
+            sent = self._client.chat.completions.with_streaming_response.create(
+                model="", messages=[], extra_headers=headers, extra_body=body
+            )
+        else:
+            sent = self._client.completions.with_streaming_response.create(
+                model="", prompt="", extra_headers=headers, extra_body=body
+            )
+        most = _most_bytes(body)
+        async with sent as response:
+            content = await _first_bytes(response.http_response, most + 1)
+        if len(content) > most:
+            raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
+        return content
 
     async def close(self) -> None:
         """Close the HTTP connections."""
-        await self._session.close()
+        await self._client.close()
 
 
 def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
@@ -128,17 +132,40 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
         return classify_status(error.status, error.headers, error.body, context)
     if isinstance(error, BodyTooLargeError):
         return RetryDecision(RetryAction.RETRY, "too_long", str(error), may_be_billed=True)
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
+    causes: list[BaseException] = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
+    known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
+    if not known:
+        is_unread = isinstance(error, APIConnectionError | httpx2.HTTPError)
+        return (
+            RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
+            if is_unread
+            else None
+        )
+    if isinstance(known[0], aiohttp.ConnectionTimeoutError):
         return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
-    if not isinstance(error, aiohttp.ClientError | ConnectionError | TimeoutError):
-        return None
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    was_sent = not isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError)
-    if was_sent and (isinstance(error, TimeoutError) or isinstance(cause, TimeoutError)):
+    was_sent = not isinstance(known[0], aiohttp.ClientConnectorError | ConnectionRefusedError)
+    if was_sent and any(isinstance(one, TimeoutError) for one in (known[0], causes[-1])):
         return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
-    return RetryDecision(RetryAction.RETRY, "connection", _connection_message(cause), may_be_billed=was_sent)
+    return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=was_sent)
+
+
+async def _refuse_errors(response: httpx2.Response) -> None:
+    """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
+
+    A redirect that keeps the request is followed. As 301, 302 and 303 ask for a GET request, the server has not seen
+    the body.
+    """
+    if response.is_success or response.status_code in (307, 308):
+        return
+    body: object
+    if response.status_code in (301, 302, 303) and "Location" in response.headers:
+        body = f"it redirects to {shown_url(response.headers['Location'])}; give that address as base_url"
+    else:
+        body = _json_or_text((await _first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace"))
+    raise StatusError(response.status_code, response.headers, body)
 
 
 def _most_bytes(body: Mapping[str, Any]) -> int:
@@ -147,10 +174,10 @@ def _most_bytes(body: Mapping[str, Any]) -> int:
     return min(_MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1), _MOST_IN_ALL)
 
 
-async def _first_bytes(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _first_bytes(response: httpx2.Response, most: int) -> bytes:
     """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
     parts, left = [], most
-    async for part in response.content.iter_any():
+    async for part in response.aiter_bytes():
         parts.append(part[:left])
         left -= len(parts[-1])
         if not left:
@@ -158,8 +185,8 @@ async def _first_bytes(response: aiohttp.ClientResponse, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _connection_message(cause: BaseException) -> str:
-    """Why there is no connection, in the words of the system."""
+def _reason(cause: BaseException) -> str:
+    """Why there is no reply, in the words of the system."""
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused"
     if isinstance(cause, ConnectionResetError | BrokenPipeError | aiohttp.ServerDisconnectedError):
@@ -168,8 +195,8 @@ def _connection_message(cause: BaseException) -> str:
         return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE can name trusted certificates"
     if isinstance(cause, socket.gaierror):
         return f"the host name is not known ({cause.strerror or cause})"
-    if isinstance(cause, http_exceptions.HttpProcessingError):
-        return f"the reply cannot be read: {' '.join(cause.message.split())}"[:300]
+    if isinstance(cause, http_exceptions.HttpProcessingError | zlib.error):
+        return f"the reply cannot be read: {' '.join(getattr(cause, 'message', str(cause)).split())}"[:300]
     return f"{type(cause).__name__}: {cause}"[:300]
 
 
@@ -181,28 +208,23 @@ def _json_or_text(text: str) -> object:
         return text.strip()
 
 
-def _proxy_of(url: str) -> str | None:
-    """The HTTP proxy that the environment names for an address."""
+def _check_proxy(url: str) -> None:
+    """Refuse a proxy that the transport of the SDK would take for an HTTP proxy."""
     parts = urlsplit(url)
-    if urllib.request.proxy_bypass(parts.netloc):
-        return None
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and "://" not in proxy:
-        return f"http://{proxy}"
-    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+    proxies = {} if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies()
+    kind, found, _ = (proxies.get(parts.scheme) or proxies.get("all") or "").partition("://")
+    if found and kind not in ("http", "https"):
         raise ConfigurationError(
-            f"A proxy of the kind {urlsplit(proxy).scheme!r} cannot be used",
+            f"A proxy of the kind {kind!r} cannot be used",
             why=f"The environment names it for {parts.scheme} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY).",
             fix=f"Name an HTTP proxy, or add {parts.hostname} to NO_PROXY.",
         )
-    return proxy
 
 
 def _certificates(url: str) -> ssl.SSLContext | bool:
     """The trusted certificates for an address: Python alone does not find those of every system."""
     if urlsplit(url).scheme != "https":
-        return True
+        return False
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         return ssl.create_default_context()
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

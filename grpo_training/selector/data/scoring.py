@@ -140,7 +140,7 @@ class AnswerScorer:
         task = asyncio.current_task()
         self._sent.add(task)
         try:
-            reply = await self._transport.post(body, {}, url)
+            reply = await self._transport.post(body, {}, api="completions")
             used = _usage_of(reply) or largest
             cost = self._endpoint.cost_usd(*used)
             return reply, Usage(prompt_tokens=used[0], completion_tokens=used[1], cost_usd=cost)

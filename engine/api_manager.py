@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
@@ -140,12 +140,6 @@ class Endpoint(BaseModel):
         """``extra_body`` as it may be printed and stored."""
         shown: dict[str, Any] = without_secrets(self.extra_body)
         return shown
-
-    @cached_property
-    def chat_url(self) -> str:
-        """The address of the chat API: ``/chat/completions`` below the path of ``base_url``."""
-        parts = urlsplit(self.base_url)
-        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions", fragment=""))
 
 
 _FIELDS = tuple(name for name in Endpoint.model_fields if name != "role")

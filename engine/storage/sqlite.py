@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from pathlib import Path
+
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 _BUSY_S = 60.0
 _RETRY_S = 0.02
@@ -42,14 +43,11 @@ def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Conne
     return connection
 
 
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+@retry(retry=retry_if_exception(_is_busy), wait=wait_fixed(_RETRY_S), stop=stop_after_delay(_BUSY_S), reraise=True)
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Enable WAL. This statement does not wait for locks as others do, so it is repeated here."""
-    deadline = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(_RETRY_S)
+    """Enable WAL. This statement does not wait for locks as others do, so it is repeated."""
+    connection.execute("PRAGMA journal_mode=WAL")

@@ -14,8 +14,8 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
+from engine.storage.user_folder import user_folder
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.serve.local_server import user_folder
 from grpo_training.serve.model_folder import check_model
 from grpo_training.serve.shared_server import shared_server
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import re
@@ -12,15 +11,15 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
+from engine.storage.user_folder import user_folder
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serve.guard import start_guarded
 from grpo_training.serve.model_folder import check_model, content_digest, merged_with
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 START_TIMEOUT_S = 600.0
+START_POLL_S = 0.1
+_FIRST_REQUEST_S = 120.0
 _TERMINATE_TIMEOUT_S = 10.0
 _CPU_CONCURRENCY = 16
 """transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
@@ -149,24 +150,12 @@ def local_server(
 
 def is_up(base_url: str) -> bool:
     """Whether the server passes its health check."""
+    import httpx  # takes as long to import as a command that starts no server takes to check its input
+
     try:
-        with urllib.request.urlopen(base_url.removesuffix("/v1") + "/health", timeout=2) as answer:  # noqa: S310
-            return bool(answer.status == 200)
-    except (OSError, http.client.HTTPException):  # HTTPException: another protocol on this port
+        return httpx.get(f"{base_url.removesuffix('/v1')}/health", timeout=2, trust_env=False).status_code == 200
+    except httpx.HTTPError:
         return False
-
-
-def user_folder() -> Path:
-    """A temporary folder of this user for files that processes share.
-
-    Raises:
-        ConfigurationError: the folder exists and belongs to another user.
-    """
-    folder = Path(tempfile.gettempdir()) / f"scaffold-grpo-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise ConfigurationError(f"{folder} belongs to another user", fix="Set TMPDIR to a folder of your own.")
-    return folder
 
 
 def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict[str, Any]:
@@ -264,36 +253,39 @@ def why_ended(log: Path | None) -> str:
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_up(base_url):
-        if process.poll() is not None or time.monotonic() > deadline:
-            status = process.returncode
-            why = f"no answer after {START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
-            raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
-        time.sleep(0.1)
+    until_up = Retrying(
+        retry=retry_if_result(lambda up: not up and process.poll() is None),
+        wait=wait_fixed(START_POLL_S),
+        stop=stop_after_delay(START_TIMEOUT_S),
+        retry_error_callback=lambda _: False,
+    )
+    if not until_up(is_up, base_url):
+        status = process.returncode
+        why = f"no answer after {START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
+        raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
 
 
 def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> None:
+    import httpx
+
     body = {
         "model": model,
         "messages": [{"role": "user", "content": "."}],
         "max_tokens": 1,
         **sampling,
     }
-    request = urllib.request.Request(  # noqa: S310 - a loopback address
-        f"{base_url}/chat/completions",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json", "Authorization": "Bearer EMPTY"},
-    )
     try:
-        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
-            answer.read()
-    except urllib.error.HTTPError as error:
-        raise ConfigurationError(
-            "The local server rejects the warm-up request", why=error.read()[:500].decode(errors="replace")
-        ) from None
-    except OSError as error:
+        reply = httpx.post(
+            f"{base_url}/chat/completions",
+            json=body,
+            headers={"Authorization": "Bearer EMPTY"},
+            timeout=_FIRST_REQUEST_S,
+            trust_env=False,
+        )
+    except httpx.HTTPError as error:
         raise ConfigurationError("The local server does not answer the warm-up request", why=str(error)) from None
+    if reply.is_error:
+        raise ConfigurationError("The local server rejects the warm-up request", why=reply.text[:500])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

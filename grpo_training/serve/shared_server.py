@@ -16,17 +16,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
 from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
+from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
 from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import (
+    START_POLL_S,
     START_TIMEOUT_S,
     LocalServer,
     is_up,
     local_server,
-    user_folder,
     why_ended,
 )
 
@@ -133,13 +136,14 @@ class _ServerFiles:
                 stderr=error,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            if (server := self.running_server()) is not None:
-                return server
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
+        until_up = Retrying(
+            retry=retry_if_result(lambda server: server is None and process.poll() is None),
+            wait=wait_fixed(START_POLL_S),
+            stop=stop_after_delay(START_TIMEOUT_S),
+            retry_error_callback=lambda _: None,
+        )
+        if (server := until_up(self.running_server)) is not None:
+            return server
         why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
         raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
 

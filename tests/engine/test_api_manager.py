@@ -28,20 +28,6 @@ def test_an_endpoint_has_the_fields_of_its_entry(tmp_path):
     assert endpoint.cost_usd(1000, 500) == pytest.approx(0.006)
 
 
-@table(
-    ("base_url", "address"),
-    [
-        ("http://localhost:8129/v1/", "http://localhost:8129/v1/chat/completions"),
-        ("https://a.b", "https://a.b/chat/completions"),
-        ("https://a.b/openai/v1?api-version=2", "https://a.b/openai/v1/chat/completions?api-version=2"),
-        ("https://a.b/v1/#x", "https://a.b/v1/chat/completions"),
-    ],
-)
-def test_the_chat_api_is_below_the_path_of_the_base_url(tmp_path, base_url, address):
-    path = write(tmp_path, {"critic": {**ENTRY, "base_url": base_url}})
-    assert ApiManager.load(path).endpoint("critic").chat_url == address
-
-
 def test_without_both_prices_the_cost_is_unknown(tmp_path):
     path = write(tmp_path, {"critic": {**ENTRY, "price_in": 2}})
     assert ApiManager.load(path).endpoint("critic").cost_usd(1000, 500) is None
@@ -234,7 +220,7 @@ def test_the_key_of_default_is_never_sent_to_another_address(tmp_path):
 
 def test_one_endpoint_of_the_command_line_serves_every_role():
     manager = ApiManager.for_one_endpoint("http://x/v1", "m", "MY_KEY", environ={"MY_KEY": SECRET})
-    assert {manager.endpoint(role).chat_url for role in ("generator_3", "critic")} == {"http://x/v1/chat/completions"}
+    assert {manager.endpoint(role).base_url for role in ("generator_3", "critic")} == {"http://x/v1"}
     assert manager.endpoint("analyst").api_key.get_secret_value() == SECRET
     with pytest.raises(ConfigurationError, match="'MY_KEY' is not set") as caught:
         ApiManager.for_one_endpoint("http://x/v1", "m", "MY_KEY", environ={}).endpoint("critic")

@@ -17,7 +17,7 @@ from tests.support.table import table
 
 HEAVY = {
     *("torch", "transformers", "trl", "peft", "datasets", "ray", "vllm", "unsloth", "starlette"),
-    *("aiohttp", "sympy", "math_verify", "rich"),
+    *("aiohttp", "openai", "httpx", "httpx2", "sympy", "math_verify", "rich"),
 }
 CPU_S = 1.5
 """Processor seconds that a command may take for --help, many times what it needs."""
@@ -86,7 +86,7 @@ def test_without_dependencies_a_command_names_them_and_how_to_install_them(tmp_p
     assert "Traceback" not in said
     assert f"make -C {ROOT} install`" in said or "bin/activate`" in said
     assert module != "doctor" or "packages are not installed" in said
-    assert module != "doctor" or all(name in said for name in ("pydantic", "aiohttp", "sympy"))
+    assert module != "doctor" or all(name in said for name in ("pydantic", "openai", "sympy"))
     listed = subprocess.run(
         [sys.executable, "-S", "-m", "grpo_training"],
         cwd=tmp_path,
@@ -129,7 +129,7 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
     for line in python("-c", FAILING, arguments, cwd=tmp_path).stdout.splitlines():
         command, error, modules = json.loads(line)
         assert error.startswith(given.pop(command)[1])
-        assert not {"aiohttp", "httpx2"} & set(modules), command
+        assert not {"aiohttp", "openai", "httpx", "httpx2"} & set(modules), command
     assert not given
 
 
@@ -152,7 +152,7 @@ def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
     assert f"cannot reach {url}" in error
     loaded = {name for name in modules if re.fullmatch(r"engine\.tasks\.\w+\.task", name)}
     assert loaded == {"engine.tasks.math.task"}
-    assert not {"openai", "sympy", "math_verify"} & set(modules)
+    assert not {"sympy", "math_verify"} & set(modules)
 
 
 _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracker", "endpoints and budget")

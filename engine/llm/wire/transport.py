@@ -14,19 +14,22 @@ import urllib.request
 import zlib
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import aiohttp
-import httpx2
 import truststore
 from aiohttp import http_exceptions
-from openai import APIConnectionError, AsyncOpenAI, DefaultAioHttpClient, Timeout
+from openai import DEFAULT_CONNECTION_LIMITS, APIConnectionError, AsyncOpenAI, DefaultAioHttpClient, Timeout
 
 from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 from engine.reading.masking import shown_url
+
+_http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
+"""The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
 
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
@@ -82,7 +85,7 @@ class Transport:
             timeout=timeout,
             http_client=DefaultAioHttpClient(
                 # The limit exceeds the concurrency: a request never waits for a connection.
-                limits=httpx2.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
+                limits=_http.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
                 timeout=timeout,
                 verify=_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
@@ -115,8 +118,13 @@ class Transport:
                 model="", prompt="", extra_headers=headers, extra_body=body
             )
         most = _most_bytes(body)
-        async with sent as response:
-            content = await _first_bytes(response.http_response, most + 1)
+        try:
+            async with sent as response:
+                content = await _first_bytes(response.http_response, most + 1)
+        except APIConnectionError as error:
+            if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
+                raise error.__cause__ from None
+            raise
         if len(content) > most:
             raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
         return content
@@ -138,7 +146,7 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
     known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
     if not known:
-        is_unread = isinstance(error, APIConnectionError | httpx2.HTTPError)
+        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError))
         return (
             RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
             if is_unread
@@ -152,7 +160,7 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=was_sent)
 
 
-async def _refuse_errors(response: httpx2.Response) -> None:
+async def _refuse_errors(response: Any) -> None:
     """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
 
     A redirect that keeps the request is followed. As 301, 302 and 303 ask for a GET request, the server has not seen
@@ -174,7 +182,7 @@ def _most_bytes(body: Mapping[str, Any]) -> int:
     return min(_MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1), _MOST_IN_ALL)
 
 
-async def _first_bytes(response: httpx2.Response, most: int) -> bytes:
+async def _first_bytes(response: Any, most: int) -> bytes:
     """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
     parts, left = [], most
     async for part in response.aiter_bytes():

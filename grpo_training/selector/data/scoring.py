@@ -9,6 +9,8 @@ import math
 import random
 from typing import TYPE_CHECKING, Any
 
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result
+
 from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
@@ -110,30 +112,42 @@ class AnswerScorer:
 
     async def _post(self, body: dict[str, Any]) -> tuple[bytes, Usage]:
         """Send a request until it is answered. Each attempt reserves the most that it may cost."""
-        url = f"{self._endpoint.base_url}/completions"
         rng = random.Random(0)  # noqa: S311 - jitter
-        failures, waited = 0, 0.0
-        while True:
-            result = await self._attempt(body, url)
-            if not isinstance(result, RetryDecision):
-                return result
-            failures += 1
-            where = f"{self._endpoint.role} ({url}): {result.code} {result.message}".rstrip()
-            if result.action not in (RetryAction.RETRY, RetryAction.SLOW_DOWN):
-                raise FatalEndpointError(
-                    "The endpoint cannot score answers",
-                    why=where,
-                    fix="Use a server whose completions API returns log-probs of the prompt (echo), such as vLLM.",
-                )
-            wait_s = self._retry.wait_s(result, failures, rng)
-            if self._retry.exhausted(failures, waited, wait_s):
-                raise IncompleteRunError(
-                    f"No reply after {failures} attempts", why=where, fix="Run the same command again to continue."
-                )
-            waited += wait_s
-            await self._sleep(wait_s)
 
-    async def _attempt(self, body: dict[str, Any], url: str) -> tuple[bytes, Usage] | RetryDecision:
+        def decision(state: RetryCallState) -> Any:
+            return state.outcome.result() if state.outcome else None
+
+        def is_used_up(state: RetryCallState) -> bool:
+            return self._retry.exhausted(state.attempt_number, state.idle_for, state.upcoming_sleep)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(
+                lambda result: (
+                    isinstance(result, RetryDecision) and result.action in (RetryAction.RETRY, RetryAction.SLOW_DOWN)
+                )
+            ),
+            wait=lambda state: self._retry.wait_s(decision(state), state.attempt_number, rng),
+            stop=is_used_up,
+            sleep=self._sleep,
+            retry_error_callback=decision,
+        )
+        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body)
+        if not isinstance(result, RetryDecision):
+            return result
+        url = f"{self._endpoint.base_url}/completions"
+        where = f"{self._endpoint.role} ({url}): {result.code} {result.message}".rstrip()
+        if result.action in (RetryAction.RETRY, RetryAction.SLOW_DOWN):
+            attempts = retrying.statistics["attempt_number"]
+            raise IncompleteRunError(
+                f"No reply after {attempts} attempts", why=where, fix="Run the same command again to continue."
+            )
+        raise FatalEndpointError(
+            "The endpoint cannot score answers",
+            why=where,
+            fix="Use a server whose completions API returns log-probs of the prompt (echo), such as vLLM.",
+        )
+
+    async def _attempt(self, body: dict[str, Any]) -> tuple[bytes, Usage] | RetryDecision:
         largest = len(body["prompt"].encode("utf-8", "replace")) + 16, 1  # a token has at least one byte
         hold = await self._budget.hold(sum(largest), self._endpoint.cost_usd(*largest))
         used = largest  # also of an attempt that is cancelled

@@ -40,7 +40,15 @@ async def post(url, body=None, headers=None):
         await sender.close()
 
 
-def test_body_and_headers_of_a_request(monkeypatch):
+@pytest.mark.parametrize(
+    ("ending", "address"),
+    [
+        ("?api-version=2", "/v1/chat/completions?api-version=2"),
+        ("/", "/v1/chat/completions"),
+        ("#x", "/v1/chat/completions"),
+    ],
+)
+def test_address_body_and_headers_of_a_request(monkeypatch, ending, address):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.delenv("OPENAI_PROJECT_ID", raising=False)
     seen = []
@@ -51,13 +59,11 @@ def test_body_and_headers_of_a_request(monkeypatch):
 
     async def run():
         async with serve(app_of(handler)) as url:
-            return await post(
-                f"{url}?api-version=2", {"model": "m", "text": "1 ≤ π", "n": 0.5}, {"X-Sample-Index": "3"}
-            )
+            return await post(url + ending, {"model": "m", "text": "1 ≤ π", "n": 0.5}, {"X-Sample-Index": "3"})
 
     assert asyncio.run(run()) == b"{}"
     ((method, path, body, headers),) = seen
-    assert (method, path) == ("POST", "/v1/chat/completions?api-version=2")
+    assert (method, path) == ("POST", address)
     assert json.loads(body) == {"model": "m", "messages": [], "text": "1 ≤ π", "n": 0.5}
     wanted = {
         "Accept": "application/json",
@@ -97,7 +103,7 @@ async def test_a_redirect_to_another_host_does_not_get_the_key():
     arrived = []
 
     async def other(request):
-        arrived.append((request.method, await request.read(), request.headers.get("Authorization")))
+        arrived.append((request.method, await request.json(), request.headers.get("Authorization")))
         return web.json_response({})
 
     async with serve(app_of(other)) as target:
@@ -107,7 +113,7 @@ async def test_a_redirect_to_another_host_does_not_get_the_key():
 
         async with serve(app_of(handler)) as url:
             assert await post(url, {"model": "m"}) == b"{}"
-    assert arrived == [("POST", b'{"model":"m","messages":[]}', None)]
+    assert arrived == [("POST", {"model": "m", "messages": []}, None)]
 
 
 async def test_a_redirect_that_does_not_keep_the_request_names_the_new_address():

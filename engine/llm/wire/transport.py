@@ -13,15 +13,21 @@ import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import aiohttp
 import truststore
 from aiohttp import http_exceptions
-from openai import DEFAULT_CONNECTION_LIMITS, APIConnectionError, AsyncOpenAI, DefaultAioHttpClient, Timeout
+from openai import (
+    DEFAULT_CONNECTION_LIMITS,
+    APIConnectionError,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    Timeout,
+)
 
 from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
@@ -30,6 +36,8 @@ from engine.reading.masking import shown_url
 
 _http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
+
+CHAT_PATH, COMPLETIONS_PATH = "/chat/completions", "/completions"
 
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
@@ -92,35 +100,32 @@ class Transport:
             ),
         )
 
-    async def post(
-        self, body: dict[str, Any], headers: dict[str, str], *, api: Literal["chat", "completions"] = "chat"
-    ) -> bytes:
+    async def post(self, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
         """Send one request and return the raw body of the reply.
 
         Args:
             body: the body, as JSON values.
             headers: further headers.
-            api: chat completions, or completions of a text.
+            path: of the API, below the base URL.
 
         Raises:
             StatusError: the status is not 2xx.
             BodyTooLargeError: the body has more than 32 MiB for each of ``n`` samples, or more than 512 MiB.
             openai.APIConnectionError, aiohttp.ClientError, OSError: there is no complete reply.
         """
-        # The whole body goes as the extra one: the SDK's own check of messages takes as long as the rest of a request.
-        sent: AbstractAsyncContextManager[Any]
-        if api == "chat":
-            sent = self._client.chat.completions.with_streaming_response.create(
-                model="", messages=[], extra_headers=headers, extra_body=body
-            )
-        else:
-            sent = self._client.completions.with_streaming_response.create(
-                model="", prompt="", extra_headers=headers, extra_body=body
-            )
+        # Not the SDK's typed methods: their check of messages takes as long as the rest of a request.
         most = _most_bytes(body)
         try:
-            async with sent as response:
-                content = await _first_bytes(response.http_response, most + 1)
+            stream = await self._client.post(
+                path,
+                cast_to=object,
+                body=body,
+                options={"headers": headers},
+                stream=True,
+                stream_cls=AsyncStream[object],
+            )
+            async with stream:
+                content = await _first_bytes(stream.response, most + 1)
         except APIConnectionError as error:
             if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
                 raise error.__cause__ from None

@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
-from engine.llm.wire.transport import Transport, classify_exception
+from engine.llm.wire.transport import COMPLETIONS_PATH, Transport, classify_exception
 from engine.records import Completion, Usage
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class AnswerScorer:
         task = asyncio.current_task()
         self._sent.add(task)
         try:
-            reply = await self._transport.post(body, {}, api="completions")
+            reply = await self._transport.post(body, {}, path=COMPLETIONS_PATH)
             used = _usage_of(reply) or largest
             cost = self._endpoint.cost_usd(*used)
             return reply, Usage(prompt_tokens=used[0], completion_tokens=used[1], cost_usd=cost)

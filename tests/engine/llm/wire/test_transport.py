@@ -75,6 +75,7 @@ def test_address_body_and_headers_of_a_request(monkeypatch, ending, address):
     }
     assert {name: headers[name] for name in wanted} == wanted
     assert "OpenAI-Project" not in headers
+    assert not any(name.startswith("X-Stainless-OS") for name in headers)
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,8 @@ def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[
     All processes get as many, because each forward and backward pass of a sharded model needs all of them. Where the
     parts do not divide evenly, a process gets the first part again, which does not count there.
     """
+    if not parts:
+        return []
     number = accelerator.num_processes
     own = [(part, True) for part in parts[accelerator.process_index :: number]]
     return own + [(parts[0], False)] * (-(-len(parts) // number) - len(own))

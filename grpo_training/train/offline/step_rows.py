@@ -178,9 +178,10 @@ def reward_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Figures on the stored responses of whole groups, also on those that a curriculum leaves out."""
     rewards = [[row.reward for row in group] for group in groups]
     rows = [row for group in groups for row in group]
+    values = [row.reward for row in rows]
     return {
-        "reward": statistics.fmean(value for group in rewards for value in group),
-        "reward_std": statistics.fmean(statistics.pstdev(group) for group in rewards),
+        "reward": statistics.fmean(values),
+        "reward_std": statistics.stdev(values) if len(values) > 1 else 0.0,  # of the whole batch, as in TRL
         "frac_reward_zero_std": statistics.fmean(float(max(group) == min(group)) for group in rewards),
         "completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows),
         "completions/clipped_ratio": statistics.fmean(float(row.truncated) for row in rows),

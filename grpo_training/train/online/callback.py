@@ -8,6 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import gather_object
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
@@ -99,7 +101,8 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, *, model: Any = None, **_: Any) -> None:
         """Stop before a gradient that is not finite changes the weights."""
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
-        if gradients and not math.isfinite(sum(float(gradient.abs().max()) for gradient in gradients)):
+        largest = get_total_norm(gradients, norm_type=math.inf)  # one transfer from the device for all weights
+        if not math.isfinite(float(largest.full_tensor() if isinstance(largest, DTensor) else largest)):
             raise TrainingStoppedError(
                 f"The gradient of step {state.global_step + 1} is not finite",
                 why="The loss is finite. The weights are unchanged.",
@@ -112,6 +115,8 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
             self._write_samples(1)
         if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
             self._stop.number = next((one for one in gather_object([self._stop.number]) if one is not None), None)
+        if state.global_step >= state.max_steps or self._stop.number is not None:
+            control.should_log = True  # also the steps since the last log, fewer than logging_steps
         if self._stop.number is not None:
             control.should_save = control.should_training_stop = True
 

@@ -44,6 +44,10 @@ def test_every_process_computes_as_many_parts_and_each_part_counts_once(number, 
     assert sorted(part for share in shares for part, counts in share if counts) == list(range(parts))
 
 
+def test_no_parts_are_no_work():
+    assert local_share([], types.SimpleNamespace(num_processes=2, process_index=0)) == []
+
+
 class Data:
     groups = validation = ()
     report = ""

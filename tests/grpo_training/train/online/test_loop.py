@@ -165,6 +165,14 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1e-2)
 
 
+@pytest.mark.parametrize(("steps", "logged"), [(1, [1]), (4, [3, 4])])
+def test_the_steps_after_the_last_full_interval_are_logged_too(model, task, tmp_path, steps, logged):
+    train(config_of(model, max_steps=steps, logging_steps=3), tmp_path / "run")
+    written = lines(tmp_path / "run")
+    assert [line["step"] for line in written] == logged
+    assert all("loss" in line for line in written)
+
+
 def test_a_custom_reward_replaces_that_of_the_task(model, task, tmp_path):
     (tmp_path / "mine.py").write_text(
         "def odd(answer, row):\n    return float(answer.split()[0][-1] in '13579') if answer.split() else 0.0\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -113,15 +114,20 @@ def _ended() -> IncompleteRunError:
     )
 
 
-_worker: Worker[Any, Any] | None = None
-"""The worker of this process."""
+_worker: Worker[Any, Any] | Exception | None = None
+"""The worker of this process, or why there is none."""
 
 
 def _start_process(description: WorkerDescription[Any, Any]) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker = description.open(os.getpid())
+    try:
+        _worker = description.open(os.getpid())
+    except Exception as error:  # noqa: BLE001 - an initializer that raises breaks the pool without the reason
+        _worker = error
+    else:
+        atexit.register(_worker.close)
 
 
 def _end_with_parent() -> None:
@@ -133,6 +139,8 @@ def _end_with_parent() -> None:
 
 
 def _run(item: Any) -> Any:
+    if isinstance(_worker, Exception):
+        raise _worker
     if _worker is None:
         raise RuntimeError("the worker was not opened")
     return _worker.run(item)

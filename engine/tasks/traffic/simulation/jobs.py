@@ -142,6 +142,8 @@ def _step_through(simulation: Simulation, job: Mapping[str, Any], folder: Path, 
                     parent.send(("dropped", reason))
                     continue
                 wanted.append(seen)
+            if job["max_decisions"] is not None:
+                del wanted[job["max_decisions"] - number :]
             if wanted:
                 states = []
                 for seen in wanted:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_a_dataset_is_valid_and_of_several_junctions(dataset):
     rows = rows_of(dataset)
     assert len(rows) >= 10
     assert len({row.junction_id for row in rows}) > 1
+
+
+def test_no_more_decisions_are_stored_than_wanted_where_several_lights_decide_in_one_second(grid, tmp_path):
+    generate_scenario(grid, tmp_path / "long", GenerationSettings(max_decisions=40))
+    times = [row.simulation_time for row in rows_of(tmp_path / "long" / grid.name / "grpo_dataset.json")]
+    most = next(number for number, (one, after) in enumerate(pairwise(times), 1) if one == after)
+    assert generate_scenario(grid, tmp_path / "short", GenerationSettings(max_decisions=most)).rows == most
 
 
 def test_queues_and_outcomes_are_those_of_the_junction_of_the_row(dataset):

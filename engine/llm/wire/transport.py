@@ -107,6 +107,8 @@ class Transport:
             ),
         )
 
+        self._base = str(self._client.base_url).rstrip("/")
+
     async def post(self, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
         """Send one request and return the raw body of the reply.
 
@@ -124,7 +126,7 @@ class Transport:
         most = _most_bytes(body)
         try:
             stream = await self._client.post(
-                path,
+                f"{self._base}{path}",  # a whole address: a relative one costs a tenth more
                 cast_to=object,
                 body=body,
                 options={"headers": headers},

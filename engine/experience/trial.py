@@ -1,0 +1,166 @@
+"""Experiences on trial: the effect of each experience on the share of right answers, measured by lot.
+
+A group is answered with two prompts, A and B. Each experience that matches the problem stands in exactly one of them,
+by lot. The difference of the two halves is evidence for every experience of the group at once: the others stand on
+either side by chance, so that their effects cancel in the mean.
+"""
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+Half = Literal["A", "B"]
+
+NOTEWORTHY = 0.005
+"""The least effect, as a share of right answers, with which an experience is used and said to help."""
+MIN_DIFFERENCES = 6
+"""Differences that an experience has before it can be retired."""
+RETIRED_BELOW = 0.05
+"""An experience is retired if the probability that it helps is below this."""
+REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
+"""A full library gives the place of its least promising experience, if that has this many differences, and the
+probability that it helps is below this."""
+MAX_PER_FAMILY = 10
+"""Experiences on trial of one category that come from the same problem."""
+UPDATED_EVERY = 25
+"""Groups after which the pooled variance is estimated again and experiences are retired."""
+
+_EFFECTS = tuple(round(-0.30 + 0.02 * step, 2) for step in range(41))
+_HARMS, _HELPS = ([one for one in _EFFECTS if one < -0.01], [one for one in _EFFECTS if one > 0.05])
+_PRIOR = tuple(
+    0.15 / len(_HARMS) if one in _HARMS else 0.50 / len(_HELPS) if one in _HELPS else 0.35 if one == 0 else 0.0
+    for one in _EFFECTS
+)
+"""0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
+_PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
+
+
+def half_of(seed: int, role: str, epoch: int, problem_id: str, experience_id: str) -> Half:
+    """The prompt in which an experience stands, by lot: the same arguments give the same half.
+
+    Args:
+        seed: of the run.
+        role: whose library it is.
+        epoch, problem_id: of the group.
+        experience_id: of the experience.
+    """
+    key = "\0".join((str(seed), role, str(epoch), problem_id, experience_id))
+    return "AB"[hashlib.sha256(key.encode()).digest()[0] & 1]  # type: ignore[return-value]
+
+
+def half_of_rollout(index: int) -> Half:
+    """The prompt that a rollout of a group answers: A and B in turn, so that three rollouts are two and one."""
+    return "A" if index % 2 == 0 else "B"
+
+
+def difference(halves: Sequence[Half], scores: Sequence[float]) -> float | None:
+    """Mean score of A minus mean score of B; None if one of the halves is empty.
+
+    Args:
+        halves: of the rollouts of a group.
+        scores: 1 for right and 0 for wrong, or the total rewards of a task without right answers.
+    """
+    sides = {half: [score for one, score in zip(halves, scores, strict=True) if one == half] for half in ("A", "B")}
+    return fmean(sides["A"]) - fmean(sides["B"]) if sides["A"] and sides["B"] else None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The differences of an experience: with it minus without it.
+
+    Args:
+        differences: their number.
+        total: their sum.
+        squares: the sum of their squares.
+        prior_effect: the mean effect of the prior, if a trial with another model has left one.
+    """
+
+    differences: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    prior_effect: float | None = None
+
+    def with_difference(self, value: float) -> "Trial":
+        """This trial with one more difference."""
+        return Trial(self.differences + 1, self.total + value, self.squares + value * value, self.prior_effect)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean difference; None without one."""
+        return self.total / self.differences if self.differences else None
+
+    @property
+    def deviations(self) -> float:
+        """The sum of the squared deviations from the mean."""
+        return max(self.squares - self.total**2 / self.differences, 0.0) if self.differences else 0.0
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What a trial says of an experience: the mean of its effect, and the probability that it helps."""
+
+    effect: float
+    p_helps: float
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is used outside of learning. An experience without differences has the prior's mean and is."""
+        return self.effect > NOTEWORTHY
+
+
+def pooled_variance(trials: Iterable[Trial]) -> float:
+    """The variance of a difference, over all experiences: 0.25 with the weight of 20 differences, and what was seen."""
+    seen = [one for one in trials if one.differences > 1]
+    deviations = math.fsum(one.deviations for one in seen)
+    weight = sum(one.differences - 1 for one in seen)
+    return (_PRIOR_VARIANCE * _PRIOR_WEIGHT + deviations) / (_PRIOR_WEIGHT + weight)
+
+
+def belief(trial: Trial, variance: float) -> Belief:
+    """The posterior of an experience's effect.
+
+    Args:
+        trial: its differences.
+        variance: of one difference, from :func:`pooled_variance`.
+    """
+    prior = _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
+    weights = list(prior)
+    if trial.mean is not None:
+        distances = [trial.differences * (trial.mean - one) ** 2 / (2 * variance) for one in _EFFECTS]
+        nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
+        weights = [weight * math.exp(nearest - far) for far, weight in zip(distances, prior, strict=True)]
+    helps = math.fsum(weight for one, weight in zip(_EFFECTS, weights, strict=True) if one > NOTEWORTHY)
+    return Belief(_mean_effect(weights), helps / math.fsum(weights))
+
+
+def _mean_effect(weights: Sequence[float]) -> float:
+    return math.fsum(one * weight for one, weight in zip(_EFFECTS, weights, strict=True)) / math.fsum(weights)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tilted_prior(effect: float) -> tuple[float, ...]:
+    """The prior with another mean: each weight times ``exp(slope * effect)``. No effect at all keeps its weight."""
+    low, high = -200.0, 200.0
+    while high - low > 1e-9:
+        slope = (low + high) / 2
+        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, _PRIOR, strict=True))
+        low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
+    return weights
+
+
+PRIOR_EFFECT = _mean_effect(_PRIOR)
+"""The mean effect of an experience that was never measured."""
+
+
+def begun_again(trial: Trial, variance: float) -> Trial:
+    """The trial of an experience for another model: no differences, and a prior whose mean is the present effect."""
+    return Trial(prior_effect=round(belief(trial, variance).effect, 6))
+
+
+def is_refuted(trial: Trial, variance: float) -> bool:
+    """Whether an experience is retired: measured often enough, and unlikely to help."""
+    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW

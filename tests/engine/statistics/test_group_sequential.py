@@ -1,0 +1,95 @@
+"""The group-sequential test: its bounds against scipy, and its errors and power in simulated gates."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from engine.statistics.group_sequential import (
+    LOOKS,
+    GroupSequentialTest,
+    alpha_of_test,
+    boundary_constant,
+    problems_needed,
+)
+
+
+@pytest.mark.parametrize(("alpha", "constant"), [(0.05, 2.024), (0.025, 2.289), (0.0167, 2.434)])
+def test_the_constant_is_that_of_the_four_dimensional_normal(alpha, constant):
+    assert boundary_constant(alpha) == pytest.approx(constant, abs=6e-4)
+    covariance = [[min(one, other) for other in range(1, LOOKS + 1)] for one in range(1, LOOKS + 1)]
+    bound = [boundary_constant(alpha) * math.sqrt(LOOKS)] * LOOKS
+    inside = stats.multivariate_normal(cov=np.array(covariance, float)).cdf(bound, lower_limit=[-one for one in bound])
+    assert inside == pytest.approx(1 - alpha, abs=2e-5)
+
+
+def test_a_test_looks_four_times_and_stops_at_the_first_bound():
+    gate = GroupSequentialTest(problems=10, samples=4)
+    assert gate.looks == (3, 5, 8, 10)
+    assert gate.finding([0.5] * 2) is None
+    first = gate.finding([0.25, 0.5, 0.75])
+    # variance: (0.0625 + 0 + 0.0625 + 4 * 0.25 / 4) / (2 + 4) = 0.0625; the first bound is a t quantile with 2 degrees
+    assert first.variance == pytest.approx(0.0625)
+    tail = stats.norm.sf(boundary_constant(0.05) * 2)
+    half = stats.t.isf(tail, 2) * math.sqrt(0.0625 / 3)
+    assert (first.mean, first.low, first.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+    assert first.verdict is None
+    assert (gate.finding([0.5] * 10).verdict, gate.finding([0.5] * 10).problems) == ("better", 5)
+    assert gate.finding([-0.5] * 10).verdict == "worse"
+    assert gate.finding([0.0] * 10).verdict == "not_proven"
+    later = [0.5] * 5 + [-1.0] * 5
+    assert gate.finding(later) == gate.finding(later[:5])
+
+
+def adopted_and_rejected(problems, samples, effect, gates=1500):
+    """The shares of simulated gates that find the arm better and worse; base rates 0.3 to 0.5 with a spread of 0.25."""
+    rng, gate = random.Random(problems * samples), GroupSequentialTest(problems, samples)
+    found = []
+    for _ in range(gates):
+        differences = []
+        for _ in range(problems):
+            base = min(0.98, max(0.02, rng.uniform(0.3, 0.5) + rng.gauss(0, 0.25)))
+            shares = (min(0.98, max(0.02, base + effect)), base)
+            one, other = (sum(rng.random() < share for _ in range(samples)) / samples for share in shares)
+            differences.append(one - other)
+        found.append(gate.finding(differences).verdict)
+    return found.count("better") / gates, found.count("worse") / gates
+
+
+@pytest.mark.parametrize(
+    ("problems", "samples", "effect", "adopted"),
+    [(20, 8, 0.15, 0.83), (40, 4, 0.10, 0.53), (40, 8, 0.10, 0.84), (100, 4, 0.10, 0.91), (100, 4, 0.15, 1.0)],
+)
+def test_an_effect_is_found_as_often_as_the_design_says(problems, samples, effect, adopted):
+    better, worse = adopted_and_rejected(problems, samples, effect)
+    assert better == pytest.approx(adopted, abs=0.06)
+    assert worse < 0.005
+
+
+@pytest.mark.parametrize(("problems", "samples"), [(20, 8), (40, 4), (100, 2)])
+def test_without_an_effect_a_verdict_is_rare(problems, samples):
+    better, worse = adopted_and_rejected(problems, samples, 0.0)
+    assert better < 0.04
+    assert worse < 0.04
+
+
+def test_several_tests_on_the_same_problems_share_one_alpha():
+    assert alpha_of_test(1) == pytest.approx(0.0304, abs=1e-4)
+    assert sum(map(alpha_of_test, range(1, 20_000))) == pytest.approx(0.05, abs=1e-5)
+
+
+def test_the_problems_that_an_effect_needs():
+    # (2.0243 + 0.8416)^2 * 0.125 / 0.01 = 102.7
+    assert problems_needed(0.125) == 105
+    assert problems_needed(0.0001) == 2 * LOOKS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((7, 4), "at least 8 problems"), ((20, 0), "at least one sample"), ((20, 4, 1.0), "alpha must be between")],
+)
+def test_a_test_that_cannot_be_run_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        GroupSequentialTest(*arguments)

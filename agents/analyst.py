@@ -101,14 +101,19 @@ class ExperienceAnalyst:
         check_prompts(known_tasks() if tasks is None else tasks, style)
 
     async def propose(
-        self, problem: Problem, attempts: Sequence[Attempt], experiences: Sequence[Experience]
+        self,
+        problem: Problem,
+        attempts: Sequence[Attempt],
+        experiences: Sequence[Experience],
+        tried: Sequence[Experience] = (),
     ) -> Proposal:
         """Ask for changes to the library that follow from a group.
 
         Args:
             problem: the problem of the group.
             attempts: the members of the group.
-            experiences: the present library.
+            experiences: the present library, or its part that is about such problems.
+            tried: experiences that were measured and did not help.
         """
         task, learner = task_named(problem.task), self._learner
         attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
@@ -119,6 +124,7 @@ class ExperienceAnalyst:
                 max_words=MAX_WORDS,
                 max_operations=self._max_operations,
                 experiences=list(experiences),
+                tried=list(tried),
                 problem=problem.text,
                 ground_truth=task.truth(problem),
                 attempts=list(attempts),

@@ -18,6 +18,7 @@ _VARIABLES = {
     "critic_experience_extraction": _EXTRACTION,
     "judge": frozenset({"problem", "scaffold"}),
 }
+_OPTIONAL = dict.fromkeys(("generator_experience_extraction", "critic_experience_extraction"), frozenset({"tried"}))
 _WITH_TASK_VARIABLES = ("generator", "critic")
 
 TEMPLATE_NAMES = tuple(_VARIABLES)
@@ -35,7 +36,7 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
         TemplateError: there is no such style, or the template does not have the variables of its role.
     """
     own = task.prompt_variables if name in _WITH_TASK_VARIABLES else frozenset()
-    return task_template(name, task, _VARIABLES[name] | own, style)
+    return task_template(name, task, _VARIABLES[name] | own, style, _OPTIONAL.get(name, frozenset()))
 
 
 def check_prompts(tasks: Iterable[Task], style: str) -> None:

@@ -79,7 +79,7 @@ class Message(Record):
 
 
 class Sampling(Record):
-    """Sampling parameters. None leaves the choice to the server; the seed sent is ``seed`` + sample index."""
+    """Sampling parameters. None leaves the choice to the server. Each prompt and sample has its seed, from ``seed``."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -256,6 +256,10 @@ _NAMED_COMPONENTS = ("r_ans", "r_logic", "r_graph", "r_fusion")
 """Components that are keys of their own in the files."""
 
 
+Half = Literal["A", "B"]
+"""The two prompts of a group in which experiences are on trial."""
+
+
 class Rollout(Record):
     """A scored candidate with its completion; an entry of ``rollouts`` in ``generator_X_rollouts.jsonl``.
 
@@ -280,6 +284,7 @@ class Rollout(Record):
     repairs: list[str] = Field(default_factory=list)
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
+    prompt_half: Half | None = Field(default=None, exclude_if=lambda half: half is None)
 
     @property
     def rewards(self) -> Rewards:
@@ -332,6 +337,12 @@ class RolloutGroup(Record):
         """Whether every rollout has a reward."""
         return all(rollout.outcome.carries_reward for rollout in self.rollouts)
 
+    def by_prompt(self) -> list[Self]:
+        """The group itself, or a group for each of its two prompts, without statistics."""
+        halves = sorted({rollout.prompt_half for rollout in self.rollouts if rollout.prompt_half})
+        parts = [[rollout for rollout in self.rollouts if rollout.prompt_half == half] for half in halves]
+        return [self.model_copy(update={"rollouts": part, "stats": None}) for part in parts] or [self]
+
 
 class Fusion(Record):
     """A line of ``critic_results.jsonl``: one generator's candidates fused into one."""
@@ -359,6 +370,7 @@ class Fusion(Record):
     repairs: list[str] = Field(default_factory=list)
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
+    prompt_half: Half | None = Field(default=None, exclude_if=lambda half: half is None)
     policy: Policy | None = None
 
 
@@ -370,12 +382,30 @@ class Uses(Record):
 
 
 class Evidence(Record):
-    """The group that an operation was proposed for."""
+    """The group that an operation was proposed for; ``problem_text`` is the beginning of the text of its problem."""
 
     problem_id: str
+    problem_text: str = Field(default="", exclude_if=lambda text: not text)
     epoch: int = 0
     mean: float | None = None
     std: float | None = None
+
+
+class TrialFigures(Record):
+    """What was measured of an experience.
+
+    Args:
+        differences: groups that it was measured in.
+        sum, squares: of the differences: share of right answers with it minus without it.
+        mean: of the differences.
+        p_helps: the probability that it helps.
+    """
+
+    differences: int = 0
+    sum: float = 0.0
+    squares: float = 0.0
+    mean: float | None = None
+    p_helps: float | None = None
 
 
 class Experience(Record):
@@ -389,6 +419,7 @@ class Experience(Record):
     status: Literal["active", "pinned", "deleted"] = "active"
     evidence: list[Evidence] = Field(default_factory=list)
     uses: Uses = Uses()
+    trial: TrialFigures | None = Field(default=None, exclude_if=lambda trial: trial is None)
 
 
 class Operation(Record):

@@ -37,20 +37,29 @@ class PromptTemplate:
         style: ``full``, or the name of a sub-folder such as ``compact``. A template that the style lacks is taken from
             ``full``.
         task: the task whose own templates take precedence; None: the shared templates only.
+        optional: variables that the templates may use, and the caller may pass; empty lists by default.
 
     Raises:
         TemplateError: files are missing, empty or invalid, or use other variables; names all of them at once.
     """
 
-    def __init__(self, name: str, variables: Iterable[str], style: str = "full", task: Task | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        variables: Iterable[str],
+        style: str = "full",
+        task: Task | None = None,
+        optional: Iterable[str] = (),
+    ) -> None:
         self.name = name
-        self.variables = frozenset(variables)
+        self.variables, self._optional = frozenset(variables), frozenset(optional)
         self._environment = _environment(style, task)
         sources, problems = _Sources(), []
         for part in ("system", "user"):
             problems += sources.read(self._environment, f"{name}_{part}.j2")
         if not problems:
-            missing, unused = sorted(sources.variables - self.variables), sorted(self.variables - sources.variables)
+            missing = sorted(sources.variables - self.variables - self._optional)
+            unused = sorted(self.variables - sources.variables)
             problems += [f"it uses {', '.join(missing)}, which the caller does not pass"] if missing else []
             problems += [f"it does not use {', '.join(unused)}"] if unused else []
         if problems:
@@ -62,9 +71,10 @@ class PromptTemplate:
         self.hash = sources.digest.hexdigest()[:12]
 
     def render(self, **values: Any) -> tuple[Message, ...]:
-        """The conversation: a system and a user message. ``values`` are exactly the declared variables."""
-        if values.keys() != self.variables:
+        """The conversation: a system and a user message. ``values`` are the declared variables and optional ones."""
+        if values.keys() - self._optional != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
+        values = dict.fromkeys(self._optional, ()) | values
         system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
         return (
             Message(role="system", content=system.render(**values)),
@@ -73,9 +83,11 @@ class PromptTemplate:
 
 
 @cache
-def task_template(name: str, task: Task, variables: frozenset[str], style: str = "full") -> PromptTemplate:
+def task_template(
+    name: str, task: Task, variables: frozenset[str], style: str = "full", optional: frozenset[str] = frozenset()
+) -> PromptTemplate:
     """A prompt template of a task, loaded once per process. The arguments are those of :class:`PromptTemplate`."""
-    return PromptTemplate(name, variables, style, task)
+    return PromptTemplate(name, variables, style, task, optional)
 
 
 def check_templates(loads: Iterable[Callable[[], PromptTemplate]]) -> None:

@@ -32,7 +32,7 @@ class LibraryRenderer:
     """:func:`render_library` for the states of one library: only new and changed experiences are written anew."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, tuple[Experience, tuple[int, int], bytes]] = {}
+        self._texts: dict[str, tuple[Experience, Experience, bytes]] = {}
         self._last: tuple[LibraryState | None, bytes] = (None, b"")
 
     def render(self, state: LibraryState) -> bytes:
@@ -40,7 +40,8 @@ class LibraryRenderer:
         last, rendered = self._last
         if last is not state:
             start = len(last.texts) if last is not None else 0
-            if last is not None and start and last.counts == state.counts and last.texts == state.texts[:start]:
+            grows = last is not None and start and (last.counts, last.trials) == (state.counts, state.trials)
+            if last is not None and grows and last.texts == state.texts[:start]:
                 more = b"".join(b",\n" + self._text(state, one) for one in state.texts[start:])
                 rendered = rendered.removesuffix(_END) + more + _END
             else:
@@ -50,11 +51,10 @@ class LibraryRenderer:
         return rendered
 
     def _text(self, state: LibraryState, one: Experience) -> bytes:
-        counts = state.counts.get(one.id, (0, 0))
-        known = self._texts.get(one.id)
-        if known is None or known[0] is not one or known[1] != counts:
-            lines = state.with_uses(one).model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
-            known = self._texts[one.id] = (one, counts, b"  " + lines)
+        shown, known = state.with_uses(one), self._texts.get(one.id)
+        if known is None or known[0] is not one or (known[1].uses, known[1].trial) != (shown.uses, shown.trial):
+            lines = shown.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
+            known = self._texts[one.id] = (one, shown, b"  " + lines)
         return known[2]
 
 

@@ -25,7 +25,10 @@ from engine.experience.state import (
     EMPTY,
     EVENT,
     BeginEvent,
+    ChoiceRecord,
     EditEvent,
+    GateEvent,
+    GroupTrial,
     ImportEvent,
     LibraryEvent,
     LibraryState,
@@ -40,6 +43,8 @@ from engine.storage.lines import Line, LineReader, encode_line
 
 _LOCK_WAIT_S = 30.0
 """A commit takes milliseconds; a longer wait means that the other process hangs."""
+_PROBLEM_CHARACTERS = 2000
+"""Of the text of a problem, which later problems are compared with."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class StepOutcome:
         correct: number of correct rollouts.
         stats: statistics of the group.
         leaks_answer: whether a text gives away the answer of the problem.
+        trial: what the group measures; None: nothing.
+        is_on_trial: whether the experiences of the run are on trial.
+        keeps_problem: whether the text of the problem is kept with new experiences, to match them with later problems.
+        asked: whether the analyst was asked.
     """
 
     run: str
@@ -67,6 +76,10 @@ class StepOutcome:
     correct: int
     stats: GroupStats | None = None
     leaks_answer: LeakCheck = leaks_short_answer
+    trial: GroupTrial | None = None
+    is_on_trial: bool = False
+    keeps_problem: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,8 @@ class ExperienceLibrary:
         self.json_path = Path(json_path)
         self.log_path = self.json_path.with_suffix(".ops.jsonl")
         self.notices: list[str] = []
-        self._prefix, self._capacity, self._clock, self._read_only = prefix, capacity, clock, read_only
+        self.capacity = capacity
+        self._prefix, self._clock, self._read_only = prefix, clock, read_only
         self._log = AppendLog(self.log_path, wait_s=_LOCK_WAIT_S)
         self._reader = LineReader(self.log_path)
         self._guard = threading.RLock()
@@ -167,11 +181,17 @@ class ExperienceLibrary:
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
-    def begin_run(self, run: str) -> LibraryState:
-        """Record the start of a run, once. Returns the state at the start, also after a restart."""
+    def begin_run(self, run: str, model: str = "", choice: ChoiceRecord | None = None) -> LibraryState:
+        """Record the start of a run, once. Returns the state at the start, also after a restart.
+
+        Args:
+            run: its id.
+            model: of its learner, if experiences are on trial: with another model the trials begin again.
+            choice: which experiences go into a prompt.
+        """
         with self._transaction():
             if run not in self._run_starts:
-                self._commit(BeginEvent(at=self._now(), run=run))
+                self._commit(BeginEvent(at=self._now(), run=run, model=model, choice=choice))
             return self._run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
@@ -202,7 +222,7 @@ class ExperienceLibrary:
         """
         with self._transaction():
             review = review_proposals(
-                self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
+                self.state, operations, prefix=self._prefix, capacity=self.capacity, problem=None, by_person=True
             )
             if review.refused:
                 refusal = review.refused[0]
@@ -231,6 +251,21 @@ class ExperienceLibrary:
         with self._transaction():
             target = self.at_version(version)
             event = RollbackEvent(at=self._now(), version=target.version, experiences=list(target.experiences))
+            return self._commit(event).after
+
+    def record_gate(self, event: GateEvent) -> LibraryState:
+        """Record the verdict of a gate.
+
+        Raises:
+            InputError: the library has changed since the gate has begun.
+        """
+        with self._transaction():
+            if self.state.version != event.version:
+                raise InputError(
+                    f"{self.json_path} has changed during the gate",
+                    why=f"Version {event.version} was tested, and it is {self.state.version} now.",
+                    fix="Run the gate again. Answers without experiences are stored and asked for no second time.",
+                )
             return self._commit(event).after
 
     @contextlib.contextmanager
@@ -276,15 +311,17 @@ class ExperienceLibrary:
             self.state,
             proposals,
             prefix=self._prefix,
-            capacity=self._capacity,
+            capacity=self.capacity,
             problem=step.problem,
             leaks_answer=step.leaks_answer,
+            on_trial=step.is_on_trial,
         )
-        return StepEvent(
+        event = StepEvent(
             at=self._now(),
             run=step.run,
             step=step.step,
             problem_id=step.problem.id,
+            problem_text=step.problem.text[:_PROBLEM_CHARACTERS] if step.keeps_problem and review.applied else "",
             epoch=step.epoch,
             used=list(step.used),
             rollouts=step.rollouts,
@@ -293,7 +330,19 @@ class ExperienceLibrary:
             std=step.stats.std if step.stats else None,
             operations=list(review.applied),
             refused=list(review.refused),
+            trial=step.trial,
+            asked=step.asked,
         )
+        return event if step.trial is None else self._with_retirements(event)
+
+    def _with_retirements(self, event: StepEvent) -> StepEvent:
+        """A step with the experiences that it refutes retired."""
+        after = reduce(self.state, event)
+        if after.trials.groups == self.state.trials.groups:
+            return event
+        unpinned = {one.id for one in after.texts if one.status != "pinned"}
+        retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
+        return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")
@@ -333,7 +382,7 @@ class ExperienceLibrary:
         if not operations:
             return None
         review = review_proposals(
-            self.state, operations, prefix=self._prefix, capacity=self._capacity, problem=None, by_person=True
+            self.state, operations, prefix=self._prefix, capacity=self.capacity, problem=None, by_person=True
         )
         if review.refused:
             refusal = review.refused[0]

@@ -15,12 +15,15 @@ from engine.experience.review import (
     leaks_short_answer,
 )
 from engine.experience.state import LibraryState, Refusal, with_operations
+from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
 
 MAX_PROPOSALS = 32
 """Maximum number of operations read from an analyst's reply."""
 
 _SHOWN_CHARACTERS = 400
+_PLACEHOLDERS = ("the lesson", "the better wording", "lesson", "better wording", "...", "…")
+"""Texts of the analyst's prompt that stand for an experience; a weak model repeats them."""
 _BY_ANALYST = ("add", "modify", "delete")
 _BY_PERSON = ("pin", "unpin", "forbid", "allow")
 _DUPLICATES = Growing(DuplicateIndex, DuplicateIndex.add)
@@ -43,6 +46,7 @@ def review_proposals(
     problem: Problem | None,
     leaks_answer: LeakCheck = leaks_short_answer,
     by_person: bool = False,
+    on_trial: bool = False,
 ) -> Review:
     """Check proposals in order, each against the state after the ones before it.
 
@@ -57,10 +61,13 @@ def review_proposals(
         leaks_answer: whether a text gives away the answer of the problem.
         by_person: manual operations: pinned experiences may be changed, and the checks for duplicates, capacity and
             number of operations are skipped.
+        on_trial: experiences are on trial: a full library retires its least promising experience for a new one, and
+            one family of experiences has at most ``MAX_PER_FAMILY``.
 
     Returns:
         the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
-        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``forbidden``, ``duplicate``, ``library_full``.
+        ``unknown_id``, ``pinned``, ``touched_twice``, ``unchanged``, ``placeholder``, ``forbidden``, ``did_not_help``,
+        ``duplicate``, ``family_full``, ``library_full``.
     """
     applied: list[Operation] = []
     refused: list[Refusal] = []
@@ -71,6 +78,15 @@ def review_proposals(
         reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
         if reason is None and operation.id in touched and not by_person:
             reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
+        if reason is None and on_trial and operation.op == "add":
+            reason = _family_objection(state, operation, problem)
+        if reason is not None and reason.code == "library_full" and on_trial:
+            replaced = state.least_promising()
+            if replaced is not None and replaced not in touched:
+                retire = Operation(op="retire", id=replaced)
+                applied.append(retire)
+                state = with_operations(state, [retire], "", None)
+                reason = None
         if reason is not None:
             refused.append(_refusal(proposal, reason))
             continue
@@ -123,6 +139,10 @@ def _objection(
         return reason
     if by_person:
         return None
+    if content.casefold().strip(" .\"'<>[]") in _PLACEHOLDERS:
+        return Reason("placeholder", "This is the placeholder of the prompt, not an experience.")
+    if twin := _DUPLICATES.apply(state.retired, lambda index: index.find(content)):
+        return Reason("did_not_help", f"{twin.id} said nearly the same; it was measured and did not help.")
     if twin := _DUPLICATES.apply(state.forbidden, lambda index: index.find(content)):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
     if twin := _DUPLICATES.apply(state.texts, lambda index: index.find(content, besides=operation.id or "")):
@@ -130,6 +150,15 @@ def _objection(
     if known is None and len(state.texts) >= capacity:
         return Reason("library_full", f"The library holds {capacity} experiences; delete one first.")
     return None
+
+
+def _family_objection(state: LibraryState, operation: Operation, problem: Problem | None) -> Reason | None:
+    """Whether there are enough experiences of a category that come from the same problem."""
+    source = problem.id if problem else ""
+    family = [one for one in state.texts if (one.category, one.source_problem) == (operation.category, source)]
+    if len(family) < MAX_PER_FAMILY:
+        return None
+    return Reason("family_full", f"{len(family)} experiences of {source} with this category are on trial already.")
 
 
 def _refusal(proposal: Operation, reason: Reason) -> Refusal:

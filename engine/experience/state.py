@@ -7,16 +7,31 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from engine.experience.growing import Growing
 from engine.experience.review import Reason, prompt_risk
-from engine.records import FORMAT, Evidence, Experience, Operation, Record, Uses
+from engine.experience.trial import Trial, Trials
+from engine.records import FORMAT, Evidence, Experience, Half, Operation, Record, Uses
 
 _KEPT_EVIDENCE = 16
+
+
+class ChoiceRecord(Record):
+    """Which experiences go into a prompt; see :mod:`engine.experience.choice`.
+
+    Args:
+        select: ``all``, ``text`` (the most similar to the problem), ``random``, or ``selector``.
+        k: how many, where they are selected.
+        selector: the checkpoint of ``selector``.
+    """
+
+    select: Literal["all", "text", "random", "selector"] = "all"
+    k: int = 64
+    selector: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,12 +45,22 @@ class LibraryState:
         counts: id -> (rollouts, correct rollouts) of the experiences that were used.
         next_number: number of the next id; it never decreases, so ids are not reused.
         forbidden: experiences that a person took out for good: the analyst cannot add them or near-duplicates again.
+        retired: experiences that were measured and do not help; the same holds for them.
+        trials: what was measured of the experiences.
+        choice: which experiences went into a prompt in the last run; None: it is not recorded.
+        unused_replies: replies of the analyst in a row of which nothing could be used.
+        gate: the last test of the library as a whole.
     """
 
     texts: tuple[Experience, ...]
     counts: Mapping[str, tuple[int, int]]
     next_number: int
     forbidden: tuple[Experience, ...] = ()
+    retired: tuple[Experience, ...] = ()
+    trials: Trials = field(default_factory=Trials)
+    choice: ChoiceRecord | None = None
+    unused_replies: int = 0
+    gate: GateEvent | None = None
 
     @functools.cached_property
     def version(self) -> str:
@@ -61,16 +86,41 @@ class LibraryState:
         quarantined = self.quarantined
         return tuple(self.with_uses(one) for one in self.texts if one.id not in quarantined)
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether a gate has found that the library as it is now harms."""
+        return self.gate is not None and self.gate.verdict == "rejected" and self.gate.version == self.version
+
+    @property
+    def helpful(self) -> tuple[Experience, ...]:
+        """The experiences to answer problems with: those for prompts, without those that measurably do not help.
+
+        One that was never measured counts as helpful, and so does a pinned one. A library that a gate has rejected has
+        only the pinned ones.
+        """
+        if self.is_rejected:
+            return tuple(one for one in self.for_prompts if one.status == "pinned")
+        return tuple(one for one in self.for_prompts if one.status == "pinned" or self.trials.belief(one.id).helps)
+
+    def tried(self, count: int) -> tuple[Experience, ...]:
+        """The experiences that were retired last, at most ``count``."""
+        return self.retired[-count:]
+
+    def least_promising(self) -> str | None:
+        """The experience that a full library replaces; None if each may still help."""
+        return self.trials.least_promising(one.id for one in self.texts if one.status != "pinned")
+
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
         return next((self.with_uses(one) for one in self.texts if one.id == experience_id), None)
 
     def with_uses(self, one: Experience) -> Experience:
-        """An experience of ``texts`` with its use counts."""
-        if one.id not in self.counts:
+        """An experience of ``texts`` with its use counts and the figures of its trial."""
+        if one.id not in self.counts and one.id not in self.trials.by_id:
             return one
-        rollouts, correct = self.counts[one.id]
-        return one.model_copy(update={"uses": Uses(rollouts=rollouts, correct=correct)})
+        rollouts, correct = self.counts.get(one.id, (0, 0))
+        uses = Uses(rollouts=rollouts, correct=correct)
+        return one.model_copy(update={"uses": uses, "trial": self.trials.figures(one.id)})
 
 
 def version_of(experiences: Iterable[Experience]) -> str:
@@ -155,6 +205,8 @@ class BeginEvent(Event):
 
     event: Literal["begin"] = "begin"
     run: str
+    model: str = Field(default="", exclude_if=lambda model: not model)
+    choice: ChoiceRecord | None = Field(default=None, exclude_if=lambda choice: choice is None)
 
 
 class Refusal(Record):
@@ -165,13 +217,33 @@ class Refusal(Record):
     message: str = ""
 
 
+class GroupTrial(Record):
+    """What a group measures of the experiences in its two prompts.
+
+    Args:
+        difference: mean score of A minus mean score of B; None if it has none.
+        halves: id -> the prompt in which the experience stood.
+        rollouts: rollouts of each prompt.
+        correct: correct rollouts of each prompt.
+    """
+
+    difference: float | None
+    halves: dict[str, Half]
+    rollouts: dict[Half, int]
+    correct: dict[Half, int]
+
+
 class StepEvent(Event):
-    """A scored group: the experiences in its prompts, its results and the operations learned from it."""
+    """A scored group: the experiences in its prompts, its results and the operations learned from it.
+
+    ``asked`` says whether the analyst was asked, in a run with trials.
+    """
 
     event: Literal["step"] = "step"
     run: str
     step: int
     problem_id: str
+    problem_text: str = Field(default="", exclude_if=lambda text: not text)
     epoch: int
     used: list[str]
     rollouts: int
@@ -180,6 +252,8 @@ class StepEvent(Event):
     std: float | None = None
     operations: list[Operation] = Field(default_factory=list)
     refused: list[Refusal] = Field(default_factory=list)
+    trial: GroupTrial | None = Field(default=None, exclude_if=lambda trial: trial is None)
+    asked: bool = Field(default=False, exclude_if=lambda asked: not asked)
 
 
 class EditEvent(Event):
@@ -205,7 +279,45 @@ class ImportEvent(Event):
     experiences: list[Experience]
 
 
-LibraryEvent = BeginEvent | StepEvent | EditEvent | RollbackEvent | ImportEvent
+class GateEvent(Event):
+    """A test of the library as a whole: problems answered with and without it.
+
+    Args:
+        version: of the library.
+        verdict: ``adopted`` (it helps), ``rejected`` (it harms), or ``not_proven``.
+        mean, low, high: share of right answers with it minus without it, and the interval.
+        problems: problems that were answered until the verdict; ``of`` were planned.
+        own: problems that experiences were learned from; they were asked without those.
+        samples: answers of each problem with and without the library.
+        alpha: probability of a wrong ``adopted`` or ``rejected``.
+        looks: looks at the differences.
+        dataset: hash of the problems, in the order in which they were asked.
+        model: that answered.
+        tokens: of the answers.
+        cost_usd: of the answers; None if the prices are not known.
+        needed: problems that would show 10 points, if nothing is proven.
+    """
+
+    event: Literal["gate"] = "gate"
+    version: str
+    verdict: Literal["adopted", "rejected", "not_proven"]
+    mean: float
+    low: float
+    high: float
+    problems: int
+    of: int
+    own: int
+    samples: int
+    alpha: float
+    looks: int
+    dataset: str
+    model: str
+    tokens: int = 0
+    cost_usd: float | None = None
+    needed: int | None = None
+
+
+LibraryEvent = BeginEvent | StepEvent | EditEvent | RollbackEvent | ImportEvent | GateEvent
 EVENT: TypeAdapter[LibraryEvent] = TypeAdapter(Annotated[LibraryEvent, Field(discriminator="event")])
 
 
@@ -213,12 +325,22 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
     """The state after an event. The operations of an event have already been checked."""
     match event:
         case BeginEvent():
-            return state
+            if not event.model and event.choice is None:
+                return state
+            return replace(state, trials=state.trials.of_model(event.model), choice=event.choice or state.choice)
+        case GateEvent():
+            return replace(state, gate=event)
         case ImportEvent() | RollbackEvent():
             return _restored(state, event.experiences)
         case StepEvent():
-            state = _counted(state, event)
-            evidence = Evidence(problem_id=event.problem_id, epoch=event.epoch, mean=event.mean, std=event.std)
+            state = _measured(_counted(state, event), event)
+            evidence = Evidence(
+                problem_id=event.problem_id,
+                problem_text=event.problem_text,
+                epoch=event.epoch,
+                mean=event.mean,
+                std=event.std,
+            )
             return with_operations(state, event.operations, event.at, evidence)
         case EditEvent():
             return with_operations(state, event.operations, event.at, None)
@@ -246,15 +368,27 @@ def with_operations(
         return replace(state, texts=(*state.texts, *added.values()), next_number=next_number)
     live = {one.id: one for one in state.texts}
     forbidden = {one.id: one for one in state.forbidden}
+    retired = {one.id: one for one in state.retired}
+    reworded: set[str] = set()
     for operation in operations:
-        if operation.op == "forbid" and operation.id in live:
-            forbidden[operation.id] = live.pop(operation.id)
+        if operation.op in ("forbid", "retire") and operation.id in live:
+            (forbidden if operation.op == "forbid" else retired)[operation.id] = live.pop(operation.id)
         elif operation.op == "allow":
             forbidden.pop(operation.id or "", None)
+            retired.pop(operation.id or "", None)
         else:
+            if operation.op == "modify" and operation.id in live and live[operation.id].content != operation.content:
+                reworded.add(operation.id)  # another text: what was measured does not hold for it
             _apply(live, operation, at, evidence)
-    counts = {key: count for key, count in state.counts.items() if key in live}
-    return _state(live.values(), counts, next_number, forbidden.values())
+    return replace(
+        state,
+        texts=tuple(live.values()),
+        counts={key: count for key, count in state.counts.items() if key in live},
+        next_number=next_number,
+        forbidden=tuple(forbidden.values()),
+        retired=tuple(retired.values()),
+        trials=state.trials.only((live.keys() | retired.keys()) - reworded),
+    )
 
 
 def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence: Evidence | None) -> None:
@@ -291,24 +425,54 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
     counts = dict(state.counts)
     for used in {one.id for one in state.texts}.intersection(event.used):
         rollouts, correct = counts.get(used, (0, 0))
-        counts[used] = (rollouts + event.rollouts, correct + event.correct)
+        half = event.trial.halves.get(used) if event.trial else None
+        if event.trial is None or half is None:
+            counts[used] = (rollouts + event.rollouts, correct + event.correct)
+        else:
+            counts[used] = (rollouts + event.trial.rollouts[half], correct + event.trial.correct[half])
     return replace(state, counts=counts)
 
 
+def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
+    """The state with what a group measures, and with the replies of the analyst that could not be used counted."""
+    if event.asked:
+        state = replace(
+            state, unused_replies=0 if any(one.op != "retire" for one in event.operations) else state.unused_replies + 1
+        )
+    if event.trial is None or event.trial.difference is None:
+        return state
+    # An experience is not measured with the problems that it was learned from: it may know their answers.
+    sources = {one.id: sources_of(one) for one in state.texts}
+    halves = {
+        name: half
+        for name, half in event.trial.halves.items()
+        if name in sources and event.problem_id not in sources[name]
+    }
+    return replace(state, trials=state.trials.with_group(event.trial.difference, halves)) if halves else state
+
+
+def sources_of(experience: Experience) -> set[str]:
+    """The ids of the problems that an experience was learned from."""
+    return {experience.source_problem, *(proof.problem_id for proof in experience.evidence)} - {""}
+
+
 def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
-    """A state with these experiences, which are no longer forbidden. Uses are never undone: their counts are kept."""
+    """A state with these experiences, which are no longer forbidden or retired.
+
+    Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps.
+    """
     restored = [one for one in experiences if one.status != "deleted"]
+    ids = {one.id for one in restored}
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
-    counts |= {key: count for key, count in state.counts.items() if key in {one.id for one in restored}}
-    texts = [one.model_copy(update={"uses": Uses()}) for one in restored]
-    forbidden = [one for one in state.forbidden if one.id not in {text.id for text in texts}]
-    return _state(texts, counts, max([state.next_number, *(_number(one.id) + 1 for one in experiences)]), forbidden)
-
-
-def _state(
-    texts: Iterable[Experience],
-    counts: Mapping[str, tuple[int, int]],
-    next_number: int,
-    forbidden: Iterable[Experience],
-) -> LibraryState:
-    return LibraryState(tuple(texts), counts, next_number, tuple(forbidden))
+    counts |= {key: count for key, count in state.counts.items() if key in ids}
+    found = {one.id: Trial(one.trial.differences, one.trial.sum, one.trial.squares) for one in restored if one.trial}
+    trials = state.trials.only(ids | {one.id for one in state.retired})
+    return replace(
+        state,
+        texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in restored),
+        counts=counts,
+        next_number=max([state.next_number, *(_number(one.id) + 1 for one in experiences)]),
+        forbidden=tuple(one for one in state.forbidden if one.id not in ids),
+        retired=tuple(one for one in state.retired if one.id not in ids),
+        trials=replace(trials, by_id=found | dict(trials.by_id)),
+    )

@@ -8,12 +8,13 @@ either side by chance, so that their effects cancel in the mean.
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal
 
-Half = Literal["A", "B"]
+from engine.records import Experience, Half, TrialFigures
+
+HALVES: tuple[Half, Half] = ("A", "B")
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
@@ -49,12 +50,24 @@ def half_of(seed: int, role: str, epoch: int, problem_id: str, experience_id: st
         experience_id: of the experience.
     """
     key = "\0".join((str(seed), role, str(epoch), problem_id, experience_id))
-    return "AB"[hashlib.sha256(key.encode()).digest()[0] & 1]  # type: ignore[return-value]
+    return HALVES[hashlib.sha256(key.encode()).digest()[0] & 1]
+
+
+def drawn_halves(
+    seed: int, role: str, epoch: int, problem_id: str, experiences: Iterable[Experience]
+) -> dict[str, Half]:
+    """The prompt of each experience that is on trial; pinned ones are not: they stand in both prompts."""
+    return {one.id: half_of(seed, role, epoch, problem_id, one.id) for one in experiences if one.status != "pinned"}
+
+
+def in_half(half: Half, experiences: Iterable[Experience], halves: Mapping[str, Half]) -> list[Experience]:
+    """The experiences of one of the two prompts, in their order."""
+    return [one for one in experiences if halves.get(one.id, half) == half]
 
 
 def half_of_rollout(index: int) -> Half:
     """The prompt that a rollout of a group answers: A and B in turn, so that three rollouts are two and one."""
-    return "A" if index % 2 == 0 else "B"
+    return HALVES[index % 2]
 
 
 def difference(halves: Sequence[Half], scores: Sequence[float]) -> float | None:
@@ -64,7 +77,7 @@ def difference(halves: Sequence[Half], scores: Sequence[float]) -> float | None:
         halves: of the rollouts of a group.
         scores: 1 for right and 0 for wrong, or the total rewards of a task without right answers.
     """
-    sides = {half: [score for one, score in zip(halves, scores, strict=True) if one == half] for half in ("A", "B")}
+    sides = {half: [score for one, score in zip(halves, scores, strict=True) if one == half] for half in HALVES}
     return fmean(sides["A"]) - fmean(sides["B"]) if sides["A"] and sides["B"] else None
 
 
@@ -120,6 +133,7 @@ def pooled_variance(trials: Iterable[Trial]) -> float:
     return (_PRIOR_VARIANCE * _PRIOR_WEIGHT + deviations) / (_PRIOR_WEIGHT + weight)
 
 
+@functools.lru_cache(maxsize=8192)
 def belief(trial: Trial, variance: float) -> Belief:
     """The posterior of an experience's effect.
 
@@ -154,6 +168,96 @@ def _tilted_prior(effect: float) -> tuple[float, ...]:
 
 PRIOR_EFFECT = _mean_effect(_PRIOR)
 """The mean effect of an experience that was never measured."""
+
+
+@functools.lru_cache(maxsize=8192)
+def _figures(trial: Trial, variance: float) -> TrialFigures:
+    return TrialFigures(
+        differences=trial.differences,
+        sum=round(trial.total, 6),
+        squares=round(trial.squares, 6),
+        mean=None if trial.mean is None else round(trial.mean, 4),
+        p_helps=round(belief(trial, variance).p_helps, 4),
+    )
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a library.
+
+    Args:
+        by_id: of the experiences that were measured.
+        variance: of one difference; estimated again every 25 groups.
+        groups: groups that gave a difference.
+        model: of the run that they were measured with.
+    """
+
+    by_id: Mapping[str, Trial] = field(default_factory=dict)
+    variance: float = _PRIOR_VARIANCE
+    groups: int = 0
+    model: str = ""
+
+    def belief(self, experience_id: str) -> Belief:
+        """What is known of an experience; of one that was never measured, the prior."""
+        return belief(self.by_id.get(experience_id, Trial()), self.variance)
+
+    def figures(self, experience_id: str) -> TrialFigures | None:
+        """The figures of an experience for files and pages; None if it was never measured."""
+        trial = self.by_id.get(experience_id)
+        return None if trial is None or not trial.differences else _figures(trial, self.variance)
+
+    def interval(self, experience_id: str) -> tuple[float, float, float] | None:
+        """The mean difference of an experience and its 95 % interval; None if it was never measured."""
+        trial = self.by_id.get(experience_id)
+        if trial is None or trial.mean is None:
+            return None
+        half = 1.96 * math.sqrt(self.variance / trial.differences)
+        return trial.mean, max(trial.mean - half, -1.0), min(trial.mean + half, 1.0)
+
+    def with_group(self, difference: float, halves: Mapping[str, Half]) -> "Trials":
+        """These trials with the difference of one more group.
+
+        Args:
+            difference: mean of A minus mean of B.
+            halves: id -> the prompt in which an experience stood.
+        """
+        measured = {
+            one: self.by_id.get(one, Trial()).with_difference(difference if half == "A" else -difference)
+            for one, half in halves.items()
+        }
+        by_id, groups = {**self.by_id, **measured}, self.groups + 1
+        is_due = groups % UPDATED_EVERY == 0
+        return replace(
+            self, by_id=by_id, groups=groups, variance=pooled_variance(by_id.values()) if is_due else self.variance
+        )
+
+    def of_model(self, model: str) -> "Trials":
+        """The trials of a run with this model: begun again if another one was measured."""
+        if not model or self.model in ("", model):
+            return replace(self, model=model or self.model)
+        by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
+        return Trials(by_id, self.variance, 0, model)
+
+    def only(self, kept: Collection[str]) -> "Trials":
+        """The trials of these experiences."""
+        left = {name: trial for name, trial in self.by_id.items() if name in kept}
+        return self if len(left) == len(self.by_id) else replace(self, by_id=left)
+
+    def refuted(self) -> list[str]:
+        """The experiences to retire after this group; checked every 25 groups."""
+        if not self.groups or self.groups % UPDATED_EVERY:
+            return []
+        return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
+
+    def least_promising(self, candidates: Iterable[str]) -> str | None:
+        """The experience that gives up its place in a full library; None if each may still help."""
+        beliefs = {
+            name: self.belief(name).p_helps
+            for name in candidates
+            if (trial := self.by_id.get(name)) is not None and trial.differences >= MIN_DIFFERENCES_TO_REPLACE
+        }
+        worst = min(beliefs, key=lambda name: beliefs[name], default=None)
+        return worst if worst is not None and beliefs[worst] < REPLACED_BELOW else None
 
 
 def begun_again(trial: Trial, variance: float) -> Trial:

@@ -18,6 +18,7 @@ GROUPS = {
         "generator3": "the same, with its own library",
         "critic": "fuse the generators' candidates, score, learn",
         "experience_extractor": "extract experiences again from stored rollouts",
+        "gate": "test whether a library as a whole helps",
     },
     "look": {
         "show": "print the rollouts of a problem, with replies",

@@ -125,7 +125,7 @@ async def _evaluate(
         async with open_client(settings.output, server) as client:
             evaluation = LibraryEvaluation(
                 client,
-                {name: state.for_prompts for name, state in libraries.items()},
+                libraries,
                 samples=settings.samples,
                 sampling=Sampling(temperature=TEMPERATURE, max_tokens=settings.max_tokens, seed=settings.seed),
                 style=STYLE,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
+from engine.experience.choice import LearnedExperiences
 from engine.records import Sampling
 from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
@@ -78,7 +79,7 @@ def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_ser
         arms = [
             test.arm(server, BASE),
             test.arm(server, BASE_AGAIN, seed_offset=_SEED_STEP),
-            test.arm(server, library_arm(GENERATORS[0]), library.for_prompts),
+            test.arm(server, library_arm(GENERATORS[0]), LearnedExperiences(library)),
         ]
     model = settings.model
     for name, mode, config in (
@@ -101,11 +102,20 @@ class _Test:
     def __init__(self, settings: TrainDemoSettings, problems: Sequence[Problem]) -> None:
         self._settings, self._problems = settings, problems
 
-    def arm(self, server: LocalServer, name: str, lessons: Sequence[Experience] = (), *, seed_offset: int = 0) -> Arm:
+    def arm(
+        self,
+        server: LocalServer,
+        name: str,
+        lessons: Sequence[Experience] | LearnedExperiences = (),
+        *,
+        seed_offset: int = 0,
+    ) -> Arm:
         """The judged samples of the served model, with experiences in the prompt."""
         return asyncio.run(self._arm(server, name, lessons, self._settings.seed + seed_offset))
 
-    async def _arm(self, server: LocalServer, name: str, lessons: Sequence[Experience], seed: int) -> Arm:
+    async def _arm(
+        self, server: LocalServer, name: str, lessons: Sequence[Experience] | LearnedExperiences, seed: int
+    ) -> Arm:
         with problem_bar(len(self._problems), f"test, {name}") as advance:
 
             def judged(*_: object) -> None:

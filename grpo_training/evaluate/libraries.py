@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
+from engine.experience.choice import LearnedExperiences
 from engine.records import Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.groups import majority
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agents.chat import ChatClient
+    from engine.experience.state import LibraryState
     from engine.records import Candidate, Experience, Problem, Sampling
     from engine.reward_evaluator import Scored
     from engine.task import Task
@@ -55,7 +57,7 @@ class LibraryEvaluation:
 
     Args:
         client: draws the samples.
-        libraries: experiences by role: ``generator_1`` to ``generator_3`` and ``critic``.
+        libraries: by role: ``generator_1`` to ``generator_3`` and ``critic``.
         samples: samples per problem and arm.
         sampling: sampling parameters; the seed is that of the base.
         style: prompt style.
@@ -65,14 +67,14 @@ class LibraryEvaluation:
     def __init__(
         self,
         client: ChatClient,
-        libraries: Mapping[str, Sequence[Experience]],
+        libraries: Mapping[str, LibraryState],
         *,
         samples: int,
         sampling: Sampling,
         style: str,
         evaluator: RewardEvaluator | None = None,
     ) -> None:
-        self._libraries = libraries
+        self._lessons = {role: LearnedExperiences(state) for role, state in libraries.items()}
         self._samples = samples
         self._evaluator = evaluator or RewardEvaluator()
         self._base = GeneratorAgent(client, GENERATORS[0], sampling, style)
@@ -126,7 +128,10 @@ class LibraryEvaluation:
         task, count = task_named(problem.task), self._samples
         base, *of_libraries = await asyncio.gather(
             self._answers(self._base, task, problem, (), 2 * count),
-            *(self._answers(agent, task, problem, self._libraries[agent.role], count) for agent in self._generators),
+            *(
+                self._answers(agent, task, problem, self._lessons[agent.role].of(problem), count)
+                for agent in self._generators
+            ),
         )
         rows = list(zip(*of_libraries, strict=True))
         fusions = await asyncio.gather(*(self._fuse(task, problem, row) for row in rows))
@@ -150,7 +155,7 @@ class LibraryEvaluation:
         if len(inputs) < len(row):
             return None
         fused = await self._critic.fuse(
-            task, problem, ", ".join(GENERATORS), inputs, self._libraries[self._critic.role]
+            task, problem, ", ".join(GENERATORS), inputs, self._lessons[self._critic.role].of(problem)
         )
         return await self._judge(task, problem, fused.candidate)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agents.generator import prompt_hash
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from engine.records import Experience, Problem
+    from engine.records import Problem
     from grpo_training.evaluate.settings import EvaluateSettings
 
 
@@ -123,7 +124,7 @@ class _Evaluation:
     settings: EvaluateSettings
     serving: LocalServing
     problems: Sequence[Problem]
-    lessons: Sequence[Experience]
+    lessons: LearnedExperiences | None
     journal: ResponseJournal
     samples: SampleFile
 
@@ -171,26 +172,26 @@ class _Evaluation:
                 samples=1 if draw == GREEDY else self.settings.num_samples,
                 sampling=sampling,
                 style=self.settings.prompts,
-                lessons=self.lessons,
+                lessons=self.lessons or (),
                 judged=judged,
             )
 
 
-def _lessons(path: Path | None) -> Sequence[Experience]:
+def _lessons(path: Path | None) -> LearnedExperiences | None:
     if path is None:
-        return ()
+        return None
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
     library = ExperienceLibrary(path, read_only=True)
     for notice in library.notices:
         say(notice, sys.stderr)
-    return library.state.for_prompts
+    return LearnedExperiences(library.state)
 
 
 def _facts(
     settings: EvaluateSettings,
     problems: Sequence[Problem],
-    lessons: Sequence[Experience],
+    lessons: LearnedExperiences | None,
     models: Mapping[str, EvaluatedModel],
 ) -> dict[str, Any]:
     """What changes the figures besides the settings: prompts, problems, experiences and weights."""
@@ -198,7 +199,7 @@ def _facts(
     return {
         "prompt_hash": {name: prompt_hash(task_named(name), settings.prompts) for name in tasks},
         "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
-        "lessons_hash": _hash([lesson.content for lesson in lessons]),
+        "lessons_hash": _hash(lessons.contents if lessons else []),
         "models": {name: model.id for name, model in models.items()},
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages, read_candidate
 from engine.errors import IncompleteRunError
+from engine.experience.choice import LearnedExperiences, experiences_for
 from engine.records import ChatRequest, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
@@ -38,8 +39,9 @@ async def evaluate_problems(
     *,
     samples: int,
     sampling: Sampling,
+    first_sample: int = 0,
     style: str = "full",
-    lessons: Sequence[Experience] = (),
+    lessons: Sequence[Experience] | LearnedExperiences = (),
     evaluator: RewardEvaluator | None = None,
     judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
 ) -> list[ProblemResult]:
@@ -53,9 +55,10 @@ async def evaluate_problems(
         role: the role whose endpoint is asked.
         problems: the problems, already checked by their tasks.
         samples: number of samples per problem.
+        first_sample: index of the first sample; other indices are other samples of the same prompt.
         sampling: sampling parameters.
         style: prompt style.
-        lessons: experiences in the prompt.
+        lessons: experiences in the prompt: the same for all problems, or those that a library chooses.
         evaluator: scores the candidates.
         judged: called after each problem, in the order of ``problems``, with its result and its samples. The
             samples are not kept afterwards.
@@ -74,12 +77,12 @@ async def evaluate_problems(
         task = task_named(problem.task)
         request = ChatRequest(
             role=role,
-            messages=generator_messages(task, problem, lessons, style),
+            messages=generator_messages(task, problem, experiences_for(problem, lessons), style),
             sampling=sampling,
             json_schema=task.reply_schema,
             purpose="evaluation",
         )
-        replies = await client.sample(request, range(samples))
+        replies = await client.sample(request, range(first_sample, first_sample + samples))
         return list(
             await asyncio.gather(*(asyncio.to_thread(_judge, scorer, task, problem, reply) for reply in replies))
         )

@@ -17,6 +17,7 @@ from grpo_training.experiences.descriptions import (
     changes,
     evidence_rollouts,
     mark_of,
+    measured,
     number,
     origin,
     tags,
@@ -56,6 +57,9 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         return
     for name in folder.names():
         state = folder.open(name).state
+        if state.trials.by_id or state.retired:
+            _list_trials(name, state, view)
+            continue
         view.entries(
             f"{name}: {len(state.experiences)} experiences, version {state.version}",
             ("id", "category", "from", "used", "right when present", "", "content"),
@@ -64,6 +68,26 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
                 for one in state.experiences
             ],
         )
+
+
+def _list_trials(name: str, state: LibraryState, view: View) -> None:
+    """The experiences by the probability that they help, then the retired and the forbidden ones."""
+    ordered = sorted(state.texts, key=lambda one: -state.trials.belief(one.id).p_helps)
+    rows = [
+        (one.id, one.category, *measured(one.id, state.trials), mark_of(one, state) or "on trial", one.content)
+        for one in ordered
+    ]
+    for status, out in (("retired", state.retired), ("forbidden", state.forbidden)):
+        rows += [(one.id, one.category, *measured(one.id, state.trials), status, one.content) for one in out]
+    gate = state.gate
+    is_current = gate is not None and gate.version == state.version
+    verdict = f"; gate: {gate.verdict.replace('_', ' ')}" if gate is not None and is_current else ""
+    view.entries(
+        f"{name}: {len(state.texts)} experiences, version {state.version}, measured in {state.trials.groups} groups"
+        f"{verdict}",
+        ("id", "category", "effect", "95 % interval", "P(helps)", "groups", "state", "content"),
+        rows,
+    )
 
 
 def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
@@ -85,6 +109,10 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
     view.line(f"in the prompts of {last.uses.rollouts} rollouts")
+    if library.state.trials.interval(last.id) is not None:
+        mean, interval, p_helps, groups = measured(last.id, library.state.trials)
+        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {groups} groups")
+        view.line(f"probability that it helps: {p_helps}")
     if effect.when_present is None and last.uses.rollouts:
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
     else:

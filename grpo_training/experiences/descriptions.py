@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from engine.experience.library import HistoryEntry
     from engine.experience.state import LibraryState
+    from engine.experience.trial import Trials
     from engine.records import Evidence, Experience
 
 
@@ -40,6 +41,20 @@ def tags(experience: Experience) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def measured(experience_id: str, trials: Trials) -> tuple[str, str, str, str]:
+    """Effect in points, its 95 % interval, the probability that it helps, and the number of groups; or dashes."""
+    found, trial = trials.interval(experience_id), trials.by_id.get(experience_id)
+    if found is None or trial is None:
+        return "-", "-", "-", "0"
+    mean, low, high = map(points, found)
+    return mean, f"{low} to {high}", f"{trials.belief(experience_id).p_helps:.2f}", str(trial.differences)
+
+
+def points(share: float) -> str:
+    """A difference of shares in points."""
+    return f"{100 * share:+.0f}"
+
+
 def number(value: float | None) -> str:
     """A figure with three digits, or a dash."""
     return "-" if value is None else f"{value:.3f}"
@@ -52,7 +67,7 @@ def origin(entry: HistoryEntry) -> str:
         return f"{event.run} step {event.step}: {event.problem_id} μ={number(event.mean)} σ={number(event.std)}"
     if event.event == "begin":
         return f"{event.run} begins"
-    return {"edit": "a person", "rollback": "rollback", "import": "import"}[event.event]
+    return {"edit": "a person", "rollback": "rollback", "import": "import", "gate": "the gate"}[event.event]
 
 
 def changes(entry: HistoryEntry) -> list[str]:
@@ -67,6 +82,8 @@ def changes(entry: HistoryEntry) -> list[str]:
         lines = [f"{len(event.experiences)} experiences"]
     elif event.event == "begin":
         lines = ["version of the run's first prompts"]
+    elif event.event == "gate":
+        lines = [f"{event.verdict.replace('_', ' ')}: {points(event.mean)} points on {event.problems} problems"]
     for refusal in event.refused if event.event == "step" else ():
         operation = refusal.operation
         proposal = " ".join(part for part in (operation.op, operation.id, operation.content) if part)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agents.critic import critic_template
 from engine.errors import InputError
+from engine.experience.trial import drawn_halves, half_of_rollout, in_half
 from engine.records import Fault, Fusion, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore
@@ -18,17 +19,18 @@ from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
-from grpo_training.learning.groups.records import attempt_from_fusion, total_of
+from grpo_training.learning.groups.records import attempt_from_fusion, group_trial, names_of, total_of
 from grpo_training.learning.learner import Learner, run_learner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
+    from engine.experience.choice import ExperienceChoice
     from engine.experience.state import LibraryState
+    from engine.records import Half
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
-    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
@@ -131,8 +133,13 @@ class FusionProducer:
         """The group of a step, or the fault that leaves it open."""
         groups = self._caches.groups(step.problem.id, step.epoch)
         stored = {name: self._stored(step, name, group) for name, group in groups.items()}
+        halves = dict(zip(groups, map(half_of_rollout, range(len(groups))), strict=True))
         made = await asyncio.gather(
-            *(self._fuse(step, group, name, state) for name, group in groups.items() if stored[name] is None)
+            *(
+                self._fuse(step, group, name, state, halves[name])
+                for name, group in groups.items()
+                if stored[name] is None
+            )
         )
         new: dict[str, Fusion] = {}
         for fusion in made:
@@ -142,11 +149,19 @@ class FusionProducer:
         self._counts.made += len(new)
         self._counts.structural += sum(fusion.merged == "structural" for fusion in new.values())
         fusions = [stored[name] or new[name] for name in groups]
-        return scored_fusions(fusions, list(new.values()), self._settings.tau)
+        return scored_fusions(fusions, list(new.values()), self._settings.tau, list(groups.values()))
 
-    async def _fuse(self, step: Step, group: RolloutGroup, generator: str, state: LibraryState) -> Fusion | Fault:
-        experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
-        order = FusionOrder(step.problem, step.epoch, generator, group, tuple(experiences), state.version)
+    async def _fuse(
+        self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
+    ) -> Fusion | Fault:
+        chosen = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
+        halves: dict[str, Half] = {}
+        if self._settings.learn == "trial" and self._caches.names[1:]:
+            halves = drawn_halves(self._settings.seed, ROLE, step.epoch, step.problem.id, chosen)
+        experiences = in_half(half, chosen, halves)
+        order = FusionOrder(
+            step.problem, step.epoch, generator, group, tuple(experiences), state.version, half if halves else None
+        )
         return await self._maker.make(order)
 
     def _stored(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
@@ -174,15 +189,36 @@ class FusionProducer:
         return fusion
 
 
-def scored_fusions(fusions: Sequence[Fusion], new: list[Fusion], tau: float) -> ScoredGroup[list[Fusion]]:
-    """The fusions of a problem as the loop takes them; ``new`` are those that are not stored yet."""
+def scored_fusions(
+    fusions: Sequence[Fusion], new: list[Fusion], tau: float, inputs: Sequence[RolloutGroup] = ()
+) -> ScoredGroup[list[Fusion]]:
+    """The fusions of a problem as the loop takes them.
+
+    Args:
+        fusions: all of the problem.
+        new: those that are not stored yet.
+        tau: the standard deviation above which experiences are extracted.
+        inputs: what each was fused from, if experiences are measured by them.
+    """
     return ScoredGroup(
         record=new,
         attempts=[attempt_from_fusion(fusion) for fusion in fusions],
         rewards=[fusion.rewards for fusion in fusions],
         stats=group_stats([total_of(fusion.rewards) for fusion in fusions], tau),
-        experience_ids=fusions[0].experience_ids,
+        experience_ids=names_of(fusions),
+        trial=group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None,
         is_kept=not new,
         re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
         repaired=sum(bool(fusion.repairs) for fusion in fusions),
     )
+
+
+def _gain(fusion: Fusion, inputs: RolloutGroup) -> float | None:
+    """Whether a fusion is right, minus the share of its inputs that are; None if no model was asked for it.
+
+    The subtraction takes out what the generator contributes.
+    """
+    if fusion.merged == "structural" or fusion.is_correct is None:
+        return None
+    right = [bool(rollout.is_correct) for rollout in inputs.rollouts]
+    return float(fusion.is_correct) - sum(right) / len(right)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from engine.llm.limits.budget import Budget
     from engine.llm.limits.concurrency import ConcurrencyRule
-    from grpo_training.learning.settings import ExtractionSettings
+    from grpo_training.learning.settings import RoleSettings
     from grpo_training.runs.settings import ClientSettings
 
 
-def check_endpoint(settings: ExtractionSettings, role: str) -> None:
+def check_endpoint(settings: RoleSettings, role: str) -> None:
     """Check the endpoint of a role as far as this needs no server, so that a wrong one is reported first of all.
 
     Raises:
@@ -47,7 +47,7 @@ def check_endpoint(settings: ExtractionSettings, role: str) -> None:
 
 
 @contextmanager
-def open_endpoints(settings: ExtractionSettings) -> Iterator[ApiManager]:
+def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
     """Yield the endpoints of a run. Local models are served until the block ends.
 
     Raises:

@@ -60,7 +60,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
     settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
         library_path = settings.experiences_dir / f"{role}_experiences.json"
-        library = ExperienceLibrary(library_path, library_prefix(role), settings.capacity)
+        library = ExperienceLibrary(library_path, library_prefix(role), settings.library_capacity)
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
             extractor = ExperienceExtractor(manifest.run, analyst, library)
@@ -109,7 +109,7 @@ class RecordedGroups(ABC):
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
         """The stored group of a step."""
         # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
-        return dataclasses.replace(self._scored(self._keys[step.number]), is_kept=False, experience_ids=[])
+        return dataclasses.replace(self._scored(self._keys[step.number]), is_kept=False, experience_ids=[], trial=None)
 
     def keep(self, record: object) -> None:  # noqa: B027 - not abstract: nothing is left to do
         """The groups are stored already."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engine.errors import InputError
+from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
 from engine.records import Problem, Rewards
 from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal
-    from engine.experience.state import LibraryState
+    from engine.experience.state import ChoiceRecord, GroupTrial, LibraryState
     from engine.records import GroupStats
 
 RecordT = TypeVar("RecordT")
+
+_SHOWN, _TRIED = 16, 5
+"""Experiences that the analyst is shown: those most similar to the problem, of the library and of the retired ones."""
+_PATIENCE, _ASKED_EVERY = 10, 4
+"""After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,12 @@ class ScoredGroup(Generic[RecordT]):
         attempts: the members as the analyst sees them.
         rewards: the members' rewards.
         stats: mean, standard deviation and advantages of ``r_total``.
-        experience_ids: the experiences in the prompt.
+        experience_ids: the experiences in its prompts.
         is_kept: whether the record is in the cache already.
         re_asked: members whose endpoint was asked a second time for a readable reply.
         repaired: members whose reply was repaired while parsing.
         with_logprobs: members stored with sampled token ids and their log-probs.
+        trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
     """
 
     record: RecordT
@@ -52,6 +60,7 @@ class ScoredGroup(Generic[RecordT]):
     re_asked: int = 0
     repaired: int = 0
     with_logprobs: int = 0
+    trial: GroupTrial | None = None
 
     @property
     def correct(self) -> int:
@@ -66,15 +75,40 @@ class ExperienceExtractor:
         run: the run's id in the library's log.
         analyst: proposes operations.
         library: the learner's library.
+        on_trial: whether experiences are on trial; ``model`` is that of the learner.
+        choice: which experiences go into a prompt, for the library.
     """
 
-    def __init__(self, run: str, analyst: ExperienceAnalyst, library: ExperienceLibrary) -> None:
+    def __init__(
+        self,
+        run: str,
+        analyst: ExperienceAnalyst,
+        library: ExperienceLibrary,
+        *,
+        on_trial: bool = False,
+        model: str = "",
+        choice: ChoiceRecord | None = None,
+    ) -> None:
         self.library = library
         self._run, self._analyst = run, analyst
+        self._on_trial, self._model, self._choice = on_trial, model, choice
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
-        return self.library.begin_run(self._run)
+        return self.library.begin_run(self._run, self._model if self._on_trial else "", self._choice)
+
+    def why_not_asked(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> str:
+        """Why the analyst is not asked about a group that triggered; empty if it is."""
+        if not group.stats.triggered or not self._on_trial:
+            return ""
+        if len(state.texts) >= self.library.capacity and state.least_promising() is None:
+            return "the library is full, and each of its experiences may still help: the analyst is not asked"
+        if state.unused_replies >= _PATIENCE and step.number % _ASKED_EVERY:
+            return (
+                f"{_PATIENCE} replies of the analyst in a row held nothing to use: it is asked for every "
+                f"{_ASKED_EVERY}th problem only"
+            )
+        return ""
 
     def is_recorded(self, step: Step) -> bool:
         """Whether an earlier start has recorded the step.
@@ -96,9 +130,17 @@ class ExperienceExtractor:
 
         A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
-        if not group.stats.triggered or self.is_recorded(step):
+        if not group.stats.triggered or self.is_recorded(step) or self.why_not_asked(step, group, state):
             return None
-        return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
+        if not self._on_trial:
+            return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
+        shown, tried = await asyncio.to_thread(
+            lambda: (
+                BySimilarity(_SHOWN).choose(step.problem, 0, state.for_prompts),
+                BySimilarity(_TRIED).choose(step.problem, 0, state.retired),
+            )
+        )
+        return await self._analyst.propose(step.problem, group.attempts, shown, tried)
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""
@@ -112,5 +154,9 @@ class ExperienceExtractor:
             correct=group.correct,
             stats=group.stats,
             leaks_answer=task_named(step.problem.task).leaks_answer,
+            trial=group.trial if self._on_trial else None,
+            is_on_trial=self._on_trial,
+            keeps_problem=self._choice is not None,
+            asked=self._on_trial and proposal is not None,
         )
         return self.library.commit_step(outcome, proposal.operations if proposal else [])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
+from engine.experience.trial import drawn_halves
 from engine.records import Fault, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import RolloutStore
@@ -18,7 +19,14 @@ from engine.tasks.rows import read_field_map
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
-from grpo_training.learning.groups.records import attempt_from_rollout, check_same_problem, total_of
+from grpo_training.learning.groups.records import (
+    attempt_from_rollout,
+    check_same_problem,
+    group_trial,
+    names_of,
+    rollout_scores,
+    total_of,
+)
 from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
 
@@ -26,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from engine.experience.choice import ExperienceChoice
     from engine.experience.state import LibraryState
-    from engine.records import Rollout
+    from engine.records import Half, Rollout
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
-    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.groups.work import Maker
     from grpo_training.learning.loop import LearningLoop
     from grpo_training.learning.session import Session
@@ -81,7 +89,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores, here or on the cluster of the run."""
         maker = session.remote or LocalGroups(self._role, self._settings, session)
-        return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice)
+        return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice, self._role)
 
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str | Path]]:
         """Where the rollouts are, and how many have log-probs."""
@@ -115,6 +123,7 @@ class RolloutProducer:
         done: the complete groups of earlier starts.
         progress: displays the run.
         choice: which experiences go into a prompt.
+        role: of the generator.
     """
 
     def __init__(
@@ -125,9 +134,10 @@ class RolloutProducer:
         done: Mapping[tuple[str, int], RolloutGroup],
         progress: Progress,
         choice: ExperienceChoice,
+        role: str,
     ) -> None:
         self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
-        self._done, self._progress = done, progress
+        self._done, self._progress, self._role = done, progress, role
         self._has_warned = False
 
     def keep(self, record: RolloutGroup) -> None:
@@ -141,7 +151,11 @@ class RolloutProducer:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
             return scored_rollouts(kept, self._settings.tau, is_kept=True)
         experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
-        group = await self._maker.make(GroupOrder(step.problem, step.epoch, tuple(experiences), state.version))
+        halves: dict[str, Half] = {}
+        if self._settings.learn == "trial":
+            halves = drawn_halves(self._settings.seed, self._role, step.epoch, step.problem.id, experiences)
+        order = GroupOrder(step.problem, step.epoch, tuple(experiences), state.version, halves)
+        group = await self._maker.make(order)
         if isinstance(group, Fault):
             return group
         if self._settings.logprobs:
@@ -171,7 +185,8 @@ def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> Scored
         attempts=[attempt_from_rollout(task, rollout) for rollout in rollouts],
         rewards=[item.rewards for item in rollouts],
         stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
-        experience_ids=rollouts[0].experience_ids,
+        experience_ids=names_of(rollouts),
+        trial=group_trial(rollouts, rollout_scores(rollouts)),
         is_kept=is_kept,
         re_asked=sum("re_asked" in item.repairs for item in rollouts),
         repaired=sum(bool(item.repairs) for item in rollouts),

@@ -13,7 +13,7 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.endpoints import check_endpoint, open_endpoints
-from grpo_training.learning.experience_choice import choice_facts
+from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.groups.remote import open_remote_groups
 from grpo_training.learning.loop import LearningLoop
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from engine.api_manager import ApiManager
+    from engine.experience.choice import ExperienceChoice
     from engine.storage.rollout_store import BrokenLine, RolloutStore
     from engine.task import Task
-    from grpo_training.learning.experience_choice import ExperienceChoice
     from grpo_training.learning.extractor import Step
     from grpo_training.learning.groups.remote import RemoteGroups
     from grpo_training.learning.loop import GroupProducer
@@ -117,12 +117,19 @@ async def _run(
     with files.open(settings, facts) as manifest:
         broken = learner.read_stored()
         library = ExperienceLibrary(
-            settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.capacity
+            settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.library_capacity
         )
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters)
             session.report_trouble_to(progress.note)
-            extractor = ExperienceExtractor(manifest.run, session.analyst, library)
+            extractor = ExperienceExtractor(
+                manifest.run,
+                session.analyst,
+                library,
+                on_trial=settings.learn == "trial",
+                model=manager.endpoint(role).model,
+                choice=choice_record(settings),
+            )
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             producer = learner.producer(session, progress)

@@ -25,6 +25,9 @@ RecordT = TypeVar("RecordT")
 P = ParamSpec("P")
 ReturnT = TypeVar("ReturnT")
 
+_PROBABLE = 0.8
+"""The probability from which on an experience is said to help."""
+
 
 class GroupProducer(Protocol[RecordT]):
     """Makes the groups of a learner and stores them."""
@@ -70,6 +73,7 @@ class LearningLoop(Generic[RecordT]):
     _start: LibraryState = EMPTY
     _committed: list[LibraryState] = field(default_factory=list)
     _watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
+    _told: set[str] = field(default_factory=set)
 
     async def run(self, steps: Iterable[Step] | AsyncIterator[Step]) -> None:
         """Run all steps.
@@ -95,6 +99,7 @@ class LearningLoop(Generic[RecordT]):
         state = self.extractor.library.state
         rows = [
             ("library", f"version {state.version}, {len(state.experiences)} experiences"),
+            *_trial_rows(state),
             ("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}"),
         ]
         for item in self._watch.summary():
@@ -108,6 +113,10 @@ class LearningLoop(Generic[RecordT]):
         group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
             return _StepResult(None, fault=group)
+        reason = self.extractor.why_not_asked(step, group, state)
+        if reason and reason not in self._told:
+            self._told.add(reason)
+            self.progress.note(reason)
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
             return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
@@ -163,6 +172,32 @@ class LearningLoop(Generic[RecordT]):
             self.progress.group_done(line)
             if self.tracking is not None:
                 self.tracking.group(step.number + 1, group, len(line.saved), len(result.state.experiences))
+
+
+def _trial_rows(state: LibraryState) -> list[tuple[str, str]]:
+    """What was measured: how many experiences, and the best of them."""
+    measured = [one for one in state.experiences if one.trial is not None]
+    if not measured and not state.retired:
+        return []
+    helpful = [one for one in measured if state.trials.belief(one.id).p_helps >= _PROBABLE]
+    rows = [
+        (
+            "experiences on trial",
+            f"{len(measured)} measured in {state.trials.groups} groups, {len(helpful)} of them probably help; "
+            f"{len(state.retired)} retired",
+        )
+    ]
+    best = max(helpful, key=lambda one: state.trials.belief(one.id).effect, default=None)
+    if best is not None and best.trial is not None:
+        belief = state.trials.belief(best.id)
+        rows.append(
+            (
+                "largest effect",
+                f"{best.id} {100 * belief.effect:+.0f} points (helps with p = {belief.p_helps:.2f}, "
+                f"{best.trial.differences} groups)",
+            )
+        )
+    return rows
 
 
 async def _to_the_end(function: Callable[P, ReturnT], *args: P.args, **kwargs: P.kwargs) -> ReturnT:

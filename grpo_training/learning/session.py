@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.reward_evaluator import Baseline, Scored
     from engine.task import Measurement, Task
     from grpo_training.learning.groups.remote import RemoteGroups
-    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
+    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings, RoleSettings
     from grpo_training.runs.files import RunFiles
 
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
@@ -187,7 +187,7 @@ def with_window(
     return settings.model_copy(update={"window": window}), window
 
 
-def check_budget(settings: ExtractionSettings, manager: ApiManager, role: str) -> None:
+def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
     """Raise ``InputError`` or ``ConfigurationError`` if the budget of the settings cannot be enforced."""
     if settings.budget_usd is None and settings.budget_tokens is None:
         return

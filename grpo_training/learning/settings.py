@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.executor.choice import EXECUTOR_HELP
+from engine.experience.choice import PROMPT_BUDGET
 from grpo_training.cli.settings import (
     DATASET_HELP,
     DEFAULT_DATASET,
@@ -32,7 +33,7 @@ CRITIC_FINGERPRINT_FIELDS = (
     *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
 )
 
-_ENDPOINTS = (
+ENDPOINTS = (
     "base_url",
     "model",
     "api_key_env",
@@ -48,23 +49,16 @@ _ENDPOINTS = (
 )
 
 
-class ExtractionSettings(ClientSettings, ResumableSettings):
-    """What the generators, the critic and the experience extractor share."""
+class RoleSettings(ClientSettings):
+    """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
-    window: Positive | None = Field(
-        None,
-        description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
-        "(default: 8, or more if the endpoint has a max_concurrency)",
-    )
-    tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
     task: str | None = Field(
         None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
     )
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    capacity: Positive = Field(64, description="maximum experiences of a library")
     endpoint: Literal["config", "local"] = Field(
         "config", description="config: as --base-url or --api-config say; local: serve a model folder during the run"
     )
@@ -87,6 +81,25 @@ class ExtractionSettings(ClientSettings, ResumableSettings):
         return POCKET_MODEL if self.model is None else Path(self.model).expanduser()
 
 
+class ExtractionSettings(RoleSettings, ResumableSettings):
+    """What the generators, the critic and the experience extractor share."""
+
+    window: Positive | None = Field(
+        None,
+        description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
+        "(default: 8, or more if the endpoint has a max_concurrency)",
+    )
+    tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
+    capacity: Positive | None = Field(
+        None, description="maximum experiences of a library (default: 256; with --learn add 64)"
+    )
+
+    @property
+    def library_capacity(self) -> int:
+        """The maximum of experiences of the library."""
+        return self.capacity or 256
+
+
 class LearnerSettings(ExtractionSettings):
     """What the generators and the critic share."""
 
@@ -94,15 +107,21 @@ class LearnerSettings(ExtractionSettings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
     weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
-    select: Literal["all", "text", "random"] = Field(
-        "all",
-        description="experiences in a prompt: all; the k most similar to the problem (text); k by chance (random), to "
-        "collect rewards for training a selector",
+    learn: Literal["trial", "add"] = Field(
+        "trial",
+        description="trial: each matching experience stands in one of a group's two prompts, by lot, so that its "
+        "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured",
+    )
+    select: Literal["all", "text", "random"] | None = Field(
+        None,
+        description="experiences in a prompt: all; the k most similar to the problem, by the text of the problems that "
+        "they were learned from (text); k by chance (random) (default: text; with --learn add all)",
     )
     selector: Path | None = Field(None, description="checkpoint of a selector, which chooses the experiences instead")
     k: Positive = Field(8, description="number of experiences that --select or --selector chooses")
     prompt_experiences: Positive = Field(
-        64, description="prompt budget of --select all: of a larger library, the most similar to the problem are used"
+        PROMPT_BUDGET,
+        description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
     )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
         "none", description="tracker that gets the figures of each group; tensorboard writes below --cache-dir"
@@ -118,17 +137,32 @@ class LearnerSettings(ExtractionSettings):
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
-        if self.selector is not None and self.select != "all":
+        if self.selector is not None and self.select is not None:
             raise ValueError("--select and --selector exclude each other")
         return self
 
+    @property
+    def selected_by(self) -> Literal["all", "text", "random"]:
+        """How experiences are selected, without a selector."""
+        return self.select or ("text" if self.learn == "trial" else "all")
+
+    @property
+    def library_capacity(self) -> int:
+        """The maximum of experiences of the library."""
+        return self.capacity or (256 if self.learn == "trial" else 64)
+
     def fingerprint(self) -> dict[str, Any]:
-        """With the choice of experiences where it is not the default."""
-        chooses = self.select != "all" or self.selector is not None
-        names = ("select", "selector", "k") if chooses else ()
-        choice = {name: value for name, value in self.model_dump(mode="json").items() if name in names}
-        budget = {} if self.prompt_experiences == 64 else {"prompt_experiences": self.prompt_experiences}
-        return super().fingerprint() | choice | budget
+        """With the choice of experiences where it is not all of them, and with trials where there are any."""
+        chosen: dict[str, Any] = {"capacity": self.library_capacity}
+        if self.learn == "trial":
+            chosen["learn"] = self.learn
+        if self.selector is not None or self.selected_by != "all":
+            selector = None if self.selector is None else str(self.selector)
+            # "all" beside a selector: files of earlier versions have it so
+            chosen |= {"select": self.selected_by if selector is None else "all", "selector": selector, "k": self.k}
+        if self.prompt_experiences != PROMPT_BUDGET:
+            chosen["prompt_experiences"] = self.prompt_experiences
+        return super().fingerprint() | chosen
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -151,11 +185,11 @@ class GeneratorSettings(LearnerSettings):
             *("epochs", "prompts", "logprobs"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
-        "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
+        "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
-        "endpoints and budget": _ENDPOINTS,
+        "endpoints and budget": ENDPOINTS,
     }
 
     dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
@@ -195,11 +229,11 @@ class CriticSettings(LearnerSettings):
             *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
             "weight_judge",
         ),
-        "experiences in a prompt": ("select", "k", "selector", "prompt_experiences"),
+        "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
-        "endpoints and budget": _ENDPOINTS,
+        "endpoints and budget": ENDPOINTS,
     }
 
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
@@ -225,7 +259,7 @@ class ExtractorSettings(ExtractionSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
         "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
-        "endpoints and budget": (*_ENDPOINTS, "temperature"),
+        "endpoints and budget": (*ENDPOINTS, "temperature"),
     }
 
     role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(

@@ -4,8 +4,9 @@
 
 * The requested model (``generator_1``, ``critic``) selects the file, and the problem text in the prompt selects the
   record. For ``critic``, the generator named in the prompt selects the fusion.
-* Sample k of a request is rollout (``seed`` + k) modulo the number of rollouts; without ``seed`` it is 0. A client
-  that sends its base seed (0) + sample index gets the rollouts in order, in one request or in single requests.
+* Sample k of a request is rollout (first + k) modulo the number of rollouts. ``first`` is the header
+  ``X-Sample-Index``, which the client of this project sends; without it, it is ``seed``, or 0. So the rollouts come in
+  order, in one request or in single requests.
 * A request to the analyst gets the experiences of the recorded library that come from its problem, or an empty list of
   operations if there is no library. It is recognised by the model ``analyst``, by a reply
   schema named ``operations``, or by instructions that ask for a JSON object with a list of ``"operations"``.
@@ -172,7 +173,7 @@ class _Handlers:
             else:
                 found = self._replies.find(body.model, body.messages)
                 seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
-                first = body.seed or 0
+                first = _first_index(request.headers.get("X-Sample-Index"), body.seed)
                 samples = [found.replies[(first + k) % len(found.replies)] for k in range(body.n)]
         except NotRecordedError as error:
             seen = seen._replace(status=404)
@@ -193,6 +194,11 @@ class _Handlers:
 
     async def health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok", "problems": dict(self._replies.problems)})
+
+
+def _first_index(header: str | None, seed: int | None) -> int:
+    """The index of a request's first sample."""
+    return int(header) if header is not None and header.isdecimal() else seed or 0
 
 
 def _completion(body: ChatBody, samples: Sequence[str], key: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _WORDS = (
 class ModelServer:
     """Answers chat requests as ``answer(body)`` says, one reply a sample, and keeps each request's body.
 
-    ``answer`` gives the replies to walk through (sample k gets reply ``seed + k``), a status code to refuse with, or
+    ``answer`` gives the replies to walk through (sample k gets reply k), a status code to refuse with, or
     bytes: a whole response body.
     """
 
@@ -51,6 +51,8 @@ class ModelServer:
 
             def do_POST(self):  # the base class names it
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if "seed" in body:  # the seed of a sample is a hash; the index says which sample it is
+                    body["seed"] = int(self.headers["X-Sample-Index"])
                 found = answer(body)
                 status = found if isinstance(found, int) else 200
                 (outer.refused if status != 200 else outer.bodies).append(body)
@@ -184,8 +186,13 @@ class Workspace:
         self.write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
     def start(self, command: str, *flags: Any, shared: bool = True, **variables: str) -> ForkedCommand:
-        """Start the command; ``shared``: with the flags that say where files lie."""
+        """Start the command; ``shared``: with the flags that say where files lie.
+
+        Learners put all experiences into all prompts, which is what the stored files were written with.
+        """
         places = ["--api-config", "keys/api_config.json", "--cache-dir", "cache", "--experiences-dir", "experiences"]
+        if command in [role.replace("_", "") for role in ROLES]:
+            places += ["--learn", "add"]
         return ForkedCommand(
             f"grpo_training.{command}", [*(places if shared else ()), *flags], self.folder, **variables
         )

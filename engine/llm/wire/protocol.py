@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
 from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
-from engine.records import IMAGE_MARK, ChatRequest, Completion, Usage
+from engine.records import IMAGE_MARK, ChatRequest, Completion, Message, Usage
 
 _TOKENS_PER_IMAGE = 1500
 """An estimate: servers count images by their size, in ways of their own."""
@@ -21,6 +22,9 @@ _MOST_CHARACTERS = 1 << 21
 _MOST_TOKENS = 1 << 40
 _LARGEST_LOGPROB = 1e9
 """Larger numbers in a reply are not counted and not kept: they do not fit into the database of the limits."""
+
+_SEEDS = 2**31 - 2**25
+"""First seeds are below this, so that with the index of a sample they fit into 31 bits."""
 
 CHAT = "chat"
 """The name in ``Capabilities.proven`` of a request without optional parameters."""
@@ -82,8 +86,10 @@ def request_body(
 ) -> dict[str, Any]:
     """Build the body of a request for ``count`` samples, starting at ``first_index``.
 
-    The seed is ``seed + first_index``. Servers increment it for each of ``n`` samples, so a sample does not
-    depend on whether it is requested alone or together with others.
+    The seed is a hash of the run's seed and the messages, plus ``first_index``. Servers increment it for each of ``n``
+    samples, so a sample does not depend on whether it is requested alone or together with others. With equal seeds for
+    all prompts, servers draw the same random numbers for each of them, and the samples of one index are right or wrong
+    together.
 
     Args:
         request: the chat request.
@@ -106,7 +112,7 @@ def request_body(
     if "n" in names:
         body["n"] = count
     if "seed" in names and sampling.seed is not None:
-        body["seed"] = sampling.seed + first_index
+        body["seed"] = _first_seed(sampling.seed, request.messages) + first_index
     if "response_format" in names:
         body["response_format"] = {
             "type": "json_schema",
@@ -118,6 +124,12 @@ def request_body(
         body["return_token_ids"] = True
     body.update(endpoint.extra_body)
     return body
+
+
+def _first_seed(seed: int, messages: Sequence[Message]) -> int:
+    """The seed of sample 0 of a prompt."""
+    text = json.dumps([seed, *([one.role, one.content] for one in messages)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
 
 
 def _messages(request: ChatRequest) -> list[dict[str, Any]]:

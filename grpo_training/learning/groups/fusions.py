@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agents.critic import CriticAgent, critic_template
-from engine.records import Experience, Fault, Fusion, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
+from engine.records import Experience, Fault, Fusion, Half, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
 from engine.reward_evaluator import fusion_baseline, task_total
 from engine.tasks.registry import task_named
 from grpo_training.learning.session import Session, unverified
@@ -34,6 +34,7 @@ class FusionOrder:
         group: its rollouts.
         experiences: those of the prompt.
         library_version: version of the library that they are from.
+        half: which of the group's two prompts this is; None: there is one.
     """
 
     problem: Problem
@@ -42,6 +43,7 @@ class FusionOrder:
     group: RolloutGroup
     experiences: tuple[Experience, ...]
     library_version: str
+    half: Half | None = None
 
 
 class LocalFusions:
@@ -95,6 +97,7 @@ class LocalFusions:
             repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
             reward_detail=score.detail,
             experience_ids=[experience.id for experience in order.experiences],
+            prompt_half=order.half,
             policy=Policy(
                 model=self._session.manager.endpoint(self._agent.role).model,
                 library_version=order.library_version,

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from agents.analyst import Attempt
 from engine.errors import ConfigurationError, InputError
+from engine.experience.state import GroupTrial
+from engine.experience.trial import HALVES, difference
 from engine.records import Rollout
 from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agents.chat import Answer
-    from engine.records import Candidate, Fusion, Problem, Rewards
+    from engine.records import Candidate, Fusion, Half, Problem, Rewards
     from engine.reward_evaluator import Scored
     from engine.task import Task
 
@@ -20,9 +24,14 @@ _ATTEMPT_CHARS = 6000
 
 
 def rollout_from(
-    task: Task, rollout_id: int, answer: Answer[Candidate], score: Scored, experience_ids: list[str]
+    task: Task,
+    rollout_id: int,
+    answer: Answer[Candidate],
+    score: Scored,
+    experience_ids: list[str],
+    prompt_half: Half | None = None,
 ) -> Rollout:
-    """The record of one scored answer."""
+    """The record of one scored answer; ``prompt_half`` is the prompt that it answers, if there are two."""
     candidate, rewards = score.candidate, score.rewards
     return Rollout(
         rollout_id=rollout_id,
@@ -46,7 +55,44 @@ def rollout_from(
         ],
         reward_detail=score.detail,
         experience_ids=experience_ids,
+        prompt_half=prompt_half,
     )
+
+
+def group_trial(members: Sequence[Rollout | Fusion], scores: Sequence[float | None]) -> GroupTrial | None:
+    """What a group measures of its experiences; None if all its members have the same prompt.
+
+    Args:
+        members: of the group, each with its half.
+        scores: of the members; None for one that no prompt was asked for.
+    """
+    halves = [one.prompt_half for one in members]
+    if None in halves:
+        return None
+    stood = {
+        half: {name for one in members if one.prompt_half == half for name in one.experience_ids} for half in HALVES
+    }
+    counted = [
+        (one, half, score) for one, half, score in zip(members, halves, scores, strict=True) if score is not None
+    ]
+    return GroupTrial(
+        difference=difference([half for _, half, _ in counted if half], [score for _, _, score in counted]),
+        halves={name: half for half in HALVES for name in sorted(stood[half] ^ (stood["A"] & stood["B"]))},
+        rollouts={half: halves.count(half) for half in HALVES},
+        correct={half: sum(bool(one.is_correct) for one in members if one.prompt_half == half) for half in HALVES},
+    )
+
+
+def rollout_scores(rollouts: Sequence[Rollout]) -> list[float]:
+    """What experiences are measured by: right or wrong, or the total reward of a task without right answers."""
+    if all(one.is_correct is not None for one in rollouts):
+        return [float(bool(one.is_correct)) for one in rollouts]
+    return [total_of(one) for one in rollouts]
+
+
+def names_of(members: Sequence[Rollout | Fusion]) -> list[str]:
+    """The experiences in the prompts of a group."""
+    return list(dict.fromkeys(name for one in members for name in one.experience_ids))
 
 
 def total_of(rewards: Rewards | Rollout) -> float:

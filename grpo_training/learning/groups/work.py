@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
-from engine.records import Experience, Fault, Policy, Problem, RolloutGroup, Sampling, timestamp
+from engine.experience.trial import HALVES, half_of_rollout, in_half
+from engine.records import Experience, Fault, Half, Policy, Problem, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from, total_of
 from grpo_training.learning.settings import MAX_EPOCHS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from engine.records import Rollout
     from grpo_training.learning.session import Session
     from grpo_training.learning.settings import GeneratorSettings
@@ -30,14 +33,16 @@ class GroupOrder:
     Args:
         problem: the problem.
         epoch: the pass over the problems.
-        experiences: those of the prompt.
+        experiences: those of the prompts.
         library_version: version of the library that they are from.
+        halves: id -> the prompt in which an experience stands; the others stand in both. Empty: there is one prompt.
     """
 
     problem: Problem
     epoch: int
     experiences: tuple[Experience, ...]
     library_version: str
+    halves: Mapping[str, Half] = field(default_factory=dict)
 
 
 class Order(Protocol):
@@ -85,7 +90,18 @@ class LocalGroups:
         task = task_named(problem.task)
         # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
         first = (GENERATORS.index(self._role) * MAX_EPOCHS + order.epoch) * count
-        answers = await self._agent.answer(task, problem, order.experiences, range(first, first + count))
+        prompts: dict[Half | None, Sequence[Experience]] = {None: order.experiences}
+        if order.halves and count > 1:
+            prompts = {half: in_half(half, order.experiences, order.halves) for half in HALVES}
+        drawn = [half_of_rollout(number) if None not in prompts else None for number in range(count)]
+        asked = {}
+        for half, experiences in prompts.items():
+            # The samples of a prompt have consecutive indices, so that they are drawn with one request.
+            indices = range(first, first + drawn.count(half))
+            first = indices.stop
+            asked[half] = self._agent.answer(task, problem, experiences, indices)
+        replies = dict(zip(asked, map(iter, await asyncio.gather(*asked.values())), strict=True))
+        answers = [next(replies[half]) for half in drawn]
         candidates = [answer.read for answer in answers]
         for answer in answers:
             if answer.read is None:
@@ -93,12 +109,12 @@ class LocalGroups:
         scored = await asyncio.gather(
             *(self._session.score(task, problem, candidate) for candidate in candidates if candidate is not None)
         )
-        ids = [experience.id for experience in order.experiences]
+        ids = {half: [one.id for one in experiences] for half, experiences in prompts.items()}
         rollouts: list[Rollout] = []
-        for number, (answer, score) in enumerate(zip(answers, scored, strict=True), 1):
+        for number, (half, answer, score) in enumerate(zip(drawn, answers, scored, strict=True), 1):
             if isinstance(score, Fault):
                 return score
-            rollouts.append(rollout_from(task, number, answer, score, ids))
+            rollouts.append(rollout_from(task, number, answer, score, ids[half], half))
         return rollouts
 
     def _group(self, order: GroupOrder, rollouts: list[Rollout]) -> RolloutGroup:

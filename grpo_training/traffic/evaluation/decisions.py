@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
 from engine.errors import IncompleteRunError
+from engine.experience.choice import LearnedExperiences
 from engine.llm.client import Counters, LLMClient
 from engine.records import ChatRequest, Fault, Outcome, Problem, Sampling
 from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
@@ -20,7 +21,7 @@ from engine.tasks.traffic.task import TASK
 if TYPE_CHECKING:
     from engine.llm.journal import ResponseJournal
     from engine.llm.limits.budget import Budget
-    from engine.records import Experience, Reply
+    from engine.records import Reply
     from grpo_training.evaluate.models import ServedModel
 
 _STATES_IN_FLIGHT = 256
@@ -40,12 +41,12 @@ class Prompting:
 
     Args:
         sampling: sampling parameters.
-        experiences: shown in the prompt.
+        experiences: of a library, which chooses those in the prompt; None: none.
         style: prompt style.
     """
 
     sampling: Sampling
-    experiences: Sequence[Experience] = ()
+    experiences: LearnedExperiences | None = None
     style: str = "full"
 
 
@@ -121,9 +122,10 @@ class ModelDecisions:
 
     async def _ask(self, state: str, samples: int) -> list[Answer]:
         problem = Problem(id="", text=state, answer="", task=TASK.name)
+        lessons = self._prompting.experiences
         request = ChatRequest(
             role=self._role,
-            messages=generator_messages(TASK, problem, self._prompting.experiences, self._prompting.style),
+            messages=generator_messages(TASK, problem, lessons.of(problem) if lessons else (), self._prompting.style),
             sampling=self._prompting.sampling,
             json_schema=TASK.reply_schema,
             purpose="evaluation",

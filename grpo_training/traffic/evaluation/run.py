@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from agents.generator import prompt_hash
 from engine.errors import InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
@@ -170,20 +171,20 @@ class _Evaluation:
                 yield model
 
 
-def _experiences(path: Path | None) -> Sequence[Any]:
+def _experiences(path: Path | None) -> LearnedExperiences | None:
     if path is None:
-        return ()
+        return None
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
     library = ExperienceLibrary(path, read_only=True)
     for notice in library.notices:
         say(notice, sys.stderr)
-    return library.state.for_prompts
+    return LearnedExperiences(library.state)
 
 
 def _prompting_facts(prompting: Prompting) -> dict[str, Any]:
     """What determines a model's decisions besides its weights, as JSON values."""
-    contents = json.dumps([each.content for each in prompting.experiences], ensure_ascii=False)
+    contents = json.dumps(prompting.experiences.contents if prompting.experiences else [], ensure_ascii=False)
     return {
         "prompt_hash": prompt_hash(TASK, prompting.style),
         "experiences_hash": hashlib.sha256(contents.encode()).hexdigest()[:12],

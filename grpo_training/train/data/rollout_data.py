@@ -167,7 +167,10 @@ def _read_cache(
         key = (group.problem_id, group.epoch)
         if key not in made or group.complete or not made[key][0]:
             own = DropReport()
-            made[key] = (group.complete, list(_training_groups(group, source.name, settings, prompts, own)), own)
+            # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
+            parts = group.by_prompt() if group.complete else [group]
+            found = [one for part in parts for one in _training_groups(part, source.name, settings, prompts, own)]
+            made[key] = (group.complete, found, own)
     report_broken(report, [str(line) for line in broken])
     for _, groups, own in made.values():
         report.add(own)
@@ -187,8 +190,9 @@ def _training_groups(
     policy = group.policy
     if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
         report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
+    half = group.rollouts[0].prompt_half
     plain = TrainingGroup(
-        group_id=f"{name}:{group.problem_id}:{group.epoch}",
+        group_id=":".join((name, group.problem_id, str(group.epoch), *([half] if half else []))),
         problem_id=group.problem_id,
         task=group.task or DEFAULT_TASK,
         messages=(),

@@ -99,20 +99,25 @@ class GroupPage:
     variables: list[VariableRow]
     reference: str | None
     reference_is_right: bool
-    prompt: PromptView
+    prompts: Sequence[tuple[str, PromptView]]
     left_out: int = 0
     not_executed: int = 0
 
 
 def group_page(
-    group: RolloutGroup, folder: Path, prompt: PromptView, solver: Solver = solve_in_worker, *, model: str = ""
+    group: RolloutGroup,
+    folder: Path,
+    prompts: Sequence[tuple[str, PromptView]],
+    solver: Solver = solve_in_worker,
+    *,
+    model: str = "",
 ) -> GroupPage:
     """The page of a group. Its scaffolds are executed, in bounded time.
 
     Args:
         group: the group.
         folder: the folder of its file, where a task may have put pictures.
-        prompt: see :func:`prompt_of`.
+        prompts: its prompt, or both with their halves.
         solver: solves equations.
         model: its folder, or its name in the hub, for the texts of tokens.
     """
@@ -157,7 +162,7 @@ def group_page(
         variables=_variables([number for number in ordered if number in runs], runs, marks),
         reference=first,
         reference_is_right=bool(reference is not None and reference.is_correct),
-        prompt=prompt,
+        prompts=prompts,
         left_out=len(group.rollouts) - len(shown),
         not_executed=len(scaffolds) - len(runs),
     )
@@ -227,6 +232,7 @@ class _Views:
             components=component_views(components, one.reward_detail),
             facts=[
                 *call_facts(one.completion, one.fault, one.repairs),
+                *([("prompt", one.prompt_half)] if one.prompt_half else []),
                 *remaining_facts(components, one.reward_detail),
             ],
             scaffold=None if run is None else scaffold_view(run, marks),
@@ -310,8 +316,10 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index.update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     libraries = [one for one in store.libraries if one.name == group.generator_id]
+    folders = [one.path.parent for one in libraries]
+    prompts = [(part.rollouts[0].prompt_half or "", prompt_of(part, folders)) for part in group.by_prompt()]
     page = replace(
-        group_page(group, run.folder, prompt_of(group, [one.path.parent for one in libraries]), model=run.model()),
+        group_page(group, run.folder, prompts, model=run.model()),
         mean=summary.mean,
         sigma=summary.sigma,
         triggered=summary.triggered,

@@ -1,7 +1,10 @@
-"""The most similar experiences of a library."""
+"""The experiences of a library that fit a problem."""
 
-from engine.experience.similarity import most_similar
-from engine.records import Experience
+import random
+
+from engine.datasets import load_problems
+from engine.experience.similarity import ExperienceMatcher
+from engine.records import Evidence, Experience
 
 LIBRARY = [
     Experience(id="G1-001", content="Check the sign of the answer before writing it down.", category="sign"),
@@ -13,7 +16,7 @@ LIBRARY = [
 
 
 def ids(text, count):
-    return [one.id for one in most_similar(text, LIBRARY, count)]
+    return [one.id for one in ExperienceMatcher(LIBRARY).most_similar(text, count)]
 
 
 def test_experiences_about_the_subject_come_first():
@@ -31,4 +34,44 @@ def test_rare_words_weigh_more_than_common_ones():
 def test_without_a_shared_word_the_order_of_the_library_holds():
     assert ids("zzz", 3) == ["G1-001", "G1-002", "G1-003"]
     assert len(ids("zzz", 99)) == 5
-    assert most_similar("zzz", [], 3) == []
+    assert ExperienceMatcher([]).most_similar("zzz", 3) == []
+
+
+def learned(number, content, *problems):
+    evidence = [Evidence(problem_id=f"p{place}", problem_text=text) for place, text in enumerate(problems)]
+    return Experience(id=f"G1-{number:03}", content=content, evidence=evidence)
+
+
+def test_an_experience_fits_the_problems_that_it_was_learned_from():
+    library = [
+        learned(
+            1, "Count the pauses, not the signals.", "A lighthouse flashes every 7 seconds. When is the 9th flash?"
+        ),
+        learned(2, "Add what both of them do in an hour.", "Two pipes fill a tank.", "Ann and Ben paint a fence."),
+        learned(3, "A tank that is filled twice holds no more than once."),
+    ]
+    matcher = ExperienceMatcher(library)
+    assert [one.id for one in matcher.most_similar("A bell flashes a lamp every 3 seconds.", 1)] == ["G1-001"]
+    assert [one.id for one in matcher.most_similar("Carla and Dan paint a wall.", 1)] == ["G1-002"]
+    # written by hand, without a problem: its own words
+    assert matcher.similarities("What holds more, a pot or a pan?")[2] > 0
+    # the same text is as similar as texts can be, in its problem and not in its words
+    exact = matcher.similarities("Two pipes fill a tank.")[1]
+    assert 1.0 <= exact < 1.3
+
+
+def test_on_new_problems_the_experience_of_their_own_family_comes_first():
+    """Quickstart: one experience for each of 17 families, from a problem of it, with the same words everywhere."""
+
+    def family(problem):
+        return problem.id.rpartition("-")[0]
+
+    rng, train, new = random.Random(0), load_problems("quickstart"), load_problems("quickstart:test")
+    families = rng.sample(sorted({family(problem) for problem in train}), 17)
+    sources = [rng.choice([one for one in train if family(one) == name]) for name in families]
+    matcher = ExperienceMatcher([learned(n, "Check each step again.", one.text) for n, one in enumerate(sources)])
+    asked = [problem for problem in new if family(problem) in families]
+    first = [int(matcher.most_similar(problem.text, 1)[0].id[-3:]) for problem in asked]
+    right = [families[place] == family(problem) for place, problem in zip(first, asked, strict=True)]
+    assert len(asked) > 100
+    assert sum(right) / len(right) > 0.9

@@ -1,4 +1,5 @@
 import asyncio
+import random
 import time
 from collections import Counter
 
@@ -60,7 +61,22 @@ async def test_the_seed_increases_with_the_sample_index(journal):
     app = chat_app(answer)
     async with client_of(app, journal) as client:
         await client.sample(ask("q", sampling=Sampling(seed=100)), [0, 1, 5])
-    assert sorted((seen.body["seed"], seen.body.get("n", 1)) for seen in app["seen"]) == [(100, 2), (105, 1)]
+    (first, two), (last, one) = sorted((seen.body["seed"], seen.body.get("n", 1)) for seen in app["seen"])
+    assert (last - first, two, one) == (5, 2, 1)
+
+
+async def test_samples_of_different_prompts_have_independent_seeds(journal):
+    """A server whose choice depends on the seed alone gives each prompt answers of its own."""
+    app = chat_app(lambda body, index: f"{random.Random(body['seed'] + index).random():.3f}")
+    async with client_of(app, journal) as client:
+        found = [
+            texts(await client.sample(ask(f"q{n}", sampling=Sampling(seed=seed)), [0, 1]))
+            for seed in (0, 1)
+            for n in range(40)
+        ]
+    assert len({tuple(each) for each in found}) == 80
+    assert len({each[0] for each in found}) > 70
+    assert len({text for each in found for text in each}) > 140  # no index is shared between prompts or runs
 
 
 async def test_samples_in_the_journal_are_not_requested_again(journal, tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.errors import FatalEndpointError
+from engine.experience.state import LibraryState
 from engine.records import Completion, Experience, Fault, Outcome, Problem, Reply, Sampling
 from grpo_training.evaluate.libraries import (
     BASE,
@@ -17,7 +18,10 @@ from grpo_training.evaluate.libraries import (
 from tests.support.scaffolds import scaffold_reply
 
 PROBLEM = Problem(id="p1", text="What is six times seven?", answer="42")
-LESSONS = {role: [Experience(id=f"{role}-1", content=f"Lesson of {role}.")] for role in (*GENERATORS, "critic")}
+LESSONS = {
+    role: LibraryState((Experience(id=f"{role}-1", content=f"Lesson of {role}."),), {}, 2)
+    for role in (*GENERATORS, "critic")
+}
 
 
 class Model:

@@ -32,6 +32,9 @@ class OneExperiencePerStep:
     def is_recorded(self, step):
         return False
 
+    def why_not_asked(self, step, group, state):
+        return ""
+
     async def propose(self, step, group, state):
         return None
 

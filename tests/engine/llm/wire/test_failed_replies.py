@@ -36,7 +36,7 @@ async def test_a_call_that_fails_with_status_200_is_never_a_completion(kind, jou
 
 
 async def test_failed_replies_are_asked_again_and_nothing_else_is(journal):
-    plan = FaultPlan(seed=4, rate=0.5, kinds=FAILED_REPLY_KINDS)
+    plan = FaultPlan(seed=5, rate=0.5, kinds=FAILED_REPLY_KINDS)
     app = chat_app(answer, faults=plan)
     async with client_of(app, journal) as client:
         calls = [client.sample(ask(f"q{n}", sampling=Sampling(seed=5)), [0, 1, 2]) for n in range(40)]

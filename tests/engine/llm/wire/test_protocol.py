@@ -52,13 +52,14 @@ def drawn_completions(content, keys, **changes):
 
 def test_a_body_contains_all_parameters_of_the_request():
     names = optional_names(REQUEST, 3, Capabilities())
-    assert request_body(REQUEST, ENDPOINT, names, 2, 3) == {
+    body = request_body(REQUEST, ENDPOINT, names, 2, 3)
+    assert body.pop("seed") - request_body(REQUEST, ENDPOINT, names, 0, 3)["seed"] == 2
+    assert body == {
         "model": "m",
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
         "temperature": 0.3,
         "max_tokens": 100,
         "n": 3,
-        "seed": 42,
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "reply", "schema": {"type": "object"}},

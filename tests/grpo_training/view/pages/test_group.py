@@ -55,7 +55,7 @@ def no_solver(equation):
 
 
 def page(*rollouts, **changes):
-    return group_page(group(*rollouts, **changes), Path(), PromptView(), no_solver)
+    return group_page(group(*rollouts, **changes), Path(), [("", PromptView())], no_solver)
 
 
 def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():

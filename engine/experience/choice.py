@@ -1,0 +1,98 @@
+"""Which experiences of a library go into the prompt of a problem."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engine.experience.similarity import ExperienceMatcher
+from engine.experience.state import LibraryState, sources_of
+from engine.records import Experience, Problem
+
+PROMPT_BUDGET = 64
+"""Experiences in a prompt where all are chosen."""
+
+
+class ExperienceChoice(Protocol):
+    """Chooses experiences. The same problem, epoch and library give the same choice, so that a run can be resumed."""
+
+    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The experiences of a prompt, in the order in which they stand there."""
+        ...
+
+
+@dataclass(frozen=True)
+class WholeLibrary:
+    """All experiences in the order of the library; of a library above the budget, the most similar to the problem."""
+
+    budget: int = PROMPT_BUDGET
+
+    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The experiences of a prompt."""
+        if len(experiences) <= self.budget:
+            return experiences
+        return BySimilarity(self.budget).choose(problem, epoch, experiences)
+
+
+@dataclass
+class BySimilarity:
+    """The ``count`` experiences that are the most similar to the problem."""
+
+    count: int
+    _matcher: tuple[tuple[tuple[str, str, int], ...], ExperienceMatcher] | None = field(default=None, repr=False)
+
+    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The experiences of a prompt."""
+        key = tuple((one.id, one.content, len(one.evidence)) for one in experiences)
+        if self._matcher is None or self._matcher[0] != key:
+            self._matcher = key, ExperienceMatcher(experiences)
+        found = self._matcher[1].most_similar(problem.text, self.count)
+        present = {one.id: one for one in experiences}
+        return [present[one.id] for one in found]
+
+
+@dataclass(frozen=True)
+class ByChance:
+    """``count`` experiences by chance, others for each problem, epoch and role."""
+
+    count: int
+    seed: str
+
+    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The experiences of a prompt."""
+        rng = random.Random(f"{self.seed}:{epoch}:{problem.id}")  # noqa: S311 - not for cryptography
+        return rng.sample(list(experiences), min(self.count, len(experiences)))
+
+
+class LearnedExperiences:
+    """The experiences of a library as they are used after learning, in one prompt.
+
+    They are chosen as in the run that learned them, among those that are not known to be useless. Where that run
+    chose by chance, or by a selector, the text of the problem chooses.
+
+    Args:
+        state: the library.
+        without_own: leave the experiences that were learned from a problem out of its prompt.
+    """
+
+    def __init__(self, state: LibraryState, *, without_own: bool = False) -> None:
+        record, self._experiences, self._without_own = state.choice, state.helpful, without_own
+        chooses_all = record is None or record.select == "all"
+        count = PROMPT_BUDGET if record is None else record.k
+        self._choice: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
+        self.contents = [one.content for one in self._experiences] + ([] if chooses_all else [f"{count} by text"])
+        """What determines the prompts: the texts, and how they are chosen."""
+
+    def of(self, problem: Problem) -> Sequence[Experience]:
+        """The experiences in the prompt of a problem."""
+        used: Sequence[Experience] = self._experiences
+        if self._without_own:
+            used = [one for one in used if problem.id not in sources_of(one)]
+        return self._choice.choose(problem, 0, used)
+
+
+def experiences_for(problem: Problem, lessons: Sequence[Experience] | LearnedExperiences) -> Sequence[Experience]:
+    """The experiences in the prompt of a problem: all that are given, or those that a library chooses."""
+    return lessons.of(problem) if isinstance(lessons, LearnedExperiences) else lessons

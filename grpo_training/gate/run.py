@@ -1,0 +1,253 @@
+"""The gate: a group-sequential test of answers with a library against answers without it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from engine.datasets import load_problems
+from engine.errors import IncompleteRunError, InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
+from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.state import GateEvent, sources_of
+from engine.records import Sampling
+from engine.statistics.group_sequential import LOOKS, GroupSequentialTest, alpha_of_test, problems_needed
+from engine.tasks.registry import check_verifiers, load_task
+from engine.tasks.rows import read_field_map
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.learning.endpoints import check_endpoint, open_client, open_endpoints
+from grpo_training.learning.session import check_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.api_manager import ApiManager
+    from engine.experience.state import LibraryState
+    from engine.llm.client import LLMClient
+    from engine.records import Problem
+    from engine.statistics.group_sequential import Finding
+    from grpo_training.evaluate.arms import ProblemResult
+    from grpo_training.gate.settings import GateSettings
+
+_FEW = 100
+"""Below so many problems each is answered more often."""
+_FIRST_SAMPLE = 10_000_000
+"""Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
+_VERDICTS: dict[str, Literal["adopted", "rejected", "not_proven"]] = {
+    "better": "adopted",
+    "worse": "rejected",
+    "not_proven": "not_proven",
+}
+_SAID = {"adopted": "the library helps", "rejected": "the library harms", "not_proven": "not proven"}
+
+
+@dataclass
+class _Answers:
+    """The differences so far, and what they cost."""
+
+    differences: list[float] = field(default_factory=list)
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, with_it: ProblemResult, without: ProblemResult) -> None:
+        for result in (with_it, without):
+            self.tokens += result.prompt_tokens + result.completion_tokens
+            if self.cost_usd is not None:
+                self.cost_usd = None if result.cost_usd is None else self.cost_usd + result.cost_usd
+        shares = [_share(result) for result in (with_it, without)]
+        if shares[0] is not None and shares[1] is not None:
+            self.differences.append(shares[0] - shares[1])
+
+
+def run_gate(settings: GateSettings, stream: TextIO) -> int:
+    """Test the library of a role; the exit code.
+
+    Raises:
+        MissingInputError: there is no library.
+        InputError: the library is empty, or there are too few problems.
+        IncompleteRunError: some answers are missing.
+        ScaffoldError: from the client.
+    """
+    path = settings.experiences_dir / f"{settings.role}_experiences.json"
+    if not path.is_file():
+        raise MissingInputError(
+            f"No library at {path}",
+            fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass --experiences-dir.",
+        )
+    check_endpoint(settings, settings.role)
+    library = ExperienceLibrary(path, library_prefix(settings.role))
+    if not library.state.for_prompts:
+        raise InputError(f"{path} has no experience to test", fix="Learn first.")
+    problems = _shuffled(settings)
+    with open_endpoints(settings) as manager:
+        check_budget(settings, manager, settings.role)
+        return run_async(_gate(settings, manager, library, problems, stream))
+
+
+def _shuffled(settings: GateSettings) -> list[Problem]:
+    task = None if settings.task is None else load_task(settings.task)
+    fields = read_field_map(settings.fields) if settings.fields else None
+    problems = list(load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields))
+    if len(problems) < 2 * LOOKS:
+        raise InputError(
+            f"A gate needs at least {2 * LOOKS} problems, and {settings.dataset} has {len(problems)}",
+            fix="Give more problems. With 40 problems a gain of 10 points is found in about 4 of 5 cases.",
+        )
+    check_verifiers(problems)
+    random.Random(f"{settings.seed}:gate").shuffle(problems)  # noqa: S311 - not for cryptography
+    return problems
+
+
+async def _gate(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+) -> int:
+    state, model = library.state, manager.endpoint(settings.role).model
+    samples = settings.samples or (8 if len(problems) < _FEW else 4)
+    dataset = _hash([[one.id, one.text, one.answer] for one in problems])
+    earlier = [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
+    same = [one for one in earlier if (one.dataset, one.model) == (dataset, model)]
+    found = next((one for one in same if (one.version, one.samples) == (state.version, samples)), None)
+    if found is not None:
+        print("This version was tested on these problems before; nothing is asked.", file=stream)
+        _print_verdict(found, stream)
+        return 0
+    test = GroupSequentialTest(len(problems), samples, alpha_of_test(1 + len({one.version for one in same})))
+    own = _own(problems, state)
+    print(
+        f"Library of {settings.role}, version {state.version}, {len(state.for_prompts)} experiences; {len(problems)} "
+        f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
+        file=stream,
+    )
+    if own:
+        print(
+            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
+            "The result holds for these problems.",
+            file=stream,
+        )
+    if state.trials.model not in ("", model):
+        print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
+    async with open_client(settings, manager) as client:
+        finding, answers, looks = await _looks(settings, client, state, problems, test, stream)
+    verdict = _VERDICTS[finding.verdict or "not_proven"]
+    event = GateEvent(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=state.version,
+        verdict=verdict,
+        mean=round(finding.mean, 4),
+        low=round(max(finding.low, -1.0), 4),
+        high=round(min(finding.high, 1.0), 4),
+        problems=finding.problems,
+        of=len(problems),
+        own=own,
+        samples=samples,
+        alpha=round(test.alpha, 6),
+        looks=looks,
+        dataset=dataset,
+        model=model,
+        tokens=answers.tokens,
+        cost_usd=answers.cost_usd,
+        needed=problems_needed(finding.variance, alpha=test.alpha) if verdict == "not_proven" else None,
+    )
+    library.record_gate(event)
+    _print_verdict(event, stream)
+    return 0
+
+
+async def _looks(
+    settings: GateSettings,
+    client: LLMClient,
+    state: LibraryState,
+    problems: Sequence[Problem],
+    test: GroupSequentialTest,
+    stream: TextIO,
+) -> tuple[Finding, _Answers, int]:
+    """Ask until a look decides; the finding, the answers, and the number of looks."""
+    sampling = Sampling(
+        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
+    )
+    lessons, answers, asked = LearnedExperiences(state, without_own=True), _Answers(), 0
+    finding = None
+    for look, count in enumerate(test.looks, 1):
+        batch, asked = problems[asked:count], count
+        with problem_bar(2 * len(batch), f"look {look} of {LOOKS}") as done:
+            arms = await asyncio.gather(
+                *(
+                    evaluate_problems(
+                        client,
+                        settings.role,
+                        batch,
+                        samples=test.samples,
+                        sampling=sampling,
+                        first_sample=_FIRST_SAMPLE,
+                        style=settings.prompts,
+                        lessons=arm,
+                        judged=lambda result, _: done(*result.counts[::-1]),
+                    )
+                    for arm in (lessons, ())
+                )
+            )
+        for with_it, without in zip(*arms, strict=True):
+            answers.add(with_it, without)
+        if len(answers.differences) < count:
+            raise IncompleteRunError(
+                f"{count - len(answers.differences)} problems have no verdict, so that they cannot be compared",
+                why="Their requests failed, or an answer could not be checked.",
+                fix="Run the same command again: stored answers are reused.",
+            )
+        finding = test.finding(answers.differences)
+        assert finding is not None
+        print(
+            f"  after {count} problems: {_points(finding.mean)} points "
+            f"({_points(max(finding.low, -1.0))} to {_points(min(finding.high, 1.0))})",
+            file=stream,
+            flush=True,
+        )
+        if finding.verdict is not None:
+            return finding, answers, look
+    raise AssertionError("the last look always decides")
+
+
+def _print_verdict(event: GateEvent, stream: TextIO) -> None:
+    cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
+    print(
+        f"{event.verdict.replace('_', ' ')}: {_SAID[event.verdict]}, {_points(event.mean)} points "
+        f"(interval {_points(event.low)} to {_points(event.high)}) on {event.problems} of {event.of} problems, "
+        f"{event.tokens} tokens{cost}",
+        file=stream,
+    )
+    if event.needed is not None and event.needed > event.of:
+        more = event.needed - event.of
+        print(f"About {more} more problems would be needed to see 10 points. The library stays in use.", file=stream)
+    if event.verdict == "rejected":
+        print("It is not used any more, until it changes. Pinned experiences stay in use.", file=stream)
+
+
+def _own(problems: Sequence[Problem], state: LibraryState) -> int:
+    sources = set().union(*(sources_of(one) for one in state.texts)) if state.texts else set()
+    return sum(problem.id in sources for problem in problems)
+
+
+def _share(result: ProblemResult) -> float | None:
+    verdicts = [one for one in result.verdicts if one is not None]
+    return fmean(verdicts) if verdicts and len(verdicts) == len(result.verdicts) else None
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}"
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]

@@ -1,0 +1,36 @@
+"""Settings of ``python -m grpo_training.gate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, Positive
+from grpo_training.learning.settings import ENDPOINTS, RoleSettings
+
+
+class GateSettings(RoleSettings):
+    """What a gate asks, and whom."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems and sampling": (
+            *("role", "dataset", "fields", "task", "max_problems", "samples", "temperature", "top_p", "max_tokens"),
+            *("seed", "prompts"),
+        ),
+        "files": ("experiences_dir", "cache_dir"),
+        "endpoints and budget": ENDPOINTS,
+    }
+
+    role: Literal["generator_1", "generator_2", "generator_3"] = Field(
+        "generator_1", description="whose library is tested, with its endpoint"
+    )
+    dataset: str = Field(description=f"problems, best those that nothing was learned from: {DATASET_HELP}")
+    fields: str | None = Field(None, description=FIELDS_HELP)
+    max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
+    samples: Positive | None = Field(
+        None, description="answers of a problem, with and without the library (default: 4; below 100 problems 8)"
+    )
+    temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature, as in learning")
+    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")

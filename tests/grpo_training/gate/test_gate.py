@@ -1,0 +1,135 @@
+"""``python -m grpo_training.gate``: verdicts on libraries with planted effects, and what a verdict changes."""
+
+import json
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
+from engine.experience.library import ExperienceLibrary
+from engine.experience.state import GateEvent
+from engine.records import Problem
+from grpo_training import gate
+from grpo_training.gate.__main__ import main
+from tests.grpo_training.learning.test_trials import HARMS, HELPS, World, planted, prompt
+from tests.support.fault_server import chat_app, serve_in_thread
+
+assert gate
+
+
+class Gates(World):
+    """A library and problems, and gates on them."""
+
+    def test(self, *more, reply=planted, **server):
+        """One gate; the bodies of its requests."""
+        app = chat_app(reply, **server)
+        with serve_in_thread(app) as url:
+            entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "price_in": 1, "price_out": 1}
+            (self.folder / "api.json").write_text(json.dumps({"generator_1": entry}))
+            places = ("--api-config", self.folder / "api.json", "--cache-dir", self.cache)
+            flags = ("--experiences-dir", self.experiences, "--dataset", self.folder / "problems.jsonl", *more)
+            assert main([str(one) for one in (*places, *flags)]) == 0
+        return [seen.body for seen in app["seen"]]
+
+    def events(self):
+        return [one.event for one in self.opened().history() if isinstance(one.event, GateEvent)]
+
+    def opened(self):
+        return ExperienceLibrary(self.path, read_only=True)
+
+
+def asked_with(bodies):
+    return [body for body in bodies if HELPS in prompt(body) or HARMS in prompt(body)]
+
+
+def test_a_library_that_helps_is_adopted_before_all_problems_are_asked(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    bodies = world.test()
+    (event,) = world.events()
+    assert (event.verdict, event.of, event.samples, event.own) == ("adopted", 40, 8, 0)
+    assert event.problems < 40
+    assert event.low > 0
+    assert event.mean == pytest.approx(0.4, abs=0.12)
+    assert event.tokens > 0
+    assert event.cost_usd == pytest.approx(event.tokens * 1e-6)
+    assert len(bodies) == 2 * event.problems  # eight answers in a request, with and without
+    assert len(asked_with(bodies)) == event.problems
+    said = capsys.readouterr().out
+    assert "adopted: the library helps" in said
+    assert "after 10 problems" in said
+    assert world.test() == []
+    assert "tested on these problems before" in capsys.readouterr().out
+    assert len(world.events()) == 1
+
+
+def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HARMS,))
+    world.test()
+    (event,) = world.events()
+    assert event.verdict == "rejected"
+    assert event.high < 0
+    problem = Problem(id="x", text="crates", answer="")
+    assert LearnedExperiences(world.opened().state).of(problem) == ()
+    assert "rejected: the library harms" in capsys.readouterr().out
+    changed = ExperienceLibrary(world.path).edit([])  # nothing changes: still rejected
+    assert LearnedExperiences(changed).of(problem) == ()
+    library = ExperienceLibrary(world.path)
+    library.forbid("G1-001")
+    assert len(LearnedExperiences(library.state).of(problem)) == 4
+
+
+def test_what_is_not_proven_stays_in_use_and_says_how_many_problems_it_would_take(tmp_path, capsys):
+    world = Gates(tmp_path, problems=12, contents=())
+    bodies = world.test("--samples", "2")
+    (event,) = world.events()
+    assert event.verdict == "not_proven"
+    assert event.low < 0 < event.high
+    assert (event.problems, event.looks) == (12, 4)
+    assert event.needed > 12
+    assert f"About {event.needed - 12} more problems would be needed to see 10 points" in capsys.readouterr().out
+    assert len(LearnedExperiences(world.opened().state).of(Problem(id="x", text="crates", answer=""))) == 4
+    # another version: the answers without experiences are stored, and the error probability is shared
+    ExperienceLibrary(world.path).forbid("G1-001")
+    again = world.test("--samples", "2")
+    assert len(again) == len(bodies) / 2
+    assert world.events()[1].alpha == pytest.approx(0.05 * 6 / (3.14159265 * 2) ** 2, abs=1e-5)
+
+
+def test_a_problem_is_asked_without_the_experiences_that_were_learned_from_it(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    entries = json.loads(world.path.read_text())
+    entries[0]["source_problem"] = "p3"
+    world.path.write_text(json.dumps(entries))
+    bodies = world.test("--max-problems", "8", "--samples", "2")
+    about = [body for body in bodies if "3: crates of four?" in prompt(body)]
+    assert about
+    assert not asked_with(about)
+    assert len(asked_with(bodies)) >= 1
+    assert world.events()[0].own == 1
+    assert "1 of the problems are those that experiences were learned from" in capsys.readouterr().out
+
+
+def test_answers_are_fresh_ones_and_an_interrupted_gate_goes_on(tmp_path):
+    world = Gates(tmp_path, problems=16, contents=(HELPS,))
+    world.learn("--learn", "add", "--tau", "9", "--temperature", "0.3")
+    first = world.test("--samples", "2", "--max-problems", "8")
+    assert len(first) == 16  # no reply of the run is taken for an answer of the gate
+    log = world.opened().log_path
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:-1]))  # killed before the verdict was written
+    assert world.test("--samples", "2", "--max-problems", "8") == []
+    assert len(world.events()) == 1
+
+
+def test_bad_input_is_one_clear_sentence(tmp_path):
+    world = Gates(tmp_path, problems=7)
+    with pytest.raises(InputError, match="at least 8 problems, and .* has 7"):
+        world.test()
+    world.path.write_text("[]")
+    with pytest.raises(InputError, match="no experience to test"):
+        world.test()
+    world.path.unlink()
+    for log in world.experiences.glob("*.jsonl"):
+        log.unlink()
+    with pytest.raises(MissingInputError, match="No library at"):
+        world.test()

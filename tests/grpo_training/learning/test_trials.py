@@ -1,0 +1,256 @@
+"""``--learn trial``: two prompts a group, each experience in one of them, and what is measured and kept."""
+
+import hashlib
+import json
+
+import pytest
+
+from engine.errors import InputError
+from engine.experience.choice import LearnedExperiences
+from engine.experience.library import ExperienceLibrary
+from engine.records import Problem
+from grpo_training import critic, generator1
+from grpo_training.experiences.__main__ import main as experiences
+from tests.support.fault_server import chat_app, serve_in_thread
+
+WORDS = ("crates", "trains", "prices", "circles", "ladders", "clocks")
+HELPS, HARMS = "With crates, multiply the rows.", "With trains, add every number."
+
+
+def scaffold(answer):
+    return json.dumps(
+        {
+            "target_variable": "apples",
+            "knowns": {"crates": 3, "each": answer // 3},
+            "causal_graph": [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates * each"}],
+            "computation_plan": [{"id": "s1", "target": "apples", "inputs": ["crates", "each"], "description": "*"}],
+            "final_answer": str(answer),
+        }
+    )
+
+
+def prompt(body):
+    return " ".join(message["content"] for message in body["messages"])
+
+
+def lucky(text, index):
+    """A number in [0, 1) that depends on the prompt and the sample only."""
+    return int.from_bytes(hashlib.sha256(f"{index}:{text}".encode()).digest()[:4]) / 2**32
+
+
+def planted(body, index):
+    """Right with probability 0.5, 0.9 with the experience that helps, 0.4 less with the one that harms."""
+    text = prompt(body)
+    chance = 0.5 + 0.4 * (HELPS in text) - 0.4 * (HARMS in text)
+    return scaffold(12 if lucky(text, index) < chance else 15)
+
+
+def nothing(body, index):
+    return '{"operations": []}'
+
+
+class World:
+    """A dataset and a library of generator 1, and runs on them."""
+
+    def __init__(self, folder, problems=60, contents=(HELPS, HARMS)):
+        self.folder = folder
+        self.experiences, self.cache = folder / "experiences", folder / "cache"
+        rows = [{"id": f"p{n}", "problem": f"{n}: crates of four?", "answer": "12"} for n in range(problems)]
+        folder.mkdir(exist_ok=True)
+        (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        others = [f"With {word}, write the unit beside it." for word in WORDS[2:]]
+        entries = [{"id": f"G1-{n:03d}", "content": text} for n, text in enumerate((*contents, *others), 1)]
+        self.experiences.mkdir(exist_ok=True)
+        self.path = self.experiences / "generator_1_experiences.json"
+        self.path.write_text(json.dumps(entries))
+
+    def learn(self, *more, rollouts=4, reply=planted, analyst=nothing, command=generator1, model="m", code=0):
+        """One start; the bodies of the requests for rollouts."""
+        app = chat_app(lambda body, index: (analyst if body["model"] == "analyst" else reply)(body, index))
+        with serve_in_thread(app) as url:
+            entry = {"api_key": "EMPTY", "base_url": url, "model": model}
+            roles = {"generator_1": entry, "critic": entry, "analyst": entry | {"model": "analyst"}}
+            (self.folder / "api.json").write_text(json.dumps(roles))
+            places = ("--api-config", self.folder / "api.json", "--cache-dir", self.cache)
+            flags = ("--experiences-dir", self.experiences, *more)
+            own = ("--dataset", self.folder / "problems.jsonl", "--rollouts", rollouts) if command is generator1 else ()
+            assert command.main([str(one) for one in (*places, *flags, *own)]) == code
+        self.analyst_bodies = [seen.body for seen in app["seen"] if seen.body["model"] == "analyst"]
+        return [seen.body for seen in app["seen"] if seen.body["model"] == model]
+
+    def groups(self):
+        lines = (self.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
+        return sorted(map(json.loads, lines), key=lambda group: int(group["problem_id"][1:]))
+
+    def library(self):
+        return {one["id"]: one for one in json.loads(self.path.read_text())}
+
+    def state(self):
+        return ExperienceLibrary(self.path, read_only=True).state
+
+
+def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
+    world = World(tmp_path, problems=12)
+    ExperienceLibrary(world.path).pin("G1-003")
+    bodies = world.learn("--k", "4", rollouts=3)
+    assert sorted(body.get("n", 1) for body in bodies) == [1] * 12 + [2] * 12
+    first_halves = set()
+    for group in world.groups():
+        rollouts = group["rollouts"]
+        assert [one["prompt_half"] for one in rollouts] == ["A", "B", "A"]
+        assert rollouts[0]["experience_ids"] == rollouts[2]["experience_ids"]
+        sides = [set(one["experience_ids"]) for one in rollouts[:2]]
+        assert sides[0] & sides[1] <= {"G1-003"}  # pinned: in both, and not measured
+        assert len(sides[0] | sides[1]) == 4
+        first_halves.add("G1-001" in sides[0])
+    assert first_halves == {True, False}
+    assert "trial" not in world.library()["G1-003"]
+    assert world.library()["G1-001"]["uses"]["rollouts"] == sum(
+        "G1-001" in one["experience_ids"] for group in world.groups() for one in group["rollouts"]
+    )
+
+
+def test_what_helps_is_kept_what_harms_is_retired_and_both_are_said(tmp_path, capsys):
+    world = World(tmp_path)
+    world.learn()
+    found = world.library()
+    differences = [
+        sum(r["is_correct"] for r in group["rollouts"] if r["prompt_half"] == "A") / 2 for group in world.groups()
+    ]
+    assert differences  # the sum in the file is the one worked out from the cache
+    expected = 0.0
+    for group in world.groups():
+        side = {half: [r for r in group["rollouts"] if r["prompt_half"] == half] for half in "AB"}
+        mean = {half: sum(r["is_correct"] for r in rows) / len(rows) for half, rows in side.items()}
+        stands_in_a = "G1-001" in side["A"][0]["experience_ids"]
+        expected += (mean["A"] - mean["B"]) * (1 if stands_in_a else -1)
+    assert found["G1-001"]["trial"]["sum"] == pytest.approx(expected)
+    assert found["G1-001"]["trial"]["differences"] == 60
+    assert found["G1-001"]["trial"]["mean"] == pytest.approx(0.4, abs=0.15)
+    assert found["G1-001"]["trial"]["p_helps"] > 0.99
+    assert "G1-002" not in found
+    state = world.state()
+    assert "G1-002" in [one.id for one in state.retired]
+    used = [one.id for one in LearnedExperiences(state).of(Problem(id="x", text="crates of five?", answer=""))]
+    assert "G1-001" in used
+    assert "G1-002" not in used
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "experiences on trial" in shown
+    assert "largest effect" in shown
+
+
+def adds(body, index):
+    """An analyst with another experience for each prompt."""
+    word = hashlib.sha256(prompt(body).encode()).hexdigest()[:8]
+    return json.dumps({"operations": [{"op": "add", "content": f"With {word}, compare the {word[::-1]} of both."}]})
+
+
+@pytest.mark.parametrize("analyst", [nothing, adds])
+def test_a_restart_changes_no_half_and_no_difference(tmp_path, analyst):
+    def outcome(name, *starts):
+        world = World(tmp_path / name, problems=40)
+        for flags in starts:
+            world.learn("--window", "4", *flags, analyst=analyst)
+        halves = [[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()]
+        trials = {name: one.get("trial") for name, one in world.library().items()}
+        return halves, trials, [one.id for one in world.state().retired]
+
+    whole = outcome("whole", ())
+    assert outcome("stopped", ("--max-problems", "13"), ("--max-problems", "30"), ()) == whole
+
+
+def test_the_lot_does_not_depend_on_the_window(tmp_path):
+    found = []
+    for window in ("1", "8", "32"):
+        world = World(tmp_path / window, problems=24)
+        world.learn("--window", window)
+        found.append([[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()])
+    assert found[0] == found[1] == found[2]
+
+
+def test_with_another_model_the_trials_begin_again(tmp_path):
+    world = World(tmp_path, problems=20)
+    world.learn()
+    before = world.library()["G1-001"]["trial"]["differences"]
+    assert before == 20
+    world.learn("--fresh", "--max-problems", "5", model="other")
+    assert world.library()["G1-001"]["trial"]["differences"] == 5
+
+
+def test_placeholders_of_the_prompt_are_no_experiences_and_a_useless_analyst_is_asked_less(tmp_path, capsys):
+    def parrot(body, index):
+        return '{"operations": [{"op": "add", "content": "the lesson", "category": "one or two words"}]}'
+
+    world = World(tmp_path, problems=80)
+    world.learn("--window", "1", analyst=parrot)
+    triggered = sum(group["stats"]["triggered"] for group in world.groups())
+    asked = len(world.analyst_bodies)
+    assert triggered > 40
+    assert 10 <= asked <= 10 + (triggered - 10) / 4 + 6
+    assert not any(one["content"] == "the lesson" for one in world.library().values())
+    assert "held nothing to use" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_path):
+    world = World(tmp_path)
+    world.learn()
+    world.learn("--fresh", "--max-problems", "8", "--seed", "1")
+    assert any("did not help" in prompt(body) and HARMS in prompt(body) for body in world.analyst_bodies)
+    world.learn("--fresh", "--max-problems", "8", "--capacity", str(len(world.library())), "--seed", "2")
+    assert not world.analyst_bodies or world.state().least_promising() is not None
+
+
+def test_a_run_without_trials_is_not_continued_with_them(tmp_path):
+    world = World(tmp_path, problems=4)
+    world.learn("--learn", "add")
+    assert all("prompt_half" not in r for group in world.groups() for r in group["rollouts"])
+    with pytest.raises(InputError, match="learn"):
+        world.learn()
+
+
+def test_the_critics_experiences_are_measured_by_what_a_fusion_adds_to_its_inputs(tmp_path):
+    world = World(tmp_path, problems=6)
+    world.learn("--tau", "9")
+    for number in (2, 3):
+        lines = (world.cache / "generator_1_rollouts.jsonl").read_text().replace("generator_1", f"generator_{number}")
+        (world.cache / f"generator_{number}_rollouts.jsonl").write_text(lines)
+    entries = [{"id": f"C-{n:03d}", "content": f"With {word}, compare the units."} for n, word in enumerate(WORDS, 1)]
+    (world.experiences / "critic_experiences.json").write_text(json.dumps(entries))
+    world.learn("--tau", "9", command=critic)
+    fusions = [json.loads(line) for line in (world.cache / "critic_results.jsonl").read_text().splitlines()]
+    by_problem = {}
+    for one in fusions:
+        by_problem.setdefault(one["problem_id"], {})[one["generator_id"]] = one
+    for group in by_problem.values():
+        assert [group[f"generator_{n}"]["prompt_half"] for n in (1, 2, 3)] == ["A", "B", "A"]
+        assert not set(group["generator_1"]["experience_ids"]) & set(group["generator_2"]["experience_ids"])
+    inputs = {group["problem_id"]: group for group in world.groups()}
+    expected = 0.0
+    for problem, group in by_problem.items():
+        share = sum(r["is_correct"] for r in inputs[problem]["rollouts"]) / 4
+        gains = {n: group[f"generator_{n}"]["is_correct"] - share for n in (1, 2, 3)}
+        asked = {n for n in (1, 2, 3) if group[f"generator_{n}"]["merged"] == "model"}
+        if 2 not in asked or not asked & {1, 3}:
+            continue
+        side_a = [gains[n] for n in (1, 3) if n in asked]
+        difference = sum(side_a) / len(side_a) - gains[2]
+        expected += difference * (1 if "C-001" in group["generator_1"]["experience_ids"] else -1)
+    trial = json.loads((world.experiences / "critic_experiences.json").read_text())[0].get("trial")
+    assert (trial["sum"] if trial else 0.0) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_libraries_are_listed_by_what_was_measured(tmp_path, capsys):
+    world = World(tmp_path)
+    world.learn()
+    capsys.readouterr()
+    assert experiences(["--experiences-dir", str(world.experiences), "--cache-dir", str(world.cache)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (best,) = (line for line in lines if "G1-001" in line)
+    assert "on trial" in best
+    assert "+" in best
+    assert any("G1-002" in line and "retired" in line for line in lines)
+    places = {name: number for number, line in enumerate(lines) for name in ("G1-001", "G1-004") if name in line}
+    assert places["G1-001"] < places["G1-004"]
+    folders = ["--experiences-dir", str(world.experiences), "--cache-dir", str(world.cache)]
+    assert experiences(["show", "G1-001", *folders]) == 0
+    assert "measured by lot in 60 groups" in capsys.readouterr().out

@@ -83,6 +83,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
+        if self._settings.rollouts == 1:
+            progress.note("With one rollout σ is 0 and a group has no halves: nothing is extracted or measured.")
         progress.restored(sum((step.problem.id, step.epoch) in self._done for step in self._steps))
         return self._steps
 

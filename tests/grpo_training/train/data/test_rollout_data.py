@@ -204,6 +204,24 @@ def test_both_gives_two_groups_where_there_were_lessons_and_one_where_not(cache,
     assert groups[1].messages == plain_prompt("p1")
 
 
+def test_the_halves_of_a_group_on_trial_are_groups_of_their_own(cache, library):
+    """Effects of experiences are in the rewards of the halves, so advantages are those among rollouts of one prompt."""
+    state = library[1]
+    rollouts = [
+        rollout(number, reward, experience_ids=["G1-001"] if half == "A" else [], prompt_half=half)
+        for number, (half, reward) in enumerate(zip("ABAB", (1.0, 0.0, 0.0, 1.0), strict=True))
+    ]
+    stored = group(rollouts=rollouts, policy=asked(library_version=state.version), generator_id="generator_1")
+    groups, _ = load(cache(stored), experiences="keep")
+    problem = Problem(id="p1", text=stored.problem_text, answer=stored.ground_truth)
+    assert [one.messages for one in groups] == [
+        generator_messages(MATH, problem, state.texts, "full"),
+        generator_messages(MATH, problem, (), "full"),
+    ]
+    assert [[response.reward for response in one.responses] for one in groups] == [[1.0, 0.0], [0.0, 1.0]]
+    assert len({one.group_id for one in groups}) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -221,7 +221,7 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
     if arguments.json:
         view.json(_state_json(state)["experiences"])
         return
-    view.raw(experience_block(state.for_prompts))
+    view.raw(experience_block(state.helpful))
 
 
 def _import(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:

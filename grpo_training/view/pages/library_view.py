@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from engine.experience.effect import Effect, Use, effect_of
 from engine.experience.state import StepEvent, diff
+from engine.statistics.paired import Estimate
 from grpo_training.experiences.descriptions import origin
 
 if TYPE_CHECKING:
     from engine.experience.library import HistoryEntry
     from engine.experience.state import Change, LibraryState
+    from engine.experience.trial import Trials
     from engine.records import Experience
 
 _MAX_HISTORY = 200
@@ -29,13 +31,15 @@ Place = tuple[str, int, float | None]
 
 @dataclass(frozen=True)
 class ExperienceView:
-    """An experience with its evidence, uses and effect."""
+    """An experience with its evidence, uses and effect; ``measured`` and ``p_helps`` are those of its trial."""
 
     experience: Experience
     evidence: list[Place]
     used_at: list[Place]
     groups: int
     effect: Effect
+    measured: Estimate | None = None
+    p_helps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class LibraryView:
     version: str
     experiences: list[ExperienceView]
     forbidden: list[Experience]
+    retired: list[Experience]
     history: list[HistoryView]
     earlier: int
     versions: list[tuple[str, str]] = field(default_factory=list)
@@ -94,8 +99,9 @@ def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: 
     shown = [entry for entry in reversed(history) if _is_shown(entry)]
     return LibraryView(
         version=state.version,
-        experiences=[_experience_view(one, steps) for one in state.experiences],
+        experiences=[_experience_view(one, steps, state.trials) for one in state.experiences],
         forbidden=list(state.forbidden),
+        retired=list(state.retired),
         history=[_history_view(entry) for entry in shown[:_MAX_HISTORY]],
         earlier=max(0, len(shown) - _MAX_HISTORY),
         versions=list({entry.after.version: entry.event.at for entry in shown if _changed(entry)}.items()),
@@ -107,10 +113,17 @@ def _uses(experience_id: str, steps: Sequence[StepEvent]) -> Iterator[Use]:
     """The rollouts that the log records of problems that were answered with an experience."""
     seen = {step.problem_id for step in steps if experience_id in step.used}
     for step in steps:
-        if step.problem_id in seen:
-            is_present = experience_id in step.used
-            for number in range(step.rollouts):
-                yield Use(step.problem_id, is_present, number < step.correct)
+        if step.problem_id not in seen:
+            continue
+        own = step.trial.halves.get(experience_id) if step.trial is not None else None
+        if step.trial is not None and own is not None:
+            for half, rollouts in step.trial.rollouts.items():
+                for number in range(rollouts):
+                    yield Use(step.problem_id, half == own, number < step.trial.correct[half])
+            continue
+        is_present = experience_id in step.used
+        for number in range(step.rollouts):
+            yield Use(step.problem_id, is_present, number < step.correct)
 
 
 def word_diff(before: str, after: str) -> list[Piece]:
@@ -151,7 +164,13 @@ def _change_view(change: Change) -> ChangeView:
     )
 
 
-def _experience_view(one: Experience, steps: Sequence[StepEvent]) -> ExperienceView:
+def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials) -> ExperienceView:
+    found, trial = trials.interval(one.id), trials.by_id.get(one.id)
+    measured = p_helps = None
+    if found is not None and trial is not None:
+        mean, low, high = found
+        measured = Estimate(mean, (high - low) / 3.92, low, high, trial.differences, trial.differences)
+        p_helps = trials.belief(one.id).p_helps
     used = [step for step in steps if one.id in step.used]
     return ExperienceView(
         experience=one,
@@ -159,6 +178,8 @@ def _experience_view(one: Experience, steps: Sequence[StepEvent]) -> ExperienceV
         used_at=[(step.problem_id, step.epoch, step.mean) for step in used[-_MAX_PLACES:]],
         groups=len(used),
         effect=effect_of(_uses(one.id, steps)),
+        measured=measured,
+        p_helps=p_helps,
     )
 
 

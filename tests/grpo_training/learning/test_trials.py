@@ -11,6 +11,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.records import Problem
 from grpo_training import critic, generator1
 from grpo_training.experiences.__main__ import main as experiences
+from grpo_training.view.pages.library_view import library_view
 from tests.support.fault_server import chat_app, serve_in_thread
 
 WORDS = ("crates", "trains", "prices", "circles", "ladders", "clocks")
@@ -254,3 +255,18 @@ def test_the_libraries_are_listed_by_what_was_measured(tmp_path, capsys):
     folders = ["--experiences-dir", str(world.experiences), "--cache-dir", str(world.cache)]
     assert experiences(["show", "G1-001", *folders]) == 0
     assert "measured by lot in 60 groups" in capsys.readouterr().out
+
+
+def test_the_pages_show_what_was_measured(tmp_path):
+    world = World(tmp_path)
+    world.learn()
+    library = ExperienceLibrary(world.path, read_only=True)
+    view = library_view(library.state, library.history())
+    shown = {one.experience.id: one for one in view.experiences}
+    assert shown["G1-001"].measured.value == pytest.approx(world.library()["G1-001"]["trial"]["mean"], abs=1e-3)
+    assert shown["G1-001"].measured.low > 0
+    assert shown["G1-001"].p_helps > 0.99
+    assert [one.id for one in view.retired] == [one.id for one in library.state.retired]
+    # each group answered problems both with and without it
+    assert shown["G1-001"].effect.paired.clusters == 60
+    assert shown["G1-001"].effect.paired.value == pytest.approx(shown["G1-001"].measured.value, abs=1e-3)

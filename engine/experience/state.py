@@ -102,10 +102,6 @@ class LibraryState:
             return tuple(one for one in self.for_prompts if one.status == "pinned")
         return tuple(one for one in self.for_prompts if one.status == "pinned" or self.trials.belief(one.id).helps)
 
-    def tried(self, count: int) -> tuple[Experience, ...]:
-        """The experiences that were retired last, at most ``count``."""
-        return self.retired[-count:]
-
     def least_promising(self) -> str | None:
         """The experience that a full library replaces; None if each may still help."""
         return self.trials.least_promising(one.id for one in self.texts if one.status != "pinned")

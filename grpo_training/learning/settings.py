@@ -151,6 +151,11 @@ class LearnerSettings(ExtractionSettings):
         """The maximum of experiences of the library."""
         return self.capacity or (256 if self.learn == "trial" else 64)
 
+    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Results that do not name a way of learning were made without trials."""
+        found = {"learn": "add", "select": None, "selector": None} | dict(stored)
+        return found if found["selector"] is None else found | {"select": None}
+
     def fingerprint(self) -> dict[str, Any]:
         """With the choice of experiences where it is not all of them, and with trials where there are any."""
         chosen: dict[str, Any] = {"capacity": self.library_capacity}

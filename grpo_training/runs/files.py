@@ -63,7 +63,9 @@ class RunFiles:
                 )
             return settings
         try:
-            return type(settings).model_validate(settings.model_dump() | _defaults(settings) | manifest.settings)
+            return type(settings).model_validate(
+                settings.model_dump() | _defaults(settings) | settings.of_stored(manifest.settings)
+            )
         except ValidationError as error:
             raise InputError(f"The stored settings are not valid: {self.manifest}", why=str(error)) from None
 

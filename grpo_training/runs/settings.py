@@ -14,7 +14,7 @@ from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 ExecutorName = Annotated[str, AfterValidator(check_executor)]
@@ -110,6 +110,10 @@ class ResumableSettings(Settings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the results, in the order in which the manifest lists them."""
         raise NotImplementedError
+
+    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that results were made with, from those that are stored with them."""
+        return dict(stored)
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of the fields that change the results, as JSON values."""

@@ -202,11 +202,13 @@ def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_
 
 
 def test_a_run_without_trials_is_not_continued_with_them(tmp_path):
-    world = World(tmp_path, problems=4)
-    world.learn("--learn", "add")
+    world = World(tmp_path, problems=6)
+    world.learn("--learn", "add", "--max-problems", "4")
     assert all("prompt_half" not in r for group in world.groups() for r in group["rollouts"])
     with pytest.raises(InputError, match="learn"):
         world.learn()
+    world.learn("--resume", "--max-problems", "6")  # goes on without them
+    assert all("prompt_half" not in r for group in world.groups() for r in group["rollouts"])
 
 
 def test_the_critics_experiences_are_measured_by_what_a_fusion_adds_to_its_inputs(tmp_path):

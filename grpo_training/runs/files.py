@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import to_jsonable_python
 
 from engine.errors import InputError
 from grpo_training.runs.manifest import RunManifest, load_manifest, open_or_resume_manifest
@@ -64,7 +63,7 @@ class RunFiles:
             return settings
         try:
             return type(settings).model_validate(
-                settings.model_dump() | _defaults(settings) | settings.of_stored(manifest.settings)
+                settings.model_dump() | settings.compared({}) | settings.of_stored(manifest.settings)
             )
         except ValidationError as error:
             raise InputError(f"The stored settings are not valid: {self.manifest}", why=str(error)) from None
@@ -98,7 +97,7 @@ class RunFiles:
                 self.manifest,
                 settings.fingerprint(),
                 facts,
-                _defaults(settings),
+                settings.compared,
                 has_results=self.has_results(),
                 resume=settings.resume,
             )
@@ -128,13 +127,3 @@ class RunFiles:
 
 def _old(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.old{number}")
-
-
-def _defaults(settings: ResumableSettings) -> dict[str, Any]:
-    """The defaults of the settings that change the results, as JSON values."""
-    fields = type(settings).model_fields
-    return {
-        name: to_jsonable_python(fields[name].get_default(call_default_factory=True))
-        for name in settings.fingerprint_fields()
-        if not fields[name].is_required()
-    }

@@ -13,7 +13,7 @@ from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
@@ -76,7 +76,7 @@ def open_or_resume_manifest(
     path: Path,
     settings: Mapping[str, Any],
     facts: Mapping[str, Any],
-    defaults: Mapping[str, Any],
+    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     *,
     has_results: bool,
     resume: bool,
@@ -87,7 +87,7 @@ def open_or_resume_manifest(
         path: the manifest.
         settings: the settings that change the results.
         facts: what else changes them and cannot be restored from a manifest: models, prompts, data.
-        defaults: values of settings that a manifest of an earlier version does not name.
+        compared: the stored settings -> those that have to equal ``settings``.
         has_results: whether there are results that the manifest would describe.
         resume: ``--resume`` was given.
 
@@ -100,7 +100,7 @@ def open_or_resume_manifest(
     wanted = json.loads(json.dumps({"settings": dict(settings), "facts": dict(facts)}))
     existing = load_manifest(path)
     if existing is not None and (has_results or existing.configuration == wanted):
-        differences = _differences(existing, wanted, defaults)
+        differences = _differences(existing, wanted, compared(existing.settings))
         if differences:
             raise InputError(
                 f"{path.parent} holds results of another configuration",
@@ -120,10 +120,10 @@ def open_or_resume_manifest(
     return manifest
 
 
-def _differences(stored: RunManifest, wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """One text per setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
     pairs = [
-        ({**defaults, **stored.settings}, wanted["settings"]),
+        (settings, wanted["settings"]),
         (stored.configuration.get("facts", {}), wanted["facts"]),
     ]
     return [

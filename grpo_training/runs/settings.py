@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import to_jsonable_python
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError
@@ -114,6 +115,16 @@ class ResumableSettings(Settings):
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that results were made with, from those that are stored with them."""
         return dict(stored)
+
+    def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """The stored settings that have to equal :meth:`fingerprint`; one that is not stored has its default."""
+        fields = type(self).model_fields
+        defaults = {
+            name: to_jsonable_python(fields[name].get_default(call_default_factory=True))
+            for name in self.fingerprint_fields()
+            if not fields[name].is_required()
+        }
+        return defaults | dict(stored)
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of the fields that change the results, as JSON values."""

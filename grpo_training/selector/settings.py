@@ -83,7 +83,7 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSet
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
-        "search": ("shots", "beam_size"),
+        "search": ("shots", "beam_size", "score"),
         "files": ("output_dir", "resume", "fresh"),
         "endpoint and budget": (
             *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
@@ -103,6 +103,9 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSet
     embedding_model: str = Field("hashing", description="embeds the texts; see `selector experiences`")
     shots: Positive = Field(2, description="length of a sequence")
     beam_size: Positive = Field(5, description="sequences that are kept")
+    score: Literal["all", "last"] = Field(
+        "all", description="of a sequence: the gain of all shots over none, or the gain of the last shot alone"
+    )
     seed: int = Field(42, ge=0, description="of the draws")
     role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
     concurrency: Positive = Field(16, description="requests in flight")
@@ -113,6 +116,14 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSet
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the beams."""
         return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
+
+    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Beams that do not name a score were ranked by the last shot."""
+        return {"score": "last"} | dict(stored)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With the score where it is not that of earlier versions."""
+        return super().fingerprint() | ({} if self.score == "last" else {"score": self.score})
 
 
 class EmbedSettings(StepSettings):

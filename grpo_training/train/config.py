@@ -21,14 +21,18 @@ ALL_LINEAR = "all-linear"
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
+_CHOOSE = ("export", "max_kl")
 _NOT_IN_FINGERPRINT = frozenset(
-    {"output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh", "push_to_hub"}
+    {
+        *("output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"),
+        *("push_to_hub", *_CHOOSE),
+    }
 )
 """Fields that do not change the trained weights."""
 _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
-        *("advantage_std", "rce_lr_ratio", "disable_dropout", "max_kl", "export"),
+        *("advantage_std", "rce_lr_ratio", "disable_dropout"),
         *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
     }
 )
@@ -390,6 +394,14 @@ class GRPOTrainingConfig(ResumableSettings):
     def fingerprint_fields(cls) -> list[str]:
         """The fields that change the trained weights."""
         return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT | _ADDED_LATER]
+
+    def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Without the two settings that choose among the trained weights, which earlier versions stored."""
+        return {name: one for name, one in super().compared(stored).items() if name not in _CHOOSE}
+
+    def choice(self) -> dict[str, Any]:
+        """The settings that choose which checkpoint is exported, and judge it."""
+        return {name: getattr(self, name) for name in _CHOOSE}
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of those fields, as JSON values."""

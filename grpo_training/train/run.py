@@ -22,7 +22,7 @@ from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.data.samples import fingerprint
-from grpo_training.train.models.export_record import MERGED, read_helped
+from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
 from grpo_training.train.models.upload import check_token, upload_model
 from grpo_training.train.online.custom_reward import load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import load_prompts
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from engine.records import Problem
+    from grpo_training.runs.manifest import RunManifest
     from grpo_training.train.config import GRPOTrainingConfig
     from grpo_training.train.models.export import TrainingResult
     from grpo_training.train.online.prompt_dataset import Prompts
@@ -199,7 +200,7 @@ def _train_in_run_directory(
     others_know = False
     try:
         with RunDirectory(config.output_dir).open(config, facts) as manifest:
-            if manifest.is_finished:
+            if manifest.is_finished and _is_chosen(config, manifest):
                 others_know = True
                 return _exit_code_of_finished(config)
             others_know = True
@@ -218,6 +219,15 @@ def _train_in_run_directory(
     if result.helped:
         _upload(config)
     return code
+
+
+def _is_chosen(config: GRPOTrainingConfig, manifest: RunManifest) -> bool:
+    """Whether the settings by which the checkpoint was chosen are the present ones. Else the export is repeated."""
+    chosen = read_choice(config.output_dir)
+    if chosen is None:  # of an earlier version, which stored them if they were not the defaults
+        fields = type(config).model_fields
+        chosen = {name: manifest.settings.get(name, fields[name].default) for name in config.choice()}
+    return chosen == config.choice()
 
 
 def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:

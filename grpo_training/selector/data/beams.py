@@ -6,7 +6,7 @@ import asyncio
 import json
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tqdm import tqdm
 
@@ -100,7 +100,9 @@ async def _score(
 ) -> None:
     for anchor in tqdm(anchors, desc="queries", unit=""):
         pool = sampler.pool_of(anchor)
-        beams = await beam_search(problems, anchor, pool, scorer, settings.shots, settings.beam_size)
+        beams = await beam_search(
+            problems, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
+        )
         entry = {
             "query": anchor,
             "id_list": [[*beam.shots, anchor] for beam in beams],
@@ -113,7 +115,7 @@ async def _score(
 
 @dataclass(frozen=True)
 class Beam:
-    """Shots in the order of the prompt, with the gain of the last one that was added, and the probability with all."""
+    """Shots in the order of the prompt, with their score, and the probability of the answer with all of them."""
 
     shots: tuple[int, ...]
     score: float
@@ -121,12 +123,29 @@ class Beam:
 
 
 async def beam_search(
-    problems: Sequence[Problem], query: int, pool: Sequence[int], scorer: AnswerScorer, shots: int, beam_size: int
+    problems: Sequence[Problem],
+    query: int,
+    pool: Sequence[int],
+    scorer: AnswerScorer,
+    shots: int,
+    beam_size: int,
+    *,
+    score: Literal["all", "last"] = "all",
 ) -> list[Beam]:
     """The best shot sequences of a query, the best first.
 
-    The score of a beam is the gain of its last shot, ``P(answer | shots) - P(answer | shots before)``. A new shot is
-    put before the others, so that the one that was chosen first stands next to the query.
+    A new shot is put before the others, so that the one that was chosen first stands next to the query.
+
+    Args:
+        problems: shots and queries refer to them by their number.
+        query: the query.
+        pool: the shots to choose from.
+        scorer: gives the probability of an answer after a prompt.
+        shots: length of a sequence.
+        beam_size: sequences that are kept at each length.
+        score: ``all``: the gain of all shots together, ``P(answer | shots) - P(answer | no shots)``. ``last``: the gain
+            of the last one, ``P(answer | shots) - P(answer | shots before)``, which ranks a good shot after a bad one
+            above two good ones.
     """
     answer = answer_text(problems[query])
     alone = await scorer.probability(prompt_of(problems, (), query), answer)
@@ -137,7 +156,7 @@ async def beam_search(
             *(scorer.probability(prompt_of(problems, shots_now, query), answer) for _, shots_now in grown)
         )
         scored = [
-            Beam(shots_now, probability - beam.probability, probability)
+            Beam(shots_now, probability - (alone if score == "all" else beam.probability), probability)
             for (beam, shots_now), probability in zip(grown, found, strict=True)
         ]
         beams = sorted(scored, key=lambda beam: (-beam.score, beam.shots))[:beam_size]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.storage.append_log import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 EXPORT = "export.json"
@@ -16,7 +16,13 @@ ADAPTER, MERGED = "lora", "merged"
 
 
 def write_export(
-    run_dir: Path, exported: str, why: str, *, helped: bool, candidates: Sequence[dict[str, Any]] = ()
+    run_dir: Path,
+    exported: str,
+    why: str,
+    *,
+    helped: bool,
+    choice: Mapping[str, Any],
+    candidates: Sequence[dict[str, Any]] = (),
 ) -> None:
     """Write ``export.json``.
 
@@ -25,15 +31,33 @@ def write_export(
         exported: the name of the checkpoint, or ``start``.
         why: why it was exported.
         helped: whether it is better than the initial model, as far as that was measured.
+        choice: the settings by which it was chosen and judged.
         candidates: the figures of all that were compared.
     """
-    content = {"exported": exported, "helped": helped, "why": why, "candidates": list(candidates)}
+    content = {
+        "exported": exported,
+        "helped": helped,
+        "why": why,
+        "choice": dict(choice),
+        "candidates": list(candidates),
+    }
     replace_file(run_dir / EXPORT, json.dumps(content, indent=2).encode() + b"\n")
 
 
 def read_helped(run_dir: Path) -> bool:
     """Whether a finished training helped; true where it is not recorded."""
+    return bool(_read(run_dir).get("helped", True))
+
+
+def read_choice(run_dir: Path) -> dict[str, Any] | None:
+    """The settings by which the exported checkpoint was chosen; None where they are not recorded."""
+    choice = _read(run_dir).get("choice")
+    return choice if isinstance(choice, dict) else None
+
+
+def _read(run_dir: Path) -> dict[str, Any]:
     try:
-        return bool(json.loads((run_dir / EXPORT).read_text(encoding="utf-8"))["helped"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
+        content = json.loads((run_dir / EXPORT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

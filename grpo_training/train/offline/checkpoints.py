@@ -152,13 +152,12 @@ def _read_state(path: Path) -> State:
         ) from error
 
 
-def check_same_run(checkpoint: Checkpoint, settings: Mapping[str, Any], data: str) -> None:
-    """Refuse to resume from a checkpoint of other settings or other samples.
+def check_same_run(checkpoint: Checkpoint, stored: Mapping[str, Any], settings: Mapping[str, Any], data: str) -> None:
+    """Refuse to resume from a checkpoint of other settings (``stored``) or other samples.
 
     Raises:
         InputError: they differ; the message names the differences.
     """
-    stored = checkpoint.state.settings
     differences = [
         f"{name}: {stored.get(name)!r} there, {settings.get(name)!r} now"
         for name in sorted(stored.keys() | settings.keys())

@@ -289,12 +289,13 @@ def restore(training: Training) -> int:
     Raises:
         InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
     """
-    found = [] if training.config.fresh else checkpoints(training.run_dir)
+    config = training.config
+    found = [] if config.fresh else checkpoints(training.run_dir)
     check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
     if not found:
         return 0
     last = found[-1]
-    check_same_run(last, _settings(training), _data(training))
+    check_same_run(last, config.compared(last.state.settings), _settings(training), _data(training))
     tensors = load_tensors(last)
     training.reference.known = tensors["reference"]
     score_reference(training)  # what is missing, while the weights are the initial ones
@@ -361,7 +362,14 @@ def export(training: Training, start: Validation | None) -> Selection:
     if selected.checkpoint is not None and not is_last:
         load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir, config)
-    write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
+    write_export(
+        training.run_dir,
+        selected.name,
+        selected.why,
+        helped=selected.helped,
+        choice=config.choice(),
+        candidates=selected.candidates,
+    )
     return selected
 
 

@@ -139,7 +139,7 @@ def train_online(
         trainer.accelerator.wait_for_everyone()
         steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
         if trainer.is_world_process_zero():
-            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
+            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped, choice=config.choice())
     return TrainingResult(steps, adapter, merged, f"checkpoint-{steps}", why, helped, clock() - started)
 
 

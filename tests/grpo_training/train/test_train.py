@@ -235,6 +235,32 @@ def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trai
     assert json.loads((tmp_path / "out/config.json").read_text())["finished"] is True
 
 
+def test_a_finished_training_exports_again_where_another_checkpoint_is_asked_for(tmp_path, data, trainers):
+    """The last line of a training that helped nothing names --export last."""
+    command, out = flags(tmp_path, data), tmp_path / "out"
+    main(command)
+    (out / "export.json").write_text(json.dumps({"helped": True, "choice": {"export": "best", "max_kl": 0.5}}))
+    assert main(command) == 0
+    assert len(trainers) == 1
+    assert main([*command, "--export", "last"]) == 0
+    assert trainers[1][0].export == "last"
+    assert main([*command, "--max-kl", "2"]) == 0
+    assert len(trainers) == 3
+
+
+@pytest.mark.parametrize("stored", ["best", "last"])
+def test_a_run_of_an_earlier_version_stored_what_to_export_with_its_settings(tmp_path, data, trainers, stored):
+    command, manifest = flags(tmp_path, data), tmp_path / "out/config.json"
+    main(command)
+    content = json.loads(manifest.read_text())
+    content["configuration"]["settings"] |= {} if stored == "best" else {"export": stored}
+    manifest.write_text(json.dumps(content))
+    assert main([*command, "--export", stored]) == 0
+    assert len(trainers) == 1
+    assert main([*command, "--export", "best" if stored == "last" else "last"]) == 0
+    assert len(trainers) == 2
+
+
 def test_an_interrupted_training_is_resumed(tmp_path, data, trainers, monkeypatch):
     def broken_off(config, *given):
         (given[-1] / "metrics.jsonl").write_text('{"step": 1}\n')

@@ -76,27 +76,29 @@ class Exact:
         return chance(prompt)
 
 
-def by_hand(problems, query, pool):
-    """The search as the format describes it: each step ranks by the gain of its own shot."""
+def by_hand(problems, query, pool, score):
+    """The search as its page describes it: each step ranks by the gain of all shots, or by that of its own shot."""
     alone = chance(prompt_of(problems, (), query))
     first = {(a,): chance(prompt_of(problems, (a,), query)) for a in pool}
     kept = sorted(first, key=lambda one: (-(first[one] - alone), one))[:3]
     second = {}
     for (a,), b in itertools.product(kept, pool):
         if a != b:
-            second[b, a] = chance(prompt_of(problems, (b, a), query)) - first[a,]  # the newest stands first
+            before = alone if score == "all" else first[a,]
+            second[b, a] = chance(prompt_of(problems, (b, a), query)) - before  # the newest stands first
     return sorted(((gain, pair) for pair, gain in second.items()), key=lambda one: (-one[0], one[1]))[:3]
 
 
-def test_beams_are_ranked_by_the_gain_of_their_last_shot(dataset):
+@pytest.mark.parametrize("score", ["all", "last"])
+def test_beams_are_ranked_by_the_gain_of_all_shots_or_of_the_last(dataset, score):
     log = []
     with serve_in_thread(echo_server(log)) as url:
-        assert start(dataset, url) == 0
+        assert start(dataset, url, *(() if score == "all" else ("--score", score))) == 0
     problems = [type("P", (), {"text": f"number {n} and {WORDS[n]}", "answer": f"{n}{n}"}) for n in range(8)]
     groups = load_groups(dataset / "out/beams.json")
     assert len(groups) == 3
     for group in groups:
-        expected = by_hand(problems, group.query, group.pool)
+        expected = by_hand(problems, group.query, group.pool, score)
         assert [one.shots for one in group.sequences] == [pair for _, pair in expected]
         assert [one.reward for one in group.sequences] == pytest.approx([gain for gain, _ in expected])
         assert group.query not in group.pool
@@ -159,6 +161,20 @@ def test_only_the_tokens_of_the_answer_count():
     assert answer_logprobs(reply, 19, 22, "r") == [-1.0, -3.0]  # a token that reaches into the answer counts
     with pytest.raises(FatalEndpointError):
         answer_logprobs(reply, 23, 30, "r")
+
+
+def test_two_good_shots_rank_above_a_good_one_after_a_bad_one():
+    """With probabilities to which the order means nothing, sequences of the same shots have the same score."""
+    problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (9, 1, 3, 5)]
+
+    class Unordered(Exact):
+        async def probability(self, prompt, answer):
+            return 0.1 + 0.1 * sum(int(part.split(" ")[0]) for part in prompt.split("Question:number ")[1:-1])
+
+    beams = asyncio.run(beam_search(problems, 0, [1, 2, 3], Unordered(), 2, 3))
+    assert [(beam.shots, pytest.approx(beam.score)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
+    last = asyncio.run(beam_search(problems, 0, [1, 2, 3], Unordered(), 2, 3, score="last"))
+    assert (last[0].shots, last[0].probability) == ((3, 1), pytest.approx(0.7))  # below 0.9
 
 
 def test_negative_gains_keep_their_sign():

@@ -91,9 +91,9 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
 
 def test_another_configuration_is_refused_with_its_differences(tmp_path):
     checkpoint = Checkpoint(tmp_path, state(3))
-    check_same_run(checkpoint, {"learning_rate": 0.1}, "abc")
+    check_same_run(checkpoint, checkpoint.state.settings, {"learning_rate": 0.1}, "abc")
     with pytest.raises(InputError, match=r"beta: None there, 0\.5 now; the training samples differ"):
-        check_same_run(checkpoint, {"learning_rate": 0.1, "beta": 0.5}, "other")
+        check_same_run(checkpoint, checkpoint.state.settings, {"learning_rate": 0.1, "beta": 0.5}, "other")
 
 
 def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):

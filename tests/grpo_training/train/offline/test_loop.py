@@ -658,6 +658,19 @@ def test_the_last_checkpoint_is_exported_on_request(model, tmp_path):
     assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
 
 
+def test_a_finished_training_exports_another_checkpoint_without_another_step(model, tmp_path):
+    first = ruined(model, tmp_path, use_peft=False)
+    assert first.exported == "start"
+    steps = lines(tmp_path)
+    last = ruined(model, tmp_path, export="last", use_peft=False)
+    assert last.exported == "checkpoint-3"
+    rows = good_and_bad(1)[0]
+    assert logps(load(last.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
+    assert json.loads((tmp_path / "export.json").read_text())["choice"] == {"export": "last", "max_kl": 0.5}
+    assert ruined(model, tmp_path, max_kl=1e9, use_peft=False).why != first.why
+    assert lines(tmp_path) == steps
+
+
 def test_a_training_that_makes_held_out_replies_worse_exports_the_start(model, tmp_path):
     reversed_rewards = [
         [dataclasses.replace(row, reward=1 - row.reward, advantage=-row.advantage) for row in group]

@@ -148,6 +148,11 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm", "beta"}
     expected |= {"num_tokens", "tokens_per_s", "loss/grpo", "rewards/r_ans/mean", "completions/mean_length"}
     assert expected <= written[0].keys()
+    weights = (tmp_path / "run/merged/model.safetensors").read_bytes()
+    judged = train(config.model_copy(update={"max_kl": 1e-12}), tmp_path / "run")  # exported again, without a step
+    assert (judged.steps, lines(tmp_path / "run")) == (12, written)
+    assert json.loads((tmp_path / "run/export.json").read_text())["choice"]["max_kl"] == 1e-12
+    assert (tmp_path / "run/merged/model.safetensors").read_bytes() == weights
     assert written[0]["loss"] == pytest.approx(written[0]["loss/grpo"], abs=1e-5)
     samples = [json.loads(line) for line in (tmp_path / "run" / "samples.jsonl").read_text().splitlines()]
     assert {one["step"] for one in samples} == {1, 12}

@@ -10,7 +10,7 @@ from typing import Any
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards, majority
-from engine.task import Task
+from engine.task import Measurement, Task
 
 FUSION_WEIGHT = 0.25
 """Default weight of ``r_fusion``."""
@@ -169,3 +169,9 @@ def fusion_baseline(
         return None
     agreeing = majority(answers, same) or range(len(totals))
     return Baseline(max(totals), sum(totals[index] for index in agreeing) / len(agreeing))
+
+
+def unverified(scored: Scored | Measurement) -> Fault:
+    """The fault of a candidate that a checker could not measure."""
+    why = scored.detail.get("why", "unknown reason")
+    return Fault(kind="verifier_unavailable", message=f"an answer could not be verified: {why}")

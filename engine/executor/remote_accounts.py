@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.errors import ScaffoldError
 from engine.executor.accounts import Settlement
-from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget, Hold
-from engine.llm.limits.rate_limits import RateLedger, machine_clock
+from engine.llm.limits.budget import Hold
+from engine.llm.limits.rate_limits import machine_clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,11 +138,7 @@ def _resolve(
             future.exception()  # marked as retrieved: the caller waits for the first of them only
 
 
-# The three classes below take the places of their bases in a client. They override every method that a client calls,
-# and have nothing of the state of their bases, whose files are not on this machine.
-
-
-class RemoteJournal(ResponseJournal):
+class RemoteJournal:
     """The journal in a worker. For one event loop.
 
     Args:
@@ -154,15 +149,15 @@ class RemoteJournal(ResponseJournal):
         self._line = line
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """As in the base. Blocks for one call to the other process."""
+        """As in the protocol. Blocks for one call to the other process."""
         return self._line.stored(keys)
 
     def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
-        """As in the base. The completions of one reply travel in one call, with what the reply cost."""
+        """As in the protocol. The completions of one reply travel in one call, with what the reply cost."""
         return self._line.store(key, completion)
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """As in the base."""
+        """As in the protocol."""
         facts: dict[str, Any] = self._line.ask("capabilities", base_url, model, max_age_s)
         return facts
 
@@ -170,11 +165,8 @@ class RemoteJournal(ResponseJournal):
         """As in the base; does not wait."""
         self._line.accounts.call("remember_capabilities", base_url, model, facts)
 
-    def close(self) -> None:
-        """Nothing: the journal stays open for the other workers."""
 
-
-class RemoteLedger(RateLedger):
+class RemoteLedger:
     """The rate ledger in a worker. Its clock is that of the other machine, to within the time of one call.
 
     Args:
@@ -189,16 +181,16 @@ class RemoteLedger(RateLedger):
         self.clock = lambda: machine_clock() + ahead
 
     def scope(self, endpoint: Endpoint) -> str:
-        """As in the base."""
+        """As in the protocol."""
         return str(self._line.ask("scope", endpoint))
 
     def exchange(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
-        """As in the base."""
+        """As in the protocol."""
         grant: Grant = self._line.ask("exchange", self._line.worker, scope, limits, request)
         return grant
 
     def pause(self, scope: str, seconds: float) -> None:
-        """As in the base."""
+        """As in the protocol."""
         self._line.ask("pause", scope, seconds)
 
     def pause_left_s(self, scope: str) -> float:
@@ -209,14 +201,11 @@ class RemoteLedger(RateLedger):
         return float(self._line.ask("pause_left_s", scope))
 
     def add_spent(self, scope: str, tokens: int, usd: float) -> None:
-        """As in the base."""
+        """As in the protocol."""
         self._line.ask("add_spent", scope, tokens, usd)
 
-    def close(self) -> None:
-        """Nothing: the ledger stays open for the other workers."""
 
-
-class RemoteBudget(Budget):
+class RemoteBudget:
     """The budget in a worker, or in the process that started the run. For one event loop.
 
     Args:
@@ -226,13 +215,13 @@ class RemoteBudget(Budget):
     """
 
     def __init__(self, line: Line, usd: float | None, tokens: int | None) -> None:
-        super().__init__(usd, tokens)
+        self.limited = usd is not None or tokens is not None
         self._line = line
         self._wanted: list[tuple[int, float | None, asyncio.Future[Hold]]] = []
         self._asking: asyncio.Task[None] | None = None
 
     async def hold(self, tokens: int, usd: float | None) -> Hold:
-        """As in the base. Attempts that start together are asked for in one call, and wait in their order."""
+        """As in the protocol. Attempts that start together are asked for in one call, and wait in their order."""
         future: asyncio.Future[Hold] = asyncio.get_running_loop().create_future()
         self._wanted.append((tokens, usd, future))
         if self._asking is None or self._asking.done():

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.cancellation import CancelScope
-from engine.llm.journal import ResponseJournal, request_keys
+from engine.llm.interfaces import Journal, Ledger, Purse
+from engine.llm.journal import request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import Limits, RateLedger, scope_id
+from engine.llm.limits.rate_limits import Limits, scope_id
 from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender
@@ -89,10 +90,10 @@ class LLMClient:
         self,
         manager: ApiManager,
         *,
-        journal: ResponseJournal | None = None,
-        ledger: RateLedger | None = None,
+        journal: Journal | None = None,
+        ledger: Ledger | None = None,
         retry: RetryPolicy | None = None,
-        budget: Budget | None = None,
+        budget: Purse | None = None,
         hedge: float | None = None,
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = PROBE_PATIENCE_S,

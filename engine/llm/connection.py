@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.journal import ResponseJournal
+from engine.llm.interfaces import Journal, Ledger
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.limits.rate_lease import Permit, RateLease
-from engine.llm.limits.rate_limits import Limits, RateLedger
+from engine.llm.limits.rate_limits import Limits
 from engine.llm.retry import RequestContext, RetryDecision
-from engine.llm.servers import ServerHealth
+from engine.llm.server_health import ServerHealth
 from engine.llm.wire.protocol import Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
@@ -42,8 +42,8 @@ class EndpointConnection:
         endpoint: Endpoint,
         scope: str,
         rule: ConcurrencyRule,
-        journal: ResponseJournal | None,
-        ledger: RateLedger | None,
+        journal: Journal | None,
+        ledger: Ledger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         wall_clock: Callable[[], float] = time.time,

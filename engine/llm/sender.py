@@ -14,8 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
-from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
+from engine.llm.interfaces import Journal, Purse
 from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.tally import Spent, Tally
@@ -57,9 +56,9 @@ class RequestSender:
         self,
         *,
         config_path: Path | str,
-        journal: ResponseJournal | None,
+        journal: Journal | None,
         retry: RetryPolicy,
-        budget: Budget,
+        budget: Purse,
         hedge: float | None,
         probe_patience_s: float,
         cancel_scope: CancelScope,

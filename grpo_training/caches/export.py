@@ -15,8 +15,8 @@ from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file
 from grpo_training.caches.arguments import ENVIRONMENTS
 from grpo_training.caches.inspect_log import inspect_log
-from grpo_training.caches.stored import stored_answers
 from grpo_training.environments.package import export_environment
+from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import read_groups
 from grpo_training.train.data.trl_datasets import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
-from grpo_training.caches.stored import StoredAnswers, stored_answers
 from grpo_training.cli.tables import View
+from grpo_training.runs.stored_answers import StoredAnswers, stored_answers
 
 if TYPE_CHECKING:
     import argparse

@@ -11,11 +11,11 @@ from engine.datasets import load_problems
 from engine.records import Completion
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
-from grpo_training.demo.process_supervisor import Command, supervise
 from grpo_training.demo.settings import DATASET, STYLE, TEST_SET
 from grpo_training.demo.variants import SHARED, TRACES_FILE, VARIANTS, VariantResult, table
 from grpo_training.pocket.corpus import reference_traces
 from grpo_training.pocket.sampling import load_model, sample_replies
+from grpo_training.runs.supervisor import Command, supervise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,8 +9,8 @@ from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.storage.append_log import writer_of
 from engine.storage.lines import LineReader
-from grpo_training.demo.process_supervisor import Command
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE
+from grpo_training.runs.supervisor import Command
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,10 @@ from engine.storage.append_log import AppendLog, writer_of
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.demo.learners import is_writing, learning_commands, read_libraries, results_file
 from grpo_training.demo.local_endpoint import ServerStarter, open_client, write_api_config
-from grpo_training.demo.process_supervisor import supervise
 from grpo_training.demo.result import report
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET
 from grpo_training.evaluate.libraries import LibraryEvaluation
+from grpo_training.runs.supervisor import supervise
 from grpo_training.serve.local_server import local_server
 
 if TYPE_CHECKING:

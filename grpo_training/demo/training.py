@@ -18,7 +18,6 @@ from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.demo.learners import learning_commands, read_libraries
 from grpo_training.demo.local_endpoint import ROLE, ServerStarter, open_client, write_api_config
-from grpo_training.demo.process_supervisor import Command, supervise
 from grpo_training.demo.result import arm_json, show_arms
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
 from grpo_training.evaluate.arms import Arm
@@ -26,9 +25,11 @@ from grpo_training.evaluate.figures import differences
 from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, library_arm
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.tables import points, points_interval
+from grpo_training.runs.supervisor import Command, supervise
 from grpo_training.serve.local_server import local_server
 from grpo_training.train.config import load_config
 from grpo_training.train.run import check_packages
+from grpo_training.training.metrics_log import latest_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,18 +165,6 @@ def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) ->
     print(f"Training {mode}: {config.name}", flush=True)
     command = Command(f"train {mode}", arguments, log, lambda: latest_metrics(output / "metrics.jsonl"))
     supervise([command], ready=lambda _: True, check=lambda: None)
-
-
-def latest_metrics(metrics: Path) -> str:
-    """The last line of a training's metrics as text; empty if there is none."""
-    try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        last = json.loads(lines[-1])
-    except (FileNotFoundError, IndexError, ValueError):
-        return ""
-    shown = [f"step {last['step']}"]
-    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
-    return ", ".join(shown)
 
 
 def _report(settings: TrainDemoSettings, arms: Sequence[Arm], seconds: Mapping[str, float]) -> None:

@@ -15,7 +15,7 @@ from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.learning.endpoints import ledger_path
+from grpo_training.serve.endpoints import ledger_path
 from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import local_server
 from grpo_training.serve.model_folder import base_of_adapter, check_model, content_digest

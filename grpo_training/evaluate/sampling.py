@@ -13,7 +13,7 @@ from engine.records import ChatRequest, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult
-from grpo_training.learning.window import run_in_window
+from grpo_training.runs.window import run_in_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

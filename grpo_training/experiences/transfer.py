@@ -9,7 +9,7 @@ from engine.experience.file import parse_library
 from engine.experience.review import DuplicateIndex, check_text
 from engine.records import Operation, Problem
 from engine.tasks.registry import task_named
-from grpo_training.caches.stored import stored_answers
+from grpo_training.runs.stored_answers import stored_answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

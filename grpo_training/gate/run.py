@@ -23,8 +23,7 @@ from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.learning.endpoints import check_endpoint, open_client, open_endpoints
-from grpo_training.learning.session import check_budget
+from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

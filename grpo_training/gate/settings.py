@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, Positive
-from grpo_training.learning.settings import ENDPOINTS, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
 
 class GateSettings(RoleSettings):

@@ -17,12 +17,12 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.critic import scored_fusions
-from grpo_training.learning.endpoints import open_client, open_endpoints
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.generator import scored_rollouts
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import check_budget, make_analyst, with_window
+from grpo_training.learning.session import make_analyst, with_window
 from grpo_training.runs.files import RunFiles
+from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence

@@ -12,7 +12,6 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
-from grpo_training.learning.endpoints import check_endpoint, open_endpoints
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor
 from grpo_training.learning.groups.remote import open_remote_groups
@@ -21,6 +20,7 @@ from grpo_training.learning.session import fingerprint_facts, open_session, with
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
+from grpo_training.serve.endpoints import check_endpoint, open_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence

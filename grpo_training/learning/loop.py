@@ -12,7 +12,7 @@ from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
-from grpo_training.learning.window import SMALLEST_DEFAULT, run_in_window
+from grpo_training.runs.window import SMALLEST_DEFAULT, run_in_window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

@@ -7,30 +7,48 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
-from engine.errors import ConfigurationError, InputError
 from engine.llm.client import sum_of
 from engine.records import Fault, Outcome
-from engine.reward_evaluator import RewardEvaluator
-from grpo_training.learning.endpoints import open_client
-from grpo_training.learning.window import SMALLEST_DEFAULT, default_window
+from engine.reward_evaluator import RewardEvaluator, unverified
+from grpo_training.runs.window import SMALLEST_DEFAULT, default_window
+from grpo_training.serve.endpoints import check_budget, open_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from engine.api_manager import ApiManager
     from engine.llm.client import Counters, LLMClient
+    from engine.llm.interfaces import Purse
     from engine.records import Candidate, Problem
     from engine.reward_evaluator import Baseline, Scored
-    from engine.task import Measurement, Task
-    from grpo_training.learning.groups.remote import RemoteGroups
-    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings, RoleSettings
+    from engine.task import Task
+    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
     from grpo_training.runs.files import RunFiles
 
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
+
+
+class Cluster(Protocol):
+    """Workers on a cluster that make groups or fusions."""
+
+    budget: Purse | None
+
+    def opened(self, window: int) -> AbstractAsyncContextManager[None]:
+        """Start the workers for ``window`` problems in flight; they end with the block."""
+
+    async def make(self, order: Any) -> Any:
+        """The group or the fusion of an order, or the fault that leaves it open."""
+
+    def counters(self) -> Sequence[Counters]:
+        """The totals of each worker."""
+
+    def report_trouble_to(self, tell: Callable[[str], object]) -> None:
+        """Call ``tell`` with lines of the workers."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,7 @@ class Session:
     judge: Judge | None
     evaluator: RewardEvaluator
     tasks: Sequence[Task] | None = None
-    remote: RemoteGroups | None = None
+    remote: Cluster | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
     @property
@@ -85,12 +103,6 @@ class Session:
         return scored
 
 
-def unverified(scored: Scored | Measurement) -> Fault:
-    """The fault of a candidate that a checker could not measure."""
-    why = scored.detail.get("why", "unknown reason")
-    return Fault(kind="verifier_unavailable", message=f"an answer could not be verified: {why}")
-
-
 @asynccontextmanager
 async def open_session(
     settings: LearnerSettings,
@@ -99,7 +111,7 @@ async def open_session(
     kind: str,
     *,
     tasks: Sequence[Task] | None = None,
-    remote: RemoteGroups | None = None,
+    remote: Cluster | None = None,
 ) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 
@@ -185,26 +197,6 @@ def with_window(
     known = sum(one for one in slots if one) if all(slots) else None
     window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps))
     return settings.model_copy(update={"window": window}), window
-
-
-def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
-    """Raise ``InputError`` or ``ConfigurationError`` if the budget of the settings cannot be enforced."""
-    if settings.budget_usd is None and settings.budget_tokens is None:
-        return
-    if settings.max_tokens is None:
-        raise InputError(
-            "A budget needs --max-tokens",
-            why="Without a limit on the length of a reply, the cost of a request is not known in advance.",
-            fix="Pass the maximum number of tokens of a reply, such as --max-tokens 4096.",
-        )
-    if settings.budget_usd is None:
-        return
-    for name in (role, "analyst", "reward_evaluator"):
-        if manager.has(name) and manager.endpoint(name).cost_usd(1, 1) is None:
-            raise ConfigurationError(
-                f"--budget-usd needs prices, and {name} has none",
-                fix=f"Set price_in and price_out of {name} in {settings.api_config}, or use --budget-tokens.",
-            )
 
 
 def fingerprint_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:

@@ -14,13 +14,11 @@ from grpo_training.cli.settings import (
     DATASET_HELP,
     DEFAULT_DATASET,
     FIELDS_HELP,
-    POCKET_MODEL,
-    WORKING_DIR,
     Positive,
     Weight,
     parse_settings,
 )
-from grpo_training.runs.settings import ClientSettings, ExecutorName, ResumableSettings
+from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettings, RoleSettings
 
 MAX_EPOCHS = 1000
 
@@ -32,53 +30,6 @@ CRITIC_FINGERPRINT_FIELDS = (
     *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts", "weight_judge"),
     *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
 )
-
-ENDPOINTS = (
-    "base_url",
-    "model",
-    "api_key_env",
-    "api_config",
-    "endpoint",
-    "attempts",
-    "retry_minutes",
-    "connect_minutes",
-    "hedge",
-    "budget_usd",
-    "budget_tokens",
-    "budget_file",
-)
-
-
-class RoleSettings(ClientSettings):
-    """What the commands share that ask the endpoint of a role, or a local model in its place."""
-
-    temperature: float
-    seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
-    max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
-    task: str | None = Field(
-        None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
-    )
-    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    endpoint: Literal["config", "local"] = Field(
-        "config", description="config: as --base-url or --api-config say; local: serve a model folder during the run"
-    )
-    model: str | None = Field(
-        None,
-        description="name of the model at the endpoint, for all roles; for --endpoint local its folder, by default "
-        "the pocket model of the project",
-    )
-    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
-
-    @model_validator(mode="after")
-    def _one_endpoint(self) -> Self:
-        if self.endpoint == "local" and self.base_url is not None:
-            raise ValueError("--endpoint local and --base-url exclude each other")
-        return self
-
-    @property
-    def local_model(self) -> Path:
-        """The model folder of ``--endpoint local``."""
-        return POCKET_MODEL if self.model is None else Path(self.model).expanduser()
 
 
 class ExtractionSettings(RoleSettings, ResumableSettings):

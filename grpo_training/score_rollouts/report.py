@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine.records import Problem
-    from grpo_training.score_rollouts.advantages import GroupAdvantages
     from grpo_training.score_rollouts.near_copies import Payment
     from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey
     from grpo_training.score_rollouts.settings import ScoreSettings
     from grpo_training.score_rollouts.verdict_log import WorkEntry
+    from grpo_training.training.advantages import GroupAdvantages
 
 _MOST_UNKNOWN = 50
 

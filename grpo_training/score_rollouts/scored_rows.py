@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import generator_messages
 from engine.storage.append_log import sync_directory
-from grpo_training.score_rollouts.advantages import GroupAdvantages, group_advantages
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, good_rows
 from grpo_training.score_rollouts.verdict_log import as_json_line
 from grpo_training.score_rollouts.verdicts import completion_hash
+from grpo_training.training.advantages import GroupAdvantages, group_advantages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

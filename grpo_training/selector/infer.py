@@ -12,7 +12,6 @@ from engine.errors import IncompleteRunError, InputError
 from engine.records import IMAGE_MARK, ChatRequest, Message, Outcome, Sampling
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
-from grpo_training.learning.endpoints import open_client
 from grpo_training.selector.data.beams import prompt_of
 from grpo_training.selector.data.embeddings import EmbeddingTable, open_embedder
 from grpo_training.selector.data.groups import ShotGroup
@@ -20,6 +19,7 @@ from grpo_training.selector.data.images import data_url, image_paths
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.predict import choose_shots
 from grpo_training.selector.vqa import normalize_answer, short_answer, vqa_accuracy
+from grpo_training.serve.endpoints import open_client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

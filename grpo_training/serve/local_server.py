@@ -20,8 +20,8 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
+from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
-from grpo_training.serve.guard import start_guarded
 from grpo_training.serve.model_folder import check_model, content_digest, merged_with
 from grpo_training.serve.vllm_program import find_vllm
 

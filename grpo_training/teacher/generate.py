@@ -20,8 +20,8 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
-from grpo_training.learning.endpoints import open_client
 from grpo_training.runs.files import RunFiles
+from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 from grpo_training.teacher.run import AcceptanceRule, TeacherRun

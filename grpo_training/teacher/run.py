@@ -11,10 +11,10 @@ from tqdm import tqdm
 
 from engine.errors import InputError
 from engine.records import Fault, Outcome
+from engine.reward_evaluator import unverified
 from engine.storage.rollout_store import BrokenLine, follow
 from grpo_training.cli.terminal_text import LastingStream, harmless
-from grpo_training.learning.session import unverified
-from grpo_training.learning.window import run_in_window
+from grpo_training.runs.window import run_in_window
 from grpo_training.teacher.traces import (
     KeptTrace,
     TeacherMetadata,

@@ -11,12 +11,12 @@ from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import own_scenario
 from engine.tasks.traffic.simulation.process import require_sumo
 from grpo_training.cli.settings import ROOT
-from grpo_training.demo.process_supervisor import Command, supervise
-from grpo_training.demo.training import latest_metrics
+from grpo_training.runs.supervisor import Command, supervise
 from grpo_training.traffic.evaluation.run import evaluate
 from grpo_training.traffic.settings import EvaluateSettings
 from grpo_training.train.config import load_config
 from grpo_training.train.run import check_packages
+from grpo_training.training.metrics_log import latest_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from agents.critic import CriticAgent, critic_template
 from engine.records import Experience, Fault, Fusion, Half, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
-from engine.reward_evaluator import fusion_baseline, task_total
+from engine.reward_evaluator import fusion_baseline, task_total, unverified
 from engine.tasks.registry import task_named
-from grpo_training.learning.session import Session, unverified
+from grpo_training.learning.session import Session
 
 if TYPE_CHECKING:
     from agents.critic import FusedCandidate

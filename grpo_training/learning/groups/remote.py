@@ -22,11 +22,11 @@ from engine.executor.choice import is_cluster, open_cluster
 from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.client import LLMClient
 from engine.tasks.registry import load_task, task_named
-from grpo_training.learning.endpoints import journal_path, ledger_path, retry_policy
 from grpo_training.learning.groups.fusions import LocalFusions
 from grpo_training.learning.groups.work import LocalGroups
 from grpo_training.learning.session import make_session
 from grpo_training.learning.settings import CriticSettings
+from grpo_training.serve.endpoints import journal_path, ledger_path, retry_policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from engine.executor.ray_cluster import RayExecutor
     from engine.executor.remote_accounts import Handle
     from engine.llm.client import Counters
+    from engine.llm.interfaces import Purse
     from engine.records import Fault, Fusion, RolloutGroup
     from grpo_training.learning.groups.work import Maker, Order
     from grpo_training.learning.session import Session
@@ -205,7 +206,7 @@ class RemoteGroups:
         self._facts: dict[str, Facts] = {}
         self._tell: Callable[[str], object] = print
         self._notes_seen = 0
-        self.budget: RemoteBudget | None = None
+        self.budget: Purse | None = None
 
     @asynccontextmanager
     async def opened(self, window: int) -> AsyncIterator[None]:

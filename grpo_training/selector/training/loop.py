@@ -21,9 +21,9 @@ from grpo_training.selector.settings import TrainSettings
 from grpo_training.selector.training.phases import grpo_step, rce_step, sft_step
 from grpo_training.selector.training.state import Progress, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
-from grpo_training.train.objective.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
-from grpo_training.train.reporting.metrics_log import open_metrics
-from grpo_training.train.stopped import TrainingStoppedError
+from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.training.stopped import TrainingStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from grpo_training.selector.model.pointer import PointerSelector
     from grpo_training.selector.settings import SftSettings
     from grpo_training.selector.training.phases import Phase, StepLoss
-    from grpo_training.train.reporting.metrics_log import MetricsLog
-    from grpo_training.train.reporting.progress import TrainingProgress
+    from grpo_training.training.metrics_log import MetricsLog
+    from grpo_training.training.progress import TrainingProgress
 
 BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"
 

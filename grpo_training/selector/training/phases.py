@@ -18,7 +18,7 @@ import torch
 
 from grpo_training.selector.model.decoding import sequence_logps
 from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
-from grpo_training.train.objective.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
+from grpo_training.training.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

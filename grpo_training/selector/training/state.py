@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grpo_training.selector.model.pointer import PointerSelector
-    from grpo_training.train.objective.schedules import AdaptiveKL
+    from grpo_training.training.schedules import AdaptiveKL
 
 STATE = "training_state.pt"
 

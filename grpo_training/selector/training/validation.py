@@ -10,7 +10,7 @@ import torch
 from grpo_training.selector.data.groups import make_batch
 from grpo_training.selector.rewards import group_advantages
 from grpo_training.selector.training.phases import rce_validation_loss, step_logps
-from grpo_training.train.objective.losses import kl_per_token
+from grpo_training.training.losses import kl_per_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

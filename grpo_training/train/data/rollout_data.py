@@ -11,10 +11,10 @@ from engine.records import RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import read_each
 from engine.tasks.registry import DEFAULT_TASK
+from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
-from grpo_training.train.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
 from engine.errors import ConfigurationError
-from engine.statistics.groups import group_stats
 from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.training.advantages import advantages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +36,6 @@ DATED = (
     "training is not continued on another day."
 )
 
-_STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 _MARKER = "kJq7vRw2"
 _IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
 
@@ -79,40 +77,6 @@ def tokenise_groups(
         else:
             report.drop(NOTHING_LEFT)
     return result, report
-
-
-def advantages(rewards: Sequence[Sequence[float]], scale: str, std: str = "sample") -> list[list[float]]:
-    """Advantages of groups.
-
-    Args:
-        rewards: of each group.
-        scale: ``group``: (r - mean) / std of the group (Shao et al. 2024, section 4.1.2), 0 where all are equal;
-            ``batch``: (r - mean of the group) / (std + 1e-4) by the sample standard deviation of all rewards given;
-            ``none``: r - mean of the group (Liu et al. 2025, Dr. GRPO).
-        std: of ``group``: ``sample``, plus 1e-4, as in TRL; ``population``, as in the records of the generators.
-
-    Raises:
-        ValueError: another ``scale``, or a group without rewards.
-    """
-    if scale == "group" and std == "population":
-        return [group_stats(group, tau=0.0).advantages for group in rewards]
-    if scale == "group":
-        return [_by_sample_std(group) for group in rewards]
-    if scale not in ("batch", "none"):
-        raise ValueError(f"scale_rewards: expected group, batch or none, got {scale!r}")
-    centred = [[reward - statistics.fmean(group) for reward in group] for group in rewards]
-    if scale == "none":
-        return centred
-    everything = [reward for group in rewards for reward in group]
-    divisor = (statistics.stdev(everything) if len(everything) > 1 else 0.0) + _STD_EPS
-    return [[difference / divisor for difference in group] for group in centred]
-
-
-def _by_sample_std(rewards: Sequence[float]) -> list[float]:
-    if group_stats(rewards, tau=0.0).std == 0:  # equal but for rounding errors
-        return [0.0] * len(rewards)
-    mean, std = statistics.fmean(rewards), statistics.stdev(rewards)
-    return [(reward - mean) / (std + _STD_EPS) for reward in rewards]
 
 
 class ChatTokens:

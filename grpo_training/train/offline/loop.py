@@ -37,14 +37,14 @@ from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT
 from grpo_training.train.models.positions import position_note
 from grpo_training.train.models.sharding import is_sharded, whole
+from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
 from grpo_training.train.offline.step_rows import policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import export, prepare, restore, save, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
-from grpo_training.train.reporting.metrics_log import open_metrics
-from grpo_training.train.stopped import not_finite
+from grpo_training.training.metrics_log import open_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grpo_training.train.objective.losses import (
+from grpo_training.training.losses import (
     LossTerm,
     policy_loss,
     rce_loss,

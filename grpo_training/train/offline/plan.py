@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from grpo_training.train.data.rows import pack
-from grpo_training.train.objective.schedules import curriculum_top_k, lr_factor
+from grpo_training.training.schedules import curriculum_top_k, lr_factor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from grpo_training.train.data.rows import (
     teacher_rows,
     with_standard_rewards,
 )
-from grpo_training.train.objective.losses import StepTotals
-from grpo_training.train.objective.schedules import TermWeights, rce_temperature, term_weights
+from grpo_training.training.losses import StepTotals
+from grpo_training.training.schedules import TermWeights, rce_temperature, term_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -42,7 +42,6 @@ from grpo_training.train.models.zero import enable_zero, zero_plugin
 from grpo_training.train.objective.logprobs import check_logits, check_padding_free
 from grpo_training.train.objective.policy import Policy
 from grpo_training.train.objective.reference_policy import ReferencePolicy
-from grpo_training.train.objective.schedules import AdaptiveKL
 from grpo_training.train.offline.checkpoints import (
     State,
     check_same_run,
@@ -54,6 +53,7 @@ from grpo_training.train.offline.checkpoints import (
 from grpo_training.train.offline.plan import plan_steps
 from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
 from grpo_training.train.processes import check_same, local_share
+from grpo_training.training.schedules import AdaptiveKL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

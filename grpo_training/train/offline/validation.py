@@ -11,10 +11,10 @@ import torch
 from accelerate.utils import gather_object
 
 from grpo_training.train.data.rows import cut
-from grpo_training.train.objective.losses import kl_per_token
 from grpo_training.train.offline.checkpoints import Validation
 from grpo_training.train.offline.training import score_reference
 from grpo_training.train.processes import local_share
+from grpo_training.training.losses import kl_per_token
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -30,7 +30,6 @@ from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
 from grpo_training.train.models.positions import check_positions, position_note
-from grpo_training.train.objective.schedules import AdaptiveKL
 from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
@@ -39,7 +38,8 @@ from grpo_training.train.online.rewards import TaskReward, dataset_rows
 from grpo_training.train.online.trainer import DualSourceTrainer
 from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
-from grpo_training.train.reporting.metrics_log import open_metrics
+from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.schedules import AdaptiveKL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

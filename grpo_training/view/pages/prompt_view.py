@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
 from engine.tasks.registry import task_named
-from grpo_training.train.data.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 from prompts import prompt_styles
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from grpo_training.demo.settings import TrainDemoSettings
-from grpo_training.demo.training import latest_metrics, run_train_demo
+from grpo_training.demo.training import run_train_demo
+from grpo_training.training.metrics_log import latest_metrics
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.quickstart_model import TEST, local_server_at, skilled_reply
 

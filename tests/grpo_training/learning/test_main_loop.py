@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
     quick = functools.partial(RetryPolicy, first_wait_s=0.01, max_wait_s=0.05)
-    monkeypatch.setattr("grpo_training.learning.endpoints.RetryPolicy", quick)
+    monkeypatch.setattr("grpo_training.serve.endpoints.RetryPolicy", quick)
 
 
 @pytest.fixture

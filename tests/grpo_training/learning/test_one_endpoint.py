@@ -7,7 +7,7 @@ import pytest
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
 from grpo_training import critic, experience_extractor, generator1
 from grpo_training.evaluate import __main__ as evaluate
-from grpo_training.learning import endpoints
+from grpo_training.serve import endpoints
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS
 from tests.support.quickstart_model import learner_reply

@@ -10,8 +10,8 @@ import pytest
 from engine.api_manager import ApiManager
 from grpo_training.learning.session import Session, with_window
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.learning.window import default_window
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.window import default_window
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 import pytest
 
 from engine.errors import FatalEndpointError
-from grpo_training.learning import endpoints
-from grpo_training.learning.endpoints import open_endpoints
 from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.serve import endpoints
 from grpo_training.serve import shared_server as module
+from grpo_training.serve.endpoints import open_endpoints
 from grpo_training.serve.engines import TRANSFORMERS, VLLM
 from grpo_training.serve.local_server import LocalServer, is_up
 from grpo_training.serve.shared_server import shared_server

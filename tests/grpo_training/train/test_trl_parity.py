@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from grpo_training.train.objective.logprobs import completion_logps_and_entropy  # noqa: E402
-from grpo_training.train.objective.losses import StepTotals, policy_loss  # noqa: E402
+from grpo_training.training.losses import StepTotals, policy_loss  # noqa: E402
 
 PROMPT_LENGTHS = (3, 5, 2, 5, 4, 3, 5, 1)
 COMPLETION_LENGTHS = (6, 2, 4, 7, 1, 5, 3, 7)

@@ -10,8 +10,9 @@ from engine.records import Message
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import tokenising
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.train.data.tokenising import ChatTokens, advantages, check_prompts, tokenise_groups
+from grpo_training.train.data.tokenising import ChatTokens, check_prompts, tokenise_groups
 from grpo_training.train.models.tokenizer import merge_system_role
+from grpo_training.training.advantages import advantages
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")

@@ -19,9 +19,10 @@ from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
+from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
 from grpo_training.train.offline.training import prepare, restore, save  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
-from grpo_training.train.stopped import TrainingStoppedError, not_finite  # noqa: E402
+from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,

@@ -32,7 +32,7 @@ from grpo_training.train.online.loop import last_checkpoint, tokenised_prompts, 
 from grpo_training.train.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.train.online.trainer import DualSourceTrainer  # noqa: E402
 from grpo_training.train.online.trl_arguments import grpo_arguments  # noqa: E402
-from grpo_training.train.stopped import TrainingStoppedError  # noqa: E402
+from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 

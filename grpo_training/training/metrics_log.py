@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
 from grpo_training.runs.trackers import open_tracker
-from grpo_training.train.reporting.progress import TrainingProgress
+from grpo_training.training.progress import TrainingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -158,3 +158,15 @@ def _json_value(value: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def latest_metrics(metrics: Path) -> str:
+    """The last line of a training's metrics as text; empty if there is none."""
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+        last = json.loads(lines[-1])
+    except (FileNotFoundError, IndexError, ValueError):
+        return ""
+    shown = [f"step {last['step']}"]
+    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
+    return ", ".join(shown)

@@ -8,12 +8,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
+from typing import Literal, Protocol
 
 LRSchedule = Literal["cosine", "linear", "constant"]
+
+
+class TermSettings(Protocol):
+    """The settings of :func:`term_weights`."""
+
+    grpo_weight: float
+    teacher_sft_weight: float
+    self_sft_weight: float
+    sft_schedule: Literal["constant", "linear", "chord"]
+    chord_mu_peak: float
+    chord_mu_end: float
+    chord_warmup_steps: int
+    chord_decay_steps: int
+
+
+class KLSettings(Protocol):
+    """The settings of :class:`AdaptiveKL`."""
+
+    beta: float
+    kl_target_low: float
+    kl_target_high: float
+    kl_adjustment_factor: float
+    beta_min: float
+    beta_max: float
 
 
 def rce_temperature(step: int, total_steps: int, start: float = 2.0, end: float = 0.5) -> float:
@@ -35,7 +56,7 @@ class TermWeights:
     self_sft: float
 
 
-def term_weights(step: int, total_steps: int, config: GRPOTrainingConfig, *, has_teacher: bool) -> TermWeights:
+def term_weights(step: int, total_steps: int, config: TermSettings, *, has_teacher: bool) -> TermWeights:
     """The weights of the terms at ``step``, by ``config.sft_schedule``.
 
     ``constant`` keeps the configured weights. ``linear`` decays both imitation terms to 0. ``chord`` moves from the
@@ -96,7 +117,7 @@ class AdaptiveKL:
     maximum: float = 10.0
 
     @classmethod
-    def of(cls, config: GRPOTrainingConfig) -> AdaptiveKL:
+    def of(cls, config: KLSettings) -> AdaptiveKL:
         """The controller that a configuration describes, at its initial beta."""
         return cls(
             beta=config.beta,

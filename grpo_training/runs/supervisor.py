@@ -18,7 +18,7 @@ from rich.text import Text
 
 from engine.errors import ScaffoldError
 from grpo_training.cli.terminal_text import harmless
-from grpo_training.serve.guard import start_guarded
+from grpo_training.runs.guarded_process import start_guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 
-from grpo_training.serve.guard import start_guarded
+from grpo_training.runs.guarded_process import start_guarded
 from tests.conftest import ROOT
 
 _PARENT = """
 import os, sys, time
-from grpo_training.serve.guard import start_guarded
+from grpo_training.runs.guarded_process import start_guarded
 code = (
     "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(os.getpid(), flush=True)\\n"
     "time.sleep(60)"

@@ -1,4 +1,4 @@
-"""The error that stops a training at a loss or gradient that is not finite."""
+"""A loss or gradient of an offline step that is not finite: the rows of the step, written for inspection."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from engine.errors import ScaffoldError
 from engine.storage.append_log import replace_file
+from grpo_training.training.stopped import TrainingStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from grpo_training.train.data.samples import Sample
-
-
-class TrainingStoppedError(ScaffoldError, FloatingPointError):
-    """A loss or a gradient is not finite. The weights are those of the last complete step."""
-
-    exit_code = 3
 
 
 def not_finite(

@@ -1,6 +1,6 @@
 import io
 
-from grpo_training.train.reporting.progress import TrainingProgress
+from grpo_training.training.progress import TrainingProgress
 
 FIGURES = {
     "loss": -0.01234,

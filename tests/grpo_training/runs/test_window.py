@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from grpo_training.learning.window import run_in_window
+from grpo_training.runs.window import run_in_window
 
 
 async def arriving(count, delay=0.0):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from grpo_training.demo.process_supervisor import Command, supervise
+from grpo_training.runs.supervisor import Command, supervise
 
 
 class Stream:

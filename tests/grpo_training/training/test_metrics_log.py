@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("accelerate")
 
-from grpo_training.train.reporting.metrics_log import MetricsLog
+from grpo_training.training.metrics_log import MetricsLog
 
 
 class Tracker:

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from grpo_training.score_rollouts.advantages import group_advantages
-from grpo_training.train.data.tokenising import advantages
+from grpo_training.training.advantages import advantages, group_advantages
 
 
 def test_the_vector_of_the_format():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import LEARNERS, ApiManager
+from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.rate_limits import RateLedger
@@ -22,10 +23,9 @@ from grpo_training.serve.shared_server import shared_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from engine.llm.limits.budget import Budget
+    from engine.llm.interfaces import Purse
     from engine.llm.limits.concurrency import ConcurrencyRule
-    from grpo_training.learning.settings import RoleSettings
-    from grpo_training.runs.settings import ClientSettings
+    from grpo_training.runs.settings import ClientSettings, RoleSettings
 
 
 def check_endpoint(settings: RoleSettings, role: str) -> None:
@@ -44,6 +44,26 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         manager.endpoint(role)
     else:
         check_model(Path(model))
+
+
+def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
+    """Raise ``InputError`` or ``ConfigurationError`` if the budget of the settings cannot be enforced."""
+    if settings.budget_usd is None and settings.budget_tokens is None:
+        return
+    if settings.max_tokens is None:
+        raise InputError(
+            "A budget needs --max-tokens",
+            why="Without a limit on the length of a reply, the cost of a request is not known in advance.",
+            fix="Pass the maximum number of tokens of a reply, such as --max-tokens 4096.",
+        )
+    if settings.budget_usd is None:
+        return
+    for name in (role, "analyst", "reward_evaluator"):
+        if manager.has(name) and manager.endpoint(name).cost_usd(1, 1) is None:
+            raise ConfigurationError(
+                f"--budget-usd needs prices, and {name} has none",
+                fix=f"Set price_in and price_out of {name} in {settings.api_config}, or use --budget-tokens.",
+            )
 
 
 @contextmanager
@@ -78,7 +98,7 @@ async def open_client(
     settings: ClientSettings,
     manager: ApiManager,
     concurrency: ConcurrencyRule | None = None,
-    budget: Budget | None = None,
+    budget: Purse | None = None,
 ) -> AsyncIterator[LLMClient]:
     """Yield a client with the journal of the cache folder, the shared rate ledger and the settings' budget.
 
@@ -86,20 +106,20 @@ async def open_client(
         settings: cache folder, retries and budget.
         manager: the endpoints.
         concurrency: how many requests may be in flight; None: the client's default rule.
-        budget: the budget, if others use it too; None: that of the settings.
+        budget: one that others use too; it stays open. None: that of the settings.
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     with (
         closing(ResponseJournal(journal_path(settings))) as journal,
         closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-        closing(budget or settings.open_budget()) as open_budget,
+        closing(settings.open_budget()) if budget is None else nullcontext(budget) as spending,
     ):
         async with LLMClient(
             manager,
             journal=journal,
             ledger=ledger,
             retry=retry_policy(settings),
-            budget=open_budget,
+            budget=spending,
             hedge=settings.hedge,
             concurrency=concurrency,
         ) as client:

@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from grpo_training.train.objective.schedules import (
+from grpo_training.training.schedules import (
     AdaptiveKL,
     TermWeights,
     chord_mu,

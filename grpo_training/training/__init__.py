@@ -1,0 +1,1 @@
+"""What every training uses: losses, advantages, schedules, metrics, progress."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic
 
-from pydantic import BaseModel
-
-from engine.contract.checks import CheckResult
-from engine.contract.datasets import DataPreparation, Dataset
-from engine.contract.training_reward import TrainingReward
+from engine.contract.datasets import Dataset
 from engine.experience.review import leaks_short_answer
 from engine.reading.plugins import source_digest
-from engine.records import AnswerSource, Candidate, Completion, ContentT, DisplayBlock, Fault, Outcome, Problem
+from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -104,6 +100,7 @@ class Task(ABC, Generic[ContentT]):
     """A kind of task: how problems are read, how completions are parsed and how candidates are scored.
 
     Subclasses implement :meth:`problem_from_row`, :meth:`parse` and :meth:`evaluate`; everything else has a default.
+    What only some tasks can do are the protocols of :mod:`engine.abilities`.
     A task has no state and is used from several threads. Model output is untrusted: no method raises for it, and
     every method ends in bounded time and memory.
 
@@ -213,24 +210,15 @@ class Task(ABC, Generic[ContentT]):
         """The candidate as text for another prompt (critic, judge)."""
         return candidate.text[-MAX_SHOWN_CHARS:] or "(unreadable)"
 
-    def display(
-        self, candidate: Candidate[ContentT], problem: Problem, detail: Mapping[str, Any], folder: Path
-    ) -> Sequence[DisplayBlock]:
-        """What people see of a candidate beside its reply. It only reads what is stored: nothing is run or measured.
-
-        Args:
-            candidate: the candidate.
-            problem: its problem.
-            detail: the ``reward_detail`` of its record; from a file, so that any key may be missing.
-            folder: the folder of the record's file.
-        """
-        return ()
-
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The problem as the dataset row that a user's reward function gets."""
         return {"id": problem.id, "problem": problem.text, "answer": problem.answer, **problem.meta}
 
-    # Critic and judge
+    def gold_reply(self, problem: Problem) -> str | None:
+        """A reply that is right, as :func:`validate` checks it; None if none is known."""
+        return None
+
+    # Critic
 
     def merge(self, candidates: Sequence[Candidate[ContentT]], problem: Problem) -> TaskMerge[ContentT]:
         """Merge candidates without a model. By default candidates that all state the same answer are merged."""
@@ -238,10 +226,6 @@ class Task(ABC, Generic[ContentT]):
         if len(answers) == 1 and None not in answers:
             return TaskMerge(candidates[0])
         return TaskMerge(None)
-
-    def wants_opinion(self, candidate: Candidate[ContentT]) -> bool:
-        """Whether the opinion of a configured judge is part of ``r_logic``."""
-        return False
 
     # Analyst and experiences
 
@@ -253,33 +237,11 @@ class Task(ABC, Generic[ContentT]):
         """The right answer as text for the analyst."""
         return problem.answer
 
-    def record_remarks(
-        self, answer: str | None, answer_source: AnswerSource | None, stated_answer: str | None
-    ) -> Sequence[str]:
-        """Remarks for the analyst that follow from a stored rollout, beside those of its measurement."""
-        return ()
-
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)
 
-    # Online training
-
-    @property
-    def training_reward(self) -> TrainingReward[Any, ContentT] | None:
-        """A reward with settings, paid by online training whose configuration has them; None if there is none."""
-        return None
-
-    # Rollouts of other programs
-
-    @property
-    def check_options(self) -> BaseModel | None:
-        """Options of this task's checks and rewards with their values, which ``score_rollouts`` offers as flags."""
-        return None
-
-    def with_check_options(self, options: BaseModel) -> Task[ContentT]:
-        """This task with other options, of the type of :attr:`check_options`."""
-        return self
+    # Stored verdicts
 
     def verifier(self) -> Mapping[str, Any]:
         """What decides on a measurement beside the reply and the problem, as JSON values: versions and options.
@@ -294,41 +256,26 @@ class Task(ABC, Generic[ContentT]):
             "source": source_digest(base for base in type(self).__mro__ if issubclass(base, Task) and base is not Task)
         }
 
-    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
-        """The completion of a row of rollouts that another program wrote; None if the row has none."""
-        return completion_of_row(row)
 
-    def scored_fields(self, candidate: Candidate[ContentT], measurement: Measurement) -> ScoredFields:
-        """What a scored row says of a candidate beside its rewards."""
-        return ScoredFields()
+def validate(task: Task[Any], problem: Problem) -> list[str]:
+    """What is wrong with the scoring of a problem, in sentences; empty if nothing is.
 
-    def copy_factor(self, copies: int) -> float:
-        """The factor of the total reward of a reply of which its group has ``copies`` near copies, itself included."""
-        return 1.0
-
-    # Data preparation, traces and checks of an installation
-
-    @property
-    def preparation(self) -> DataPreparation[Any] | None:
-        """How ``prepare_data`` selects training problems of this task; None if it does not."""
-        return None
-
-    def tests(self, problem: Problem) -> Sequence[Any]:
-        """The tests that decide on a candidate, as JSON values. Traces are made of problems with tests only."""
-        return ()
-
-    def canonical(self, record: str) -> str:
-        """A candidate's record without what does not change its meaning, so that equal candidates have equal texts."""
-        return record
-
-    @property
-    def example(self) -> Example | None:
-        """A small problem with replies, for checks of an installation and of an endpoint."""
-        return None
-
-    def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
-        """Titles and functions of this task's own checks, for the ``doctor`` command."""
-        return ()
+    The gold reply has to be right and to have ``r_ans`` 1, and the empty reply has to earn 0. Blocking.
+    """
+    found = []
+    for name, reply in (("gold", task.gold_reply(problem)), ("empty", "")):
+        if reply is None:
+            continue
+        measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
+        paid = {part: value for part, value in measured.components.items() if value}
+        why = measured.detail.get("why") or (measured.fault.message if measured.fault else "")
+        if measured.outcome is Outcome.INFRA_FAULT:
+            found.append(f"the {name} reply could not be scored: {why or 'unknown reason'}")
+        elif name == "gold" and (measured.is_correct is not True or paid.get("r_ans", 1.0) != 1.0):
+            found.append(f"the gold reply {reply[:200]!r} is scored as wrong ({paid or 'all 0'})")
+        elif name == "empty" and (measured.is_correct or paid):
+            found.append(f"the empty reply is paid: {paid or 'it counts as right'}")
+    return found
 
 
 def completion_of_row(row: Mapping[str, Any]) -> Completion | None:

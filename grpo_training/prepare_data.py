@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.abilities import PreparesData
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
@@ -12,7 +13,7 @@ from grpo_training.teacher.settings import with_task_options
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    preparations = [task.preparation for task in known_tasks() if task.preparation is not None]
+    preparations = [task.preparation for task in known_tasks() if isinstance(task, PreparesData)]
     settings = parse_settings(
         with_task_options(preparations),
         argv,

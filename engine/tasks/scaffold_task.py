@@ -190,6 +190,10 @@ class ScaffoldTask(Task[Scaffold]):
             return None
         return None if candidate.fault.kind in ("cut_off", "too_large") else candidate.fault.message
 
+    def gold_reply(self, problem: Problem) -> str | None:
+        """A scaffold without a graph that states the answer."""
+        return Scaffold(target_variable="answer", final_answer=problem.answer).model_dump_json()
+
     def to_record(self, candidate: Candidate[Scaffold]) -> str | None:
         """The scaffold as JSON text."""
         return None if candidate.content is None else candidate.content.model_dump_json()
@@ -230,14 +234,6 @@ class ScaffoldTask(Task[Scaffold]):
     def wants_opinion(self, candidate: Candidate[Scaffold]) -> bool:
         """If there is a scaffold to judge."""
         return candidate.content is not None
-
-    def record_remarks(
-        self, answer: str | None, answer_source: AnswerSource | None, stated_answer: str | None
-    ) -> Sequence[str]:
-        """The disagreement of the executed and the stated answer."""
-        if answer_source == "executed" and stated_answer not in (None, answer):
-            return [f"its graph gives {answer}, its text says {stated_answer}"]
-        return []
 
     def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
         structure = check_structure(scaffold)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from engine.abilities import ChecksItself
 from engine.contract.checks import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
 from engine.storage.installation import install_command
@@ -42,7 +43,7 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
         ("Endpoints and keys", lambda: endpoints.api_config(settings)),
         ("Prompts", files.prompts),
         ("Examples of the tasks", tasks.execution),
-        *(check for task in known_tasks() for check in task.checks()),
+        *(check for task in known_tasks() if isinstance(task, ChecksItself) for check in task.checks()),
         ("Training labels", models.labels),
         ("Data", lambda: files.data_files(settings.data_dir)),
         ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),

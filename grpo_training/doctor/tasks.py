@@ -1,11 +1,14 @@
-"""Checks of the kinds of task: each task's own, and its example scored as in training."""
+"""Checks of the kinds of task: their examples, scored as in training."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from engine.contract.checks import CheckResult, passed_if
+from engine.datasets import load_problems
 from engine.records import Completion
+from engine.task import validate
+from engine.tasks.registry import task_named
 from grpo_training.teacher.connection import tasks_with_example
 
 if TYPE_CHECKING:
@@ -16,7 +19,17 @@ _SHOWN = (str, int, float)
 
 
 def execution() -> Iterator[CheckResult]:
-    """The right reply of each example has ``r_ans`` 1 and the wrong one 0, computed as in training."""
+    """The right reply of each example has ``r_ans`` 1 and the wrong one 0; the gold reply is right, the empty one not.
+
+    All of it is computed as in training.
+    """
+    for problem in (*load_problems("quickstart", max_problems=1), *(one.problem for _, one in tasks_with_example())):
+        faults = validate(task_named(problem.task), problem)
+        yield passed_if(
+            not faults,
+            f"{problem.task}: {'; '.join(faults) or 'the gold reply scores 1, the empty reply 0'}",
+            "If the sandbox is the cause: bubblewrap or user namespaces must be permitted.",
+        )
     for task, example in tasks_with_example():
         for name, reply, expected in (("right", example.right, 1.0), ("wrong", example.wrong, 0.0)):
             candidate = task.parse(Completion(text=reply), example.problem)

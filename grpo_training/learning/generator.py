@@ -181,10 +181,10 @@ class RolloutProducer:
 
 def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
     """A complete group as the loop takes it. Uses only the record, so that a resumed run sees the same."""
-    task, rollouts = task_named(group.task), group.rollouts
+    rollouts = group.rollouts
     return ScoredGroup(
         record=group,
-        attempts=[attempt_from_rollout(task, rollout) for rollout in rollouts],
+        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
         rewards=[item.rewards for item in rollouts],
         stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
         experience_ids=names_of(rollouts),

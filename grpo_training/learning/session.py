@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
+from engine.abilities import TakesOpinions
 from engine.llm.client import sum_of
 from engine.records import Fault, Outcome
 from engine.reward_evaluator import RewardEvaluator, unverified
@@ -91,7 +92,7 @@ class Session:
     ) -> Scored | Fault:
         """Score a candidate; a fault (the judge or the checker is not available) leaves the group open."""
         opinion = None
-        if self.judge is not None and task.wants_opinion(candidate):
+        if self.judge is not None and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
             verdict = await self.judge.opinion(task, problem, candidate)
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")

@@ -30,7 +30,7 @@ def payments(
         totals: the rewards of the rows before the factor.
         hashes: their ``copy_hash``; a row with an empty one is compared with none.
         group_of: their groups.
-        factor: of a number of copies, see :meth:`engine.task.Task.copy_factor`.
+        factor: of a number of copies, see :meth:`engine.abilities.ScoresForeignRows.copy_factor`.
     """
     counts = Counter(zip(group_of, hashes, strict=True))
     copies = [counts[place] if place[1] else 1 for place in zip(group_of, hashes, strict=True)]

@@ -9,9 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.abilities import ScoresForeignRows
 from engine.errors import InputError, MissingInputError
 from engine.storage.lines import Line, LineReader
-from engine.task import REPLY_FIELDS
+from engine.task import REPLY_FIELDS, completion_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -179,7 +180,7 @@ def _row(line: Line, task: Task, prompts: Collection[str]) -> RolloutRow | BadRo
     prompt_id = str(given)
     if prompt_id not in prompts:
         return BadRow(line.number, f"no prompt has the id {prompt_id[:80]!r}", prompt_id)
-    completion = task.completion_of_row(row)
+    completion = task.completion_of_row(row) if isinstance(task, ScoresForeignRows) else completion_of_row(row)
     if completion is None:
         return BadRow(line.number, f"it has no reply ({', '.join(REPLY_FIELDS)})")
     return RolloutRow(line.number, row, prompt_id, completion)

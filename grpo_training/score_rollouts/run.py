@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from engine.abilities import HasCheckOptions, ScoresForeignRows
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.executor.choice import is_cluster, open_executor
@@ -61,7 +62,7 @@ def score(settings: ScoreSettings) -> int:
     facts = {
         "task": task.name,
         "verifier": verifier,
-        "options": None if task.check_options is None else task.check_options.model_dump(mode="json"),
+        "options": task.check_options.model_dump(mode="json") if isinstance(task, HasCheckOptions) else None,
         "rollouts": found.digest,
         "prompts": VerdictKeys.digest([problem.model_dump(mode="json") for problem in problems.values()]),
     }
@@ -235,7 +236,8 @@ def _write(
         verdict = log.entry(number).verdict
         totals.append(verdict.total)
         hashes.append(verdict.copy_hash)
-    paid = payments(totals, hashes, found.group_of, task.copy_factor)
+    factor = task.copy_factor if isinstance(task, ScoresForeignRows) else lambda copies: 1.0
+    paid = payments(totals, hashes, found.group_of, factor)
     groups = advantages_of(found, [each.total for each in paid], settings)
     report = ScoreReport(problems, [name.strip() for name in settings.by.split(",") if name.strip()])
     write_scored(settings, task, problems, found, groups, paid, log, report.add)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic import Field, ValidationError, create_model, model_validator
 
+from engine.abilities import HasCheckOptions
 from engine.errors import InputError
 from engine.executor.choice import EXECUTOR_HELP
 from engine.task import Task
@@ -108,7 +109,7 @@ def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
     fields: dict[str, Any] = {}
     groups = dict(ScoreSettings.groups)
     for task in tasks:
-        if task.check_options is not None:
+        if isinstance(task, HasCheckOptions):
             added = {name: each for name, each in type(task.check_options).model_fields.items() if name not in fields}
             fields |= {name: _optional(field) for name, field in added.items()}
             groups[f"task {task.name}"] = list(added)
@@ -125,13 +126,13 @@ def configured(task: Task, settings: ScoreSettings) -> Task:
     """
     added = type(settings).model_fields.keys() - ScoreSettings.model_fields.keys()
     given = {name: value for name in added if (value := getattr(settings, name)) is not None}
-    options: BaseModel | None = task.check_options
+    options = task.check_options if isinstance(task, HasCheckOptions) else None
     names = set() if options is None else set(type(options).model_fields)
     other = sorted(given.keys() - names)
     if other:
         flag = f"--{other[0].replace('_', '-')}"
         raise InputError(f"The task {task.name} has no option {flag}", fix="Leave it out, or name another --task.")
-    if options is None or not given:
+    if not isinstance(task, HasCheckOptions) or options is None or not given:
         return task
     try:
         return task.with_check_options(type(options).model_validate({**options.model_dump(), **given}))

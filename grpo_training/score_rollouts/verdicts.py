@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from engine.abilities import ScoresForeignRows
 from engine.records import Fault, Outcome, Problem, Record
 from engine.reward_evaluator import task_total
+from engine.task import ScoredFields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +108,7 @@ def _verdict(task: Task, candidate: Candidate, measurement: Measurement) -> Verd
     total = task_total(task, components)
     if total is None or not math.isfinite(total):
         return _without_reward(measurement, "no component was measured")
-    fields = task.scored_fields(candidate, measurement)
+    fields = task.scored_fields(candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
     fault = measurement.fault or candidate.fault
     validation: dict[str, Any] = {
         "outcome": str(outcome),

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from engine.abilities import HasCheckOptions
 from engine.errors import ConfigurationError
 from engine.tasks.registry import load_task
 from grpo_training.score_rollouts.verdicts import Verdict, verify
@@ -49,7 +50,7 @@ class VerifierDescription:
     @classmethod
     def of(cls, task: Task, place: str) -> VerifierDescription:
         """The description of a task with its options."""
-        options = task.check_options
+        options = task.check_options if isinstance(task, HasCheckOptions) else None
         return cls(place, None if options is None else options.model_dump(), dict(task.verifier()))
 
     def open(self, number: int) -> Verifier:
@@ -59,9 +60,8 @@ class VerifierDescription:
             ConfigurationError: verdicts here would not be those of the machine on which the command runs.
         """
         task = load_task(self.place)
-        options = task.check_options
-        if options is not None:
-            task = task.with_check_options(type(options).model_validate(self.options))
+        if isinstance(task, HasCheckOptions):
+            task = task.with_check_options(type(task.check_options).model_validate(self.options))
         here = dict(task.verifier())
         if here != self.verifier:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agents.teacher import TeacherAgent
+from engine.abilities import ChecksItself
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.llm.client import LLMClient
@@ -31,7 +32,9 @@ def tasks_with_example() -> list[tuple[Task, Example]]:
     Raises:
         ConfigurationError: there is none.
     """
-    found = [(task, example) for task in known_tasks() if (example := task.example) is not None]
+    found: list[tuple[Task, Example]] = [
+        (task, task.example) for task in known_tasks() if isinstance(task, ChecksItself)
+    ]
     if not found:
         raise ConfigurationError("No task has an example")
     return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.generator import prompt_hash
 from agents.teacher import ROLE, TeacherAgent
+from engine.abilities import PreparesData
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
 from engine.llm.limits.concurrency import ConcurrencyRule
@@ -77,7 +78,7 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     files = RunFiles(settings.manifest, [settings.output], lock=store)
     settings = files.resumed(settings)
     problems = load_problems(settings.source, max_problems=settings.max_tasks)
-    task = _only_task(problems)
+    task, data = _only_task(problems)
     facts = _facts(manager, prompt_hash(task, settings.prompts))
     with files.open(settings, facts) as manifest:
         at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
@@ -85,6 +86,7 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
             teacher_run = TeacherRun(
                 agent=TeacherAgent(client, task, settings.sampling, settings.prompts),
                 task=task,
+                data=data,
                 store=store,
                 samples=settings.num_samples,
                 concurrency=settings.concurrency,
@@ -108,8 +110,8 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     return 0
 
 
-def _only_task(problems: Sequence[Problem]) -> Task:
-    """The task of all problems.
+def _only_task(problems: Sequence[Problem]) -> tuple[Task, PreparesData]:
+    """The task of all problems, and its tests.
 
     Raises:
         InputError: the problems are of several tasks, so that there is no single prompt; or one cannot be scored.
@@ -122,13 +124,14 @@ def _only_task(problems: Sequence[Problem]) -> Task:
         )
     task = task_named(names[0])
     for problem in problems:
-        if not task.tests(problem):
+        if not isinstance(task, PreparesData) or not task.tests(problem):
             raise InputError(
                 f"{problem.id} has no tests",
                 why="Traces are accepted by tests.",
                 fix="Use a dataset of problems with tests, such as the output of python -m grpo_training.prepare_data.",
             )
-    return task
+    assert isinstance(task, PreparesData)
+    return task, task
 
 
 def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from agents.teacher import TeacherAgent, TeacherReply
+    from engine.abilities import PreparesData
     from engine.records import Candidate, Completion, Message, Problem
     from engine.storage.rollout_store import RolloutStore
     from engine.task import Measurement, Task
@@ -55,6 +56,7 @@ class TeacherRun:
     Args:
         agent: asks the teacher.
         task: scores the replies.
+        data: the task's tests and canonical forms.
         store: file of the traces; the caller holds its lock.
         samples: traces per problem.
         concurrency: maximum number of requests in flight.
@@ -65,6 +67,7 @@ class TeacherRun:
 
     agent: TeacherAgent
     task: Task
+    data: PreparesData
     store: RolloutStore
     samples: int
     concurrency: int
@@ -100,7 +103,7 @@ class TeacherRun:
         broken: list[BrokenLine] = []
         async for trace in follow(self.store.path, TeacherTrace, stop=lambda: True, broken=broken):
             self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.task.canonical))
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.data.canonical))
         for line in broken:
             self._note(f"skipped {line}")
 
@@ -143,7 +146,7 @@ class TeacherRun:
             traces.append(result)
         kept = self._kept.get(problem.id, ())
         return await asyncio.to_thread(
-            accept, traces, kept, self.task.canonical, most=self.rule.per_task, max_chars=self.rule.max_chars
+            accept, traces, kept, self.data.canonical, most=self.rule.per_task, max_chars=self.rule.max_chars
         )
 
     def _execute(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
@@ -154,7 +157,7 @@ class TeacherRun:
         measured = self.task.evaluate(candidate, problem)
         if measured.outcome is Outcome.INFRA_FAULT:
             return unverified(measured)
-        tests = list(self.task.tests(problem))
+        tests = list(self.data.tests(problem))
         return TeacherTrace(
             task_id=problem.id,
             dataset=problem.meta.get("dataset") or "",

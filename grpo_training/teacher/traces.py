@@ -120,7 +120,7 @@ def accept(
     Args:
         traces: scored traces of one problem.
         kept: the stored traces of the same problem.
-        canonical: :meth:`engine.task.Task.canonical`.
+        canonical: :meth:`engine.abilities.PreparesData.canonical`.
         most: maximum number of accepted traces of a problem.
         max_chars: see :attr:`TeacherTrace.size`.
 

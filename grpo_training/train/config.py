@@ -400,8 +400,13 @@ class GRPOTrainingConfig(ResumableSettings):
         return {name: one for name, one in super().compared(stored).items() if name not in _CHOOSE}
 
     def choice(self) -> dict[str, Any]:
-        """The settings that choose which checkpoint is exported, and judge it."""
-        return {name: getattr(self, name) for name in _CHOOSE}
+        """The settings that choose which checkpoint is exported, and judge it, where they are not the defaults."""
+        fields = type(self).model_fields
+        return {name: getattr(self, name) for name in _CHOOSE if getattr(self, name) != fields[name].default}
+
+    def stored_choice(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """The same settings in a manifest of an earlier version."""
+        return {name: stored[name] for name in _CHOOSE if name in stored}
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of those fields, as JSON values."""

@@ -224,10 +224,7 @@ def _train_in_run_directory(
 def _is_chosen(config: GRPOTrainingConfig, manifest: RunManifest) -> bool:
     """Whether the settings by which the checkpoint was chosen are the present ones. Else the export is repeated."""
     chosen = read_choice(config.output_dir)
-    if chosen is None:  # of an earlier version, which stored them if they were not the defaults
-        fields = type(config).model_fields
-        chosen = {name: manifest.settings.get(name, fields[name].default) for name in config.choice()}
-    return chosen == config.choice()
+    return config.choice() == (config.stored_choice(manifest.settings) if chosen is None else chosen)
 
 
 def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:

@@ -232,6 +232,11 @@ class CodeTask(Task[Program]):
         """The problem with the fields of :class:`CodeFacts`."""
         return {**super().reward_row(problem), **vars(facts_of(problem))}
 
+    def gold_reply(self, problem: Problem) -> str | None:
+        """The reference program, if there is one."""
+        reference = facts_of(problem).reference
+        return f"```python\n{reference}\n```" if reference else None
+
     def canonical(self, record: str) -> str:
         """The program without comments, docstrings and layout."""
         return normalised(record) or record

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
-from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge
+from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, completion_of_row
 from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
@@ -111,7 +111,7 @@ class PhaserTask(Task[GameReply]):
 
     def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
         """The reply of a row. An empty ``text`` is replaced by ``plan_raw`` and ``code``, if the row has them."""
-        completion = super().completion_of_row(row)
+        completion = completion_of_row(row)
         code = row.get("code")
         if (completion is None or not completion.text.strip()) and isinstance(code, str) and code.strip():
             plan = row.get("plan_raw")

@@ -17,7 +17,7 @@ from engine.task import Measurement
 from engine.tasks.package_scorer import PackageScorer, json_or_text
 from engine.tasks.reasoning_gym import DATASET_NAMES
 from engine.tasks.rows import split_dataset_name
-from engine.tasks.simple import PlainTask
+from engine.tasks.simple import NO_TRUTH, PlainTask
 
 SIZE, SEED = 100, 0
 """Of a dataset whose name gives none."""
@@ -101,7 +101,7 @@ class ReasoningGymTask(PlainTask):
 
     def truth(self, problem: Problem) -> str:
         """The entry's answer, if it has one."""
-        return str(json.loads(problem.answer).get("truth") or "(not given)")
+        return str(json.loads(problem.answer).get("truth") or NO_TRUTH)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the entry's answer."""

@@ -22,6 +22,9 @@ Reward = Callable[[str, Mapping[str, Any]], float | Mapping[str, float]]
 _MAX_CHARACTERS = 100_000
 """Characters of a completion that are read, from its end."""
 
+NO_TRUTH = "(not given)"
+"""What the analyst reads in place of a truth that is not known."""
+
 _ROWS = 200
 """Rows to generate if no number is given."""
 
@@ -43,6 +46,11 @@ class PlainTask(Task[str]):
         if not answer:
             return Candidate(Outcome.MODEL_FAULT, text=text)
         return Candidate(Outcome.OK, stated_answer=answer, content=answer, text=text)
+
+    def gold_reply(self, problem: Problem) -> str | None:
+        """The truth in tags, if it is given."""
+        truth = self.truth(problem)
+        return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
 
 
 class SimpleTask(PlainTask):
@@ -120,7 +128,7 @@ class SimpleTask(PlainTask):
     def truth(self, problem: Problem) -> str:
         """The answer field of the row, if it has one."""
         row = self.reward_row(problem)
-        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), "(not given)")
+        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), NO_TRUTH)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer field of the row."""

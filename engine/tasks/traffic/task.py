@@ -190,6 +190,10 @@ class TrafficTask(Task[TrafficReply]):
         """Both outcomes in words."""
         return _outcomes_text(row_of_answer(problem.answer))
 
+    def gold_reply(self, problem: Problem) -> str | None:
+        """The better decision; an extension where both branches are equal."""
+        return json.dumps({"extend": "no" if better_branch(row_of_answer(problem.answer)) is False else "yes"})
+
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """An experience that names the junction or the moment of its problem is about that state alone."""
         state = json.loads(problem.text)

@@ -17,7 +17,7 @@ from engine.records import Candidate, Completion, Outcome, Problem
 from engine.storage.installation import install_command
 from engine.task import Measurement
 from engine.tasks.package_scorer import PackageScorer, json_or_text
-from engine.tasks.simple import PlainTask
+from engine.tasks.simple import NO_TRUTH, PlainTask
 from engine.tasks.verifiers_env import DATASET_NAMES
 
 _SCORER = PackageScorer("engine.tasks.verifiers_env.scoring")
@@ -117,7 +117,7 @@ class VerifiersEnvTask(PlainTask):
 
     def truth(self, problem: Problem) -> str:
         """The answer among the data of the environment's task, if it has one."""
-        return str(json.loads(problem.answer)["data"].get("answer") or "(not given)")
+        return str(json.loads(problem.answer)["data"].get("answer") or NO_TRUTH)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer."""

@@ -9,7 +9,6 @@ from engine.errors import ConfigurationError, InputError
 from engine.experience.state import GroupTrial
 from engine.experience.trial import HALVES, difference
 from engine.records import Rollout
-from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,22 +108,23 @@ def total_of(rewards: Rewards | Rollout) -> float:
     return rewards.r_total
 
 
-def attempt_from_rollout(task: Task, rollout: Rollout) -> Attempt:
+def attempt_from_rollout(rollout: Rollout) -> Attempt:
     """A rollout as the analyst sees it. Uses only the record, so that a resumed run asks the same."""
-    return _attempt(task, rollout, rollout.scaffold, rollout.answer, rollout.r_total)
+    return _attempt(rollout, rollout.scaffold, rollout.answer, rollout.r_total)
 
 
 def attempt_from_fusion(fusion: Fusion) -> Attempt:
     """A fusion as the analyst sees it."""
-    return _attempt(task_named(fusion.task), fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
+    return _attempt(fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
 
 
-def _attempt(task: Task, record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
+def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
     text = scaffold if isinstance(scaffold, str) else None
     if text is None and record.completion is not None:
         text = record.completion.text
     remarks = [] if record.fault is None else [record.fault.kind]
-    remarks += task.record_remarks(answer, record.answer_source, record.stated_answer)
+    if record.answer_source == "executed" and record.stated_answer not in (None, answer):
+        remarks.append(f"its graph gives {answer}, its text says {record.stated_answer}")
     remarks += record.reward_detail.get("remarks", [])
     return Attempt(
         text=(text or "(no text)")[:_ATTEMPT_CHARS],

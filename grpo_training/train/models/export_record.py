@@ -31,16 +31,15 @@ def write_export(
         exported: the name of the checkpoint, or ``start``.
         why: why it was exported.
         helped: whether it is better than the initial model, as far as that was measured.
-        choice: the settings by which it was chosen and judged.
+        choice: the settings by which it was chosen and judged, where they are not the defaults.
         candidates: the figures of all that were compared.
     """
     content = {
         "exported": exported,
         "helped": helped,
         "why": why,
-        "choice": dict(choice),
         "candidates": list(candidates),
-    }
+    } | ({"choice": dict(choice)} if choice else {})
     replace_file(run_dir / EXPORT, json.dumps(content, indent=2).encode() + b"\n")
 
 
@@ -50,7 +49,7 @@ def read_helped(run_dir: Path) -> bool:
 
 
 def read_choice(run_dir: Path) -> dict[str, Any] | None:
-    """The settings by which the exported checkpoint was chosen; None where they are not recorded."""
+    """The settings by which the exported checkpoint was chosen; None: the defaults, or a file of an earlier version."""
     choice = _read(run_dir).get("choice")
     return choice if isinstance(choice, dict) else None
 

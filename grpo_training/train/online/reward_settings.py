@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from engine.abilities import TrainsOnline
 from engine.errors import InputError
 from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:
     """The training rewards of the known tasks, by the name of the task."""
-    return {task.name: task.training_reward for task in known_tasks() if task.training_reward is not None}
+    return {task.name: task.training_reward for task in known_tasks() if isinstance(task, TrainsOnline)}
 
 
 def checked_settings(given: Any) -> dict[str, Any]:
@@ -89,7 +90,8 @@ def _rewards_of(
     found: dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]] = {}
     for problem in problems:
         if problem.task not in found:
-            reward = task_named(problem.task).training_reward
+            task = task_named(problem.task)
+            reward = task.training_reward if isinstance(task, TrainsOnline) else None
             if reward is None or not given.keys() <= reward.settings.model_fields.keys():
                 raise InputError(
                     f"The task {problem.task or DEFAULT_TASK!r} has no training reward with the settings "

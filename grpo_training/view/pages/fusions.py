@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine.abilities import DisplaysItself
 from engine.errors import ConfigurationError
 from engine.mathematics.solver import solve_in_worker
 from engine.records import Problem, Scaffold
@@ -165,7 +166,8 @@ def _result(
     candidate, run, blocks, thinking = None, None, [], None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
-        blocks = list(task.display(candidate, problem, fusion.reward_detail, folder))
+        if isinstance(task, DisplaysItself):
+            blocks = list(task.display(candidate, problem, fusion.reward_detail, folder))
         thinking = task.thinking(fusion.completion) if fusion.completion is not None else None
         if isinstance(candidate.content, Scaffold):
             run = run_scaffold(candidate.content, solver)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.abilities import DisplaysItself
 from engine.errors import InputError
 from engine.mathematics.solver import solve_in_worker
 from engine.mathematics.values import agree
@@ -216,7 +217,7 @@ class _Views:
         thinking, blocks = None, []
         if self.task is not None:
             thinking = self.task.thinking(one.completion) if one.completion is not None else None
-            if candidate is not None:
+            if candidate is not None and isinstance(self.task, DisplaysItself):
                 blocks = list(self.task.display(candidate, self.problem, one.reward_detail, self.folder))
         reply, reasoning = reply_texts(one.completion, candidate, thinking)
         compared = run is not None and self.reference is not None and run is not self.reference

@@ -1,5 +1,6 @@
 import pytest
 
+from engine.abilities import TakesOpinions
 from engine.errors import InputError
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
@@ -142,7 +143,7 @@ def test_a_problem_without_tests_is_refused():
 
 
 def test_no_judge_is_asked():
-    assert not TASK.wants_opinion(TASK.parse(Completion(text=reply(ROW["code"])), DOUBLE))
+    assert not isinstance(TASK, TakesOpinions)
 
 
 def test_every_reference_of_mbpp_passes_and_every_stub_fails():

@@ -8,6 +8,7 @@ from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator
+from engine.task import validate
 from engine.tasks.registry import task_named
 from tests.characterisation.support import ModelServer, Workspace, lesson
 from tests.engine.tasks.traffic.support import row
@@ -36,6 +37,11 @@ def test_the_better_branch_earns_most_and_no_decision_earns_nothing(dataset):
     assert totals[1] < 0.5
     assert totals[2] == 0
     assert measured(second, '{"extend": "no"}').is_correct
+
+
+def test_the_gold_reply_is_right_and_the_empty_one_earns_nothing(dataset):
+    for problem in load_problems(str(dataset)):
+        assert validate(task_named("traffic"), problem) == []
 
 
 def test_a_right_decision_in_poor_form_earns_more_than_a_wrong_one_in_perfect_form(dataset):

@@ -1,0 +1,114 @@
+"""What only some tasks can do. A task implements the protocols that it needs; callers ask with ``isinstance``.
+
+A protocol is implemented by all of its members. A class that inherits from it gets those that have a default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from engine.task import ScoredFields, completion_of_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from engine.contract.checks import CheckResult
+    from engine.contract.datasets import DataPreparation
+    from engine.contract.training_reward import TrainingReward
+    from engine.records import Candidate, Completion, DisplayBlock, Problem
+    from engine.task import Example, Measurement
+
+
+@runtime_checkable
+class DisplaysItself(Protocol):
+    """The viewer shows more of a candidate than its reply."""
+
+    def display(
+        self, candidate: Candidate[Any], problem: Problem, detail: Mapping[str, Any], folder: Path
+    ) -> Sequence[DisplayBlock]:
+        """What people see of a candidate beside its reply. It only reads what is stored: nothing is run or measured.
+
+        Args:
+            candidate: the candidate.
+            problem: its problem.
+            detail: the ``reward_detail`` of its record; from a file, so that any key may be missing.
+            folder: the folder of the record's file.
+        """
+
+
+@runtime_checkable
+class TakesOpinions(Protocol):
+    """The opinion of a configured judge is part of ``r_logic``."""
+
+    def wants_opinion(self, candidate: Candidate[Any]) -> bool:
+        """Whether there is something to judge."""
+
+
+@runtime_checkable
+class TrainsOnline(Protocol):
+    """Online training whose configuration has settings of a reward pays this reward."""
+
+    @property
+    def training_reward(self) -> TrainingReward[Any, Any]:
+        """The reward, and the keys of its settings."""
+
+
+@runtime_checkable
+class HasCheckOptions(Protocol):
+    """``score_rollouts`` offers options of the checks and rewards as flags."""
+
+    @property
+    def check_options(self) -> BaseModel:
+        """The options with their values."""
+
+    def with_check_options(self, options: BaseModel) -> Self:
+        """This task with other options, of the type of :attr:`check_options`."""
+
+
+@runtime_checkable
+class ScoresForeignRows(Protocol):
+    """Rows of other programs have keys of this task, and their scored rows get some."""
+
+    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
+        """The completion of a row of rollouts that another program wrote; None if the row has none."""
+        return completion_of_row(row)
+
+    def scored_fields(self, candidate: Candidate[Any], measurement: Measurement) -> ScoredFields:
+        """What a scored row says of a candidate beside its rewards."""
+        return ScoredFields()
+
+    def copy_factor(self, copies: int) -> float:
+        """The factor of the total reward of a reply of which its group has ``copies`` near copies, itself included."""
+        return 1.0
+
+
+@runtime_checkable
+class PreparesData(Protocol):
+    """``prepare_data`` selects training problems, whose tests accept or reject the traces of a teacher."""
+
+    @property
+    def preparation(self) -> DataPreparation[Any]:
+        """How training problems are selected."""
+
+    def tests(self, problem: Problem) -> Sequence[Any]:
+        """The tests that decide on a candidate, as JSON values. Traces are made of problems with tests only."""
+
+    def canonical(self, record: str) -> str:
+        """A candidate's record without what does not change its meaning, so that equal candidates have equal texts."""
+        return record
+
+
+@runtime_checkable
+class ChecksItself(Protocol):
+    """``doctor`` checks what the task needs on this machine."""
+
+    @property
+    def example(self) -> Example:
+        """A small problem with replies, for checks of an installation and of an endpoint."""
+
+    def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
+        """Titles and functions of the checks."""
+        return ()

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from engine.errors import FatalEndpointError
-from engine.llm import servers
+from engine.llm import server_health
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from tests.support.fault_server import serve
@@ -86,7 +86,7 @@ async def test_a_slow_server_gets_few_requests(journal):
 
 
 async def test_a_server_that_works_again_is_used_again(journal, monkeypatch):
-    monkeypatch.setattr(servers, "_LONGEST_OUT_S", 0.2)
+    monkeypatch.setattr(server_health, "_LONGEST_OUT_S", 0.2)
     first, second = refusing(503), HostileServer(0.02)
     async with (
         addresses(first.app, second.app) as urls,
@@ -113,7 +113,7 @@ async def test_the_run_stops_only_when_all_servers_refuse(journal):
 
 
 async def test_requests_wait_for_a_server_if_all_are_out(journal, monkeypatch):
-    monkeypatch.setattr(servers, "_FIRST_OUT_S", 0.1)
+    monkeypatch.setattr(server_health, "_FIRST_OUT_S", 0.1)
     both = refusing(503), refusing(503)
     async with client_of(journal, *both, retry=RetryPolicy(30, 20.0, 0.05, 0.1)) as client:
         asking = asyncio.create_task(ask_all(client))

@@ -277,11 +277,12 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
-    assert levels(tasks.execution()) == [CheckLevel.PASS, CheckLevel.FAIL]
+    assert levels(tasks.execution()) == [CheckLevel.PASS] * 3 + [CheckLevel.FAIL]
     down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
-    right, wrong = tasks.execution()
-    assert (right.level, wrong.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
+    math, code_problem, right, wrong = tasks.execution()
+    assert [one.level for one in (math, code_problem, right, wrong)] == [CheckLevel.PASS] + [CheckLevel.FAIL] * 3
+    assert "no workers" in code_problem.text
     assert "no workers" in right.text
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from engine.api_manager import GENERATORS
+from engine.statistics.group_sequential import LOOKS, GroupSequentialTest
 from engine.storage.append_log import replace_file
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.figures import differences, figures
-from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, LIBRARIES
+from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, LIBRARIES, library_arm
 from grpo_training.evaluate.tables import percent, percent_interval, points, points_interval
+from grpo_training.gate.verdicts import sentence, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,6 +79,9 @@ def report(
     view.line("")
     show_arms(view, arms)
     view.line(verdict(arms))
+    gates = gate_lines(arms)
+    for line in gates:
+        view.line(line)
     view.line("")
     _show_families(view, rows)
     view.table(
@@ -89,6 +96,7 @@ def report(
         "seconds": dict(seconds),
         "arms": [arm_json(arm, arms[0]) for arm in arms],
         "verdict": verdict(arms),
+        "gates": gates,
         "families": [asdict(row) for row in rows],
         "libraries": {
             name: {"version": state.version, "lessons": [one.model_dump(mode="json") for one in state.experiences]}
@@ -122,6 +130,23 @@ def verdict(arms: Sequence[Arm]) -> str:
     else:
         text = f"The libraries do harm: {_points_text(gain)}, and the interval excludes 0."
     return text if noise is None else f"{text} For comparison, the base against itself: {_points_text(noise)}."
+
+
+def gate_lines(arms: Sequence[Arm]) -> list[str]:
+    """The verdict of the gate on each library, from the answers of the evaluation."""
+    base = {one.problem_id: one for one in arms[0].complete}
+    lines = []
+    for arm in arms:
+        results = [(one, base[one.problem_id]) for one in arm.complete if one.problem_id in base]
+        if arm.name not in map(library_arm, GENERATORS) or len(results) < 2 * LOOKS:
+            continue
+        samples = len(results[0][0].verdicts)
+        gains = [fmean(map(bool, one.verdicts)) - fmean(map(bool, other.verdicts)) for one, other in results]
+        finding = GroupSequentialTest(len(results), samples).finding(gains)
+        assert finding is not None
+        said = sentence(verdict_of(finding), finding.mean, finding.low, finding.high)
+        lines.append(f"Gate, {arm.name}: {said} after {finding.problems} of {len(results)} problems.")
+    return lines
 
 
 def family_rows(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
@@ -23,6 +22,8 @@ from engine.tasks.rows import read_field_map
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.gate.problems import FEW, check_number, shuffled
+from grpo_training.gate.verdicts import points, sentence, verdict_of
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
 if TYPE_CHECKING:
@@ -36,16 +37,8 @@ if TYPE_CHECKING:
     from grpo_training.evaluate.arms import ProblemResult
     from grpo_training.gate.settings import GateSettings
 
-_FEW = 100
-"""Below so many problems each is answered more often."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
-_VERDICTS: dict[str, Literal["adopted", "rejected", "not_proven"]] = {
-    "better": "adopted",
-    "worse": "rejected",
-    "not_proven": "not_proven",
-}
-_SAID = {"adopted": "the library helps", "rejected": "the library harms", "not_proven": "not proven"}
 
 
 @dataclass
@@ -88,28 +81,42 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     problems = _shuffled(settings)
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
-        return run_async(_gate(settings, manager, library, problems, stream))
+        return run_async(_open_and_gate(settings, manager, library, problems, stream))
+
+
+async def _open_and_gate(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+) -> int:
+    async with open_client(settings, manager) as client:
+        await gate(settings, client, manager, library, problems, stream)
+    return 0
 
 
 def _shuffled(settings: GateSettings) -> list[Problem]:
     task = None if settings.task is None else load_task(settings.task)
     fields = read_field_map(settings.fields) if settings.fields else None
     problems = list(load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields))
-    if len(problems) < 2 * LOOKS:
-        raise InputError(
-            f"A gate needs at least {2 * LOOKS} problems, and {settings.dataset} has {len(problems)}",
-            fix="Give more problems. With 40 problems a gain of 10 points is found in about 4 of 5 cases.",
-        )
+    check_number(problems, settings.dataset)
     check_verifiers(problems)
-    random.Random(f"{settings.seed}:gate").shuffle(problems)  # noqa: S311 - not for cryptography
-    return problems
+    return shuffled(problems, settings.seed)
 
 
-async def _gate(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
-) -> int:
+async def gate(
+    settings: GateSettings,
+    client: LLMClient,
+    manager: ApiManager,
+    library: ExperienceLibrary,
+    problems: Sequence[Problem],
+    stream: TextIO,
+) -> None:
+    """Test a library on problems in their order, and write the verdict into its log.
+
+    Raises:
+        IncompleteRunError: some answers are missing.
+        ScaffoldError: from the client.
+    """
     state, model = library.state, manager.endpoint(settings.role).model
-    samples = settings.samples or (8 if len(problems) < _FEW else 4)
+    samples = settings.samples or (8 if len(problems) < FEW else 4)
     dataset = _hash([[one.id, one.text, one.answer] for one in problems])
     earlier = [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
     same = [one for one in earlier if (one.dataset, one.model) == (dataset, model)]
@@ -117,7 +124,7 @@ async def _gate(
     if found is not None:
         print("This version was tested on these problems before; nothing is asked.", file=stream)
         _print_verdict(found, stream)
-        return 0
+        return
     test = GroupSequentialTest(len(problems), samples, alpha_of_test(1 + len({one.version for one in same})))
     own = _own(problems, state)
     print(
@@ -133,9 +140,8 @@ async def _gate(
         )
     if state.trials.model not in ("", model):
         print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
-    async with open_client(settings, manager) as client:
-        finding, answers, looks = await _looks(settings, client, state, problems, test, stream)
-    verdict = _VERDICTS[finding.verdict or "not_proven"]
+    finding, answers, looks = await _looks(settings, client, state, problems, test, stream)
+    verdict = verdict_of(finding)
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=state.version,
@@ -157,7 +163,6 @@ async def _gate(
     )
     library.record_gate(event)
     _print_verdict(event, stream)
-    return 0
 
 
 async def _looks(
@@ -204,8 +209,8 @@ async def _looks(
         finding = test.finding(answers.differences)
         assert finding is not None
         print(
-            f"  after {count} problems: {_points(finding.mean)} points "
-            f"({_points(max(finding.low, -1.0))} to {_points(min(finding.high, 1.0))})",
+            f"  after {count} problems: {points(finding.mean)} points "
+            f"({points(max(finding.low, -1.0))} to {points(min(finding.high, 1.0))})",
             file=stream,
             flush=True,
         )
@@ -217,8 +222,7 @@ async def _looks(
 def _print_verdict(event: GateEvent, stream: TextIO) -> None:
     cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
     print(
-        f"{event.verdict.replace('_', ' ')}: {_SAID[event.verdict]}, {_points(event.mean)} points "
-        f"(interval {_points(event.low)} to {_points(event.high)}) on {event.problems} of {event.of} problems, "
+        f"{sentence(event.verdict, event.mean, event.low, event.high)} on {event.problems} of {event.of} problems, "
         f"{event.tokens} tokens{cost}",
         file=stream,
     )
@@ -237,10 +241,6 @@ def _own(problems: Sequence[Problem], state: LibraryState) -> int:
 def _share(result: ProblemResult) -> float | None:
     verdicts = [one for one in result.verdicts if one is not None]
     return fmean(verdicts) if verdicts and len(verdicts) == len(result.verdicts) else None
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}"
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from typing import TYPE_CHECKING
 
 from agents.generator import prompt_hash
@@ -17,6 +18,9 @@ from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
 from grpo_training.cli.settings import shown_path
+from grpo_training.gate.problems import shuffled, split
+from grpo_training.gate.run import gate
+from grpo_training.gate.settings import GateSettings
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.records import (
@@ -35,8 +39,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.experience.choice import ExperienceChoice
+    from engine.experience.library import ExperienceLibrary
     from engine.experience.state import LibraryState
-    from engine.records import Half, Rollout
+    from engine.records import Half, Problem, Rollout
     from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
     from grpo_training.learning.groups.work import Maker
@@ -67,7 +72,11 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
-        self._steps = _steps(settings)
+        problems = _problems(settings)
+        self._tested: list[Problem] = []
+        if settings.gate:
+            problems, self._tested = split(problems, settings.dataset)
+        self._steps = _steps(problems, settings)
         self.choice = experience_choice(settings, role)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
@@ -93,6 +102,20 @@ class GeneratorLearner(Learner[RolloutGroup]):
         maker = session.remote or LocalGroups(self._role, self._settings, session)
         return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice, self._role)
 
+    async def after(self, session: Session, library: ExperienceLibrary) -> None:
+        """The gate, if it is asked for."""
+        if not self._settings.gate:
+            return
+        if not library.state.for_prompts:
+            print("gate: the library has no experience to test")
+            return
+        settings = GateSettings.model_validate(
+            {name: getattr(self._settings, name) for name in GateSettings.model_fields if hasattr(self._settings, name)}
+            | {"role": self._role}
+        )
+        problems = shuffled(self._tested, settings.seed)
+        await gate(settings, session.client, session.manager, library, problems, sys.stdout)
+
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str | Path]]:
         """Where the rollouts are, and how many have log-probs."""
         rows: list[tuple[str, str | Path]] = [("rollouts kept in", shown_path(self._store.path))]
@@ -101,12 +124,16 @@ class GeneratorLearner(Learner[RolloutGroup]):
         return rows
 
 
-def _steps(settings: GeneratorSettings) -> list[Step]:
-    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
+def _problems(settings: GeneratorSettings) -> list[Problem]:
     task = None if settings.task is None else load_task(settings.task)
     fields = read_field_map(settings.fields) if settings.fields else None
     problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
     check_verifiers(problems)
+    return list(problems)
+
+
+def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:
+    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
     ordered = [(0, problem) for problem in problems]
     for epoch in range(1, settings.epochs):
         shuffled = list(problems)

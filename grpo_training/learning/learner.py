@@ -73,6 +73,9 @@ class Learner(ABC, Generic[RecordT]):
         """What to report after the last step, such as problems that were left out."""
         return []
 
+    async def after(self, session: Session, library: ExperienceLibrary) -> None:
+        """Called after the last step of a complete run, and after its summary."""
+
     @abstractmethod
     def summary_rows(self, loop: LearningLoop[RecordT]) -> list[tuple[str, str | Path]]:
         """Rows of the final table."""
@@ -136,6 +139,7 @@ async def _run(
             with tracks as tracking:
                 loop = LearningLoop(window, extractor, producer, progress, tracking)
                 await _run_loop(loop, learner, progress, broken)
+            await learner.after(session, library)
         manifest.finish()
         progress.next_commands(next_commands(role, settings, has_learned=bool(library.state.experiences)))
     return 0
@@ -164,12 +168,15 @@ def next_commands(
         if left:
             commands.append(("next", f"{others} with the same flags"))
         is_local = settings.endpoint == "local"
-        flags = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
         is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
-        critic = " ".join(
-            ["python -m grpo_training.critic", *flags, *(["(with the same endpoint)"] if is_named else [])]
-        )
-        commands.append(("then" if left else "next", critic))
+        asked = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
+        asked += ["(with the same endpoint)"] if is_named else []
+        if has_learned and not settings.gate:
+            of_role = [] if role == GENERATORS[0] else [f"--role {role}"]
+            sampling = _given(settings, "task", "fields", "temperature", "max_tokens")
+            gate = ["python -m grpo_training.gate --dataset NEW_PROBLEMS", *of_role, *sampling, *asked]
+            commands.append(("does it help", " ".join(gate)))
+        commands.append(("then" if left else "next", " ".join(["python -m grpo_training.critic", *asked])))
     return commands
 
 

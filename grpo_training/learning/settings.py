@@ -138,7 +138,7 @@ class GeneratorSettings(LearnerSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
             *("dataset", "fields", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed"),
-            *("epochs", "prompts", "logprobs"),
+            *("epochs", "prompts", "logprobs", "gate"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
@@ -164,15 +164,22 @@ class GeneratorSettings(LearnerSettings):
         ),
     )
 
+    gate: bool = Field(
+        False,
+        description="after the run, test whether the library helps: below 100 problems on the same problems, each "
+        "without the experiences learned from it; from 100 on, a quarter of them is kept for the test",
+    )
+
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
         return GENERATOR_FINGERPRINT_FIELDS
 
     def fingerprint(self) -> dict[str, Any]:
-        """With task and fields if they are given, and with several epochs the number of problems: it sets the order."""
+        """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        given = {name: value for name, value in (("task", self.task), ("fields", self.fields)) if value is not None}
+        values = {"task": self.task, "fields": self.fields, "gate": self.gate or None}
+        given = {name: value for name, value in values.items() if value is not None}
         return super().fingerprint() | epochs | given
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from engine.experience.state import LibraryState
 from engine.records import Experience, Problem, Uses
-from grpo_training.demo.result import arm_json, family_rows, most_used, verdict
+from grpo_training.demo.result import arm_json, family_rows, gate_lines, most_used, verdict
 from grpo_training.evaluate.arms import Arm, ProblemResult
-from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, LIBRARIES
+from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, LIBRARIES, library_arm
 
 
 def arm(name, verdicts):
@@ -80,3 +80,14 @@ def test_families_and_most_used_experiences():
     assert (clocks.met, clocks.lessons) == (1, {"generator_1": 0, "critic": 0})
     assert (clocks.base, clocks.libraries) == (0.25, 1.0)
     assert [one.id for one in most_used(libraries)] == ["G1-002", "C-001", "G1-001"]
+
+
+def test_the_gate_judges_each_library_by_the_answers_of_the_evaluation():
+    base = arm(BASE, numbered(*[(True, False)] * 40))
+    helps = arm(library_arm("generator_1"), numbered(*[(True, True)] * 40))
+    same = arm(library_arm("generator_2"), numbered(*[(False, True)] * 39, (None, None)))
+    first, second = gate_lines([base, base, helps, same, arm(LIBRARIES, numbered(*[(True, True)] * 40))])
+    assert first.startswith("Gate, library of generator_1: adopted: the library helps, +50.0 points (interval +")
+    assert first.endswith("after 10 of 40 problems.")
+    assert second.startswith("Gate, library of generator_2: not proven, +0.0 points (interval -")
+    assert second.endswith("after 39 of 39 problems.")

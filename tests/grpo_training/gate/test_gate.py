@@ -133,3 +133,35 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
         log.unlink()
     with pytest.raises(MissingInputError, match="No library at"):
         world.test()
+
+
+def test_a_run_with_gate_ends_with_the_verdict_on_its_own_problems(tmp_path, capsys):
+    """Below 100 problems each is asked without the experiences that were learned from it."""
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    bodies = world.learn("--gate")
+    (event,) = world.events()
+    assert (event.verdict, event.of, event.samples) == ("adopted", 40, 8)
+    assert len(world.groups()) == 40
+    said = capsys.readouterr().out
+    assert said.index("right answers") < said.index("adopted: the library helps")
+    assert len(bodies) == 2 * 40 + 2 * event.problems
+    assert world.learn("--gate") == []  # a complete run is tested once
+    assert len(world.events()) == 1
+
+
+def test_from_100_problems_on_a_quarter_is_kept_for_the_gate(tmp_path):
+    world = Gates(tmp_path, problems=120, contents=(HELPS,))
+    world.learn("--gate", "--rollouts", "2")
+    (event,) = world.events()
+    learned = {group["problem_id"] for group in world.groups()}
+    assert 20 <= 120 - len(learned) == event.of <= 40
+    assert (event.verdict, event.samples, event.own) == ("adopted", 8, 0)
+    with pytest.raises(InputError, match="gate: stored True, given None"):
+        world.learn("--rollouts", "2")  # would learn from the problems of the gate
+
+
+def test_a_gate_after_a_run_needs_enough_problems(tmp_path):
+    world = Gates(tmp_path, problems=7)
+    with pytest.raises(InputError, match="at least 8 problems, and .* has 7"):
+        world.learn("--gate")
+    assert not world.cache.exists()

@@ -18,6 +18,7 @@ def test_a_generator_names_the_others_that_are_missing_and_the_critic(tmp_path):
         ("what was learned", f"python -m grpo_training.experiences --library generator_1 {folders}"),
         ("in a browser", f"python -m grpo_training.view {tmp_path}/experiences '{cache}'"),
         ("next", "generator2 and generator3 with the same flags"),
+        ("does it help", f"python -m grpo_training.gate --dataset NEW_PROBLEMS {folders} (with the same endpoint)"),
         ("then", critic),
     ]
     for number in (2, 3):

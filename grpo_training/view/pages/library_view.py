@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.experience.effect import Effect, Use, effect_of
-from engine.experience.state import StepEvent, diff
+from engine.experience.state import GateEvent, StepEvent, diff
 from engine.statistics.paired import Estimate
 from grpo_training.experiences.descriptions import origin
 
@@ -40,6 +41,25 @@ class ExperienceView:
     effect: Effect
     measured: Estimate | None = None
     p_helps: float | None = None
+
+
+@dataclass(frozen=True)
+class EffectView:
+    """A measured effect in a forest plot.
+
+    Args:
+        experience: it may be retired.
+        state: ``pinned``, ``retired`` or ``trial``.
+        measured: with the number of groups.
+        p_helps: probability that it helps.
+        at: places of the lower end, the mean and the upper end from 0 to 100, where 50 is no effect.
+    """
+
+    experience: Experience
+    state: str
+    measured: Estimate
+    p_helps: float
+    at: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -79,6 +99,9 @@ class LibraryView:
     """A library.
 
     Args:
+        effects: the measured effects, the likeliest to help first.
+        range_points: percentage points at both ends of the plot of effects.
+        gates: the verdicts on the library, newest first.
         versions: version and time, newest first, for the choice of two to compare.
         earlier: events before the ones that are shown.
     """
@@ -89,6 +112,9 @@ class LibraryView:
     retired: list[Experience]
     history: list[HistoryView]
     earlier: int
+    effects: list[EffectView] = field(default_factory=list)
+    range_points: int = 0
+    gates: list[GateEvent] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -97,6 +123,7 @@ def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: 
     """The view of a library, newest events first."""
     steps = [entry.event for entry in history if isinstance(entry.event, StepEvent)]
     shown = [entry for entry in reversed(history) if _is_shown(entry)]
+    effects, range_points = effect_views(state)
     return LibraryView(
         version=state.version,
         experiences=[_experience_view(one, steps, state.trials) for one in state.experiences],
@@ -104,9 +131,44 @@ def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: 
         retired=list(state.retired),
         history=[_history_view(entry) for entry in shown[:_MAX_HISTORY]],
         earlier=max(0, len(shown) - _MAX_HISTORY),
+        effects=effects,
+        range_points=range_points,
+        gates=[entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)],
         versions=list({entry.after.version: entry.event.at for entry in shown if _changed(entry)}.items()),
         notices=list(notices),
     )
+
+
+def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
+    """The measured effects, the likeliest to help first, and the percentage points at both ends of their plot."""
+    states = [*((one, "retired") for one in state.retired)]
+    states += [(one, "pinned" if one.status == "pinned" else "trial") for one in state.experiences]
+    found = [
+        (one, name, estimate, state.trials.belief(one.id).p_helps)
+        for one, name in states
+        if (estimate := _measured(one, state.trials)) is not None
+    ]
+    found.sort(key=lambda item: (-item[3], item[0].id))
+    ends = [abs(end) for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
+    limit = min(1.0, max(0.1, math.ceil(10 * max(ends, default=0.1)) / 10))
+
+    def at(value: float | None) -> float:
+        return 50 + 50 * max(-limit, min(limit, value or 0.0)) / limit
+
+    views = [
+        EffectView(one, name, estimate, p_helps, (at(estimate.low), at(estimate.value), at(estimate.high)))
+        for one, name, estimate, p_helps in found
+    ]
+    return views, round(100 * limit)
+
+
+def _measured(one: Experience, trials: Trials) -> Estimate | None:
+    """The measured effect with its 95 % interval."""
+    found, trial = trials.interval(one.id), trials.by_id.get(one.id)
+    if found is None or trial is None:
+        return None
+    mean, low, high = found
+    return Estimate(mean, (high - low) / 3.92, low, high, trial.differences, trial.differences)
 
 
 def _uses(experience_id: str, steps: Sequence[StepEvent]) -> Iterator[Use]:
@@ -165,12 +227,7 @@ def _change_view(change: Change) -> ChangeView:
 
 
 def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials) -> ExperienceView:
-    found, trial = trials.interval(one.id), trials.by_id.get(one.id)
-    measured = p_helps = None
-    if found is not None and trial is not None:
-        mean, low, high = found
-        measured = Estimate(mean, (high - low) / 3.92, low, high, trial.differences, trial.differences)
-        p_helps = trials.belief(one.id).p_helps
+    measured = _measured(one, trials)
     used = [step for step in steps if one.id in step.used]
     return ExperienceView(
         experience=one,
@@ -179,7 +236,7 @@ def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials
         groups=len(used),
         effect=effect_of(_uses(one.id, steps)),
         measured=measured,
-        p_helps=p_helps,
+        p_helps=None if measured is None else trials.belief(one.id).p_helps,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from engine.experience.library import ExperienceLibrary, HistoryEntry, StepOutcome
-from engine.experience.state import EMPTY, StepEvent
+from engine.experience.state import EMPTY, GroupTrial, StepEvent
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
 from tests.support.table import table
@@ -123,3 +123,37 @@ def test_the_versions_to_compare_are_those_of_the_log(library):
     view = view_of(library)
     assert [library.at_version(version).version for version, _ in view.versions] == [name for name, _ in view.versions]
     assert library_view(EMPTY, []).versions == []
+
+
+def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
+    library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
+    library.begin_run("run")
+    ids = ["G1-001", "G1-002"]
+    texts = [
+        Operation(op="add", content=text) for text in ("Weigh by the amounts.", "Count gaps plus one.", "Ask twice.")
+    ]
+    for number in range(24):
+        trial = GroupTrial(
+            difference=0.5 if number % 2 else 0.25,
+            halves={"G1-001": "A", "G1-002": "B"},
+            rollouts={"A": 2, "B": 2},
+            correct={"A": 2, "B": 1},
+        )
+        problem = Problem(id=f"p{number}", text="t", answer="7")
+        outcome = StepOutcome(
+            "run", number, problem, 0, ids if number else [], 4, 3, trial=trial if number else None, is_on_trial=True
+        )
+        library.commit_step(outcome, [] if number else texts)
+    first, last = view_of(library).effects
+    assert (first.experience.id, first.state, last.experience.id) == ("G1-001", "trial", "G1-002")
+    assert first.p_helps > 0.5 > last.p_helps
+    assert first.measured.value == pytest.approx(-last.measured.value)
+    assert first.measured.clusters == 23
+    low, middle, high = first.at
+    assert low < middle < high
+    limit = view_of(library).range_points / 100
+    assert middle == pytest.approx(50 + 50 * first.measured.value / limit)
+    assert last.at[0] >= 0
+    library.pin("G1-001")
+    assert view_of(library).effects[0].state == "pinned"
+    assert library_view(EMPTY, []).effects == []

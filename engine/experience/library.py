@@ -181,17 +181,21 @@ class ExperienceLibrary:
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
-    def begin_run(self, run: str, model: str = "", choice: ChoiceRecord | None = None) -> LibraryState:
+    def begin_run(
+        self, run: str, model: str = "", choice: ChoiceRecord | None = None, tasks: Sequence[str] = ()
+    ) -> LibraryState:
         """Record the start of a run, once. Returns the state at the start, also after a restart.
 
         Args:
             run: its id.
             model: of its learner, if experiences are on trial: with another model the trials begin again.
             choice: which experiences go into a prompt.
+            tasks: of its problems, if experiences are on trial.
         """
         with self._transaction():
             if run not in self._run_starts:
-                self._commit(BeginEvent(at=self._now(), run=run, model=model, choice=choice))
+                begin = BeginEvent(at=self._now(), run=run, model=model, tasks=list(tasks), choice=choice)
+                self._commit(begin)
             return self._run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:

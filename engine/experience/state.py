@@ -197,11 +197,15 @@ class Event(Record):
 
 
 class BeginEvent(Event):
-    """The start of a run. Its first prompts use the library at this line."""
+    """The start of a run. Its first prompts use the library at this line.
+
+    ``model`` and ``tasks`` are given where experiences are on trial.
+    """
 
     event: Literal["begin"] = "begin"
     run: str
     model: str = Field(default="", exclude_if=lambda model: not model)
+    tasks: list[str] = Field(default_factory=list, exclude_if=lambda tasks: not tasks)
     choice: ChoiceRecord | None = Field(default=None, exclude_if=lambda choice: choice is None)
 
 

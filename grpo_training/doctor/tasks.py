@@ -9,6 +9,7 @@ from engine.datasets import load_problems
 from engine.records import Completion
 from engine.task import validate
 from engine.tasks.registry import task_named
+from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.teacher.connection import tasks_with_example
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def execution() -> Iterator[CheckResult]:
 
     All of it is computed as in training.
     """
-    for problem in (*load_problems("quickstart", max_problems=1), *(one.problem for _, one in tasks_with_example())):
+    for problem in (*load_problems(POCKET_DATASET, max_problems=1), *(one.problem for _, one in tasks_with_example())):
         faults = validate(task_named(problem.task), problem)
         yield passed_if(
             not faults,

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
+from engine.experience.state import BeginEvent
 from engine.records import Problem, Rewards
 from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal
     from engine.experience.state import ChoiceRecord, GroupTrial, LibraryState
     from engine.records import GroupStats
@@ -77,6 +80,7 @@ class ExperienceExtractor:
         library: the learner's library.
         on_trial: whether experiences are on trial; ``model`` is that of the learner.
         choice: which experiences go into a prompt, for the library.
+        tasks: names of those of the run, where they are known.
     """
 
     def __init__(
@@ -88,14 +92,37 @@ class ExperienceExtractor:
         on_trial: bool = False,
         model: str = "",
         choice: ChoiceRecord | None = None,
+        tasks: Sequence[str] = (),
     ) -> None:
         self.library = library
         self._run, self._analyst = run, analyst
-        self._on_trial, self._model, self._choice = on_trial, model, choice
+        self._on_trial, self._model, self._choice, self._tasks = on_trial, model, choice, tasks
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
-        return self.library.begin_run(self._run, self._model if self._on_trial else "", self._choice)
+        if not self._on_trial:
+            return self.library.begin_run(self._run, "", self._choice)
+        return self.library.begin_run(self._run, self._model, self._choice, self._tasks)
+
+    def notes(self) -> list[str]:
+        """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
+        earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
+        if not self._on_trial or not self.library.state.texts or any(one.run == self._run for one in earlier):
+            return []
+        found = []
+        model = self.library.state.trials.model
+        if model not in ("", self._model):
+            found.append(
+                f"The experiences were measured with {model}. With {self._model} the measurement begins again, "
+                "from what was known."
+            )
+        tasks = set().union(*(one.tasks for one in earlier))
+        if tasks and self._tasks and tasks.isdisjoint(self._tasks):
+            found.append(
+                f"The experiences were learned on problems of {', '.join(sorted(tasks))}, and this run has "
+                f"{', '.join(sorted(self._tasks))}. Pass another --experiences-dir to begin without them."
+            )
+        return found
 
     def why_not_asked(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> str:
         """Why the analyst is not asked about a group that triggered; empty if it is."""

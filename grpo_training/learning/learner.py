@@ -132,13 +132,14 @@ async def _run(
                 on_trial=settings.learn == "trial",
                 model=manager.endpoint(role).model,
                 choice=choice_record(settings),
+                tasks=sorted({task.name for task in learner.tasks or ()}),
             )
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             producer = learner.producer(session, progress)
             with tracks as tracking:
                 loop = LearningLoop(window, extractor, producer, progress, tracking)
-                await _run_loop(loop, learner, progress, broken)
+                await _run_loop(loop, learner, progress, [*extractor.notes(), *(f"skipped {line}" for line in broken)])
             await learner.after(session, library)
         manifest.finish()
         progress.next_commands(next_commands(role, settings, has_learned=bool(library.state.experiences)))
@@ -193,13 +194,13 @@ def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[st
 
 
 async def _run_loop(
-    loop: LearningLoop[RecordT], learner: Learner[RecordT], progress: Progress, broken: Iterable[BrokenLine]
+    loop: LearningLoop[RecordT], learner: Learner[RecordT], progress: Progress, notes: Iterable[str]
 ) -> None:
     """Run the loop with its display, and print the final table, also after an error."""
     try:
         with progress:
-            for line in broken:
-                progress.note(f"skipped {line}")
+            for text in notes:
+                progress.note(text)
             await loop.run(learner.steps(progress))
             for text in learner.notes():
                 progress.note(text)

@@ -26,8 +26,8 @@ def test_a_row_scores_as_it_should(name):
 
 
 def test_generated_and_real_problems_score_as_they_should(aime2024):
-    problems = [*load_problems("quickstart", max_problems=26), *load_problems(aime2024, max_problems=10)]
-    for problem in [*problems, *load_problems(shared_file("datasets/mbpp_train.jsonl"), max_problems=10)]:
+    problems = [*load_problems("quickstart", max_problems=26), *load_problems(str(aime2024), max_problems=10)]
+    for problem in [*problems, *load_problems(str(shared_file("datasets/mbpp_train.jsonl")), max_problems=10)]:
         task = task_named(problem.task)
         assert task.gold_reply(problem)
         assert validate(task, problem) == []

@@ -90,6 +90,22 @@ class World:
         return ExperienceLibrary(self.path, read_only=True).state
 
 
+def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsys):
+    world = World(tmp_path, problems=4)
+    world.learn()
+    assert "were measured with" not in capsys.readouterr().out
+    world.learn("--fresh", model="other")
+    said = capsys.readouterr().out
+    assert "The experiences were measured with m. With other the measurement begins again" in said
+    assert "learned on problems of" not in said
+    world.learn("--fresh", "--task", "physics", model="other")
+    said = capsys.readouterr().out
+    assert "The experiences were learned on problems of math, and this run has physics." in said
+    assert "measured with" not in said
+    world.learn("--task", "physics", model="other")
+    assert "learned on" not in capsys.readouterr().out
+
+
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
     world = World(tmp_path, problems=12)
     ExperienceLibrary(world.path).pin("G1-003")

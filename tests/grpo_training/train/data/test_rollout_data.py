@@ -20,8 +20,9 @@ from engine.records import (
 )
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
+from grpo_training.runs import stored_prompts
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data import rollout_data, scored_files, stored_logprobs, stored_prompts
+from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
 from grpo_training.train.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
 from grpo_training.train.data.samples import DropReport

@@ -97,7 +97,7 @@ $(INSPECT): EXTRAS := dev,inspect,datasets
 
 test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers and inspect_ai, each in an environment of its own
 	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
-	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/grpo_training/caches
+	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/grpo_training/export
 
 # DeepSpeed compiles its exchange in shared memory at the first use, and calls ninja for it.
 WITH_BACKENDS := PATH="$(CURDIR)/.venv-backends/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/.venv-backends/extensions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ConfigurationError
@@ -29,6 +29,7 @@ class Scored:
         outcome: how parsing and measuring ended.
         fault: details of a fault.
         detail: the figures behind the components, as stored on the rollout.
+        measurement: what the task measured.
     """
 
     candidate: Candidate
@@ -39,6 +40,7 @@ class Scored:
     outcome: Outcome
     fault: Fault | None
     detail: dict[str, Any]
+    measurement: Measurement
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class RewardEvaluator:
     ) -> Scored:
         """Evaluate a candidate and weight its components. Blocking (a checker may take seconds); thread-safe.
 
+        A component outside [0, 1] is a fault of the task: nothing is scored.
+
         Args:
             task: the task of the problem.
             problem: the problem.
@@ -92,7 +96,7 @@ class RewardEvaluator:
             opinion: a judge's score in [0, 1]; None if no judge was asked or its reply could not be read.
             baseline: for a fusion, the totals that it is compared with.
         """
-        measurement = task.evaluate(candidate, problem)
+        measurement = _within_bounds(task.evaluate(candidate, problem))
         components = dict(measurement.components)
         weights = self.weights_of(task, components)
         if baseline is not None:  # without the opinion, as the inputs were scored
@@ -115,7 +119,20 @@ class RewardEvaluator:
             outcome=candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome,
             fault=measurement.fault or candidate.fault,
             detail=detail,
+            measurement=measurement,
         )
+
+
+def _within_bounds(measurement: Measurement) -> Measurement:
+    """The measurement; one with a component outside [0, 1] is an ``infra_fault``."""
+    found = measurement.components.items()
+    bad = next((f"{name} is {value}" for name, value in found if value is not None and not 0 <= value <= 1), None)
+    if bad is None:
+        return measurement
+    fault = Fault(kind="not_verified", message=bad)
+    return replace(
+        measurement, components={}, is_correct=None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": bad}
+    )
 
 
 def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:

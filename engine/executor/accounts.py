@@ -7,20 +7,16 @@ what stands for the journal, the ledger and the budget in a worker.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from engine.api_manager import ApiManager, Endpoint
 from engine.errors import IncompleteRunError, ScaffoldError
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.rate_limits import Grant, LeaseRequest, RateLedger
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from engine.api_manager import ApiManager, Endpoint
-    from engine.llm.limits.budget import Budget, Hold
-    from engine.llm.limits.rate_limits import Limits
-    from engine.records import Completion
+from engine.llm.limits.budget import Budget, Hold
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, RateLedger
+from engine.records import Completion
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

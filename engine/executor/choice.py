@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError, InputError
+from engine.executor.work import Executor
 
 if TYPE_CHECKING:
     from engine.executor.ray_cluster import RayExecutor
-    from engine.executor.work import Executor
 
 PROCESS = "process"
 RAY = "ray"

@@ -7,18 +7,14 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor as FutureExecutor
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from engine.errors import IncompleteRunError
-from engine.executor.work import Executor, ItemT, ResultT, WorkerPool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.executor.work import Worker, WorkerDescription
+from engine.executor.work import Executor, ItemT, ResultT, Worker, WorkerDescription, WorkerPool
 
 
 class LocalExecutor(Executor):

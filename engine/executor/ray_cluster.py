@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -14,13 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.errors import ConfigurationError
 from engine.executor.ray_pool import RayPool
-from engine.executor.work import Executor, ItemT, ResultT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from engine.executor.work import WorkerDescription
+from engine.executor.work import Executor, ItemT, ResultT, WorkerDescription
 
 
 class RayExecutor(Executor):

@@ -10,21 +10,17 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 import ray
 from ray.exceptions import RayActorError
 
 from engine.errors import IncompleteRunError, ScaffoldError
-from engine.executor.work import ItemT, ResultT, WorkerPool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from engine.executor.work import Worker, WorkerDescription
+from engine.executor.work import ItemT, ResultT, Worker, WorkerDescription, WorkerPool
 
 MOST_LOSSES = 5
 """An item whose workers ended this many times is given up: it may be what ends them."""

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
-from engine.executor.accounts import Settlement
+from engine.executor.accounts import Found, Settlement
 from engine.llm.limits.budget import Hold
-from engine.llm.limits.rate_limits import machine_clock
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, machine_clock
+from engine.records import Completion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
-
-    from engine.api_manager import Endpoint
-    from engine.executor.accounts import Found
-    from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
-    from engine.records import Completion
 
 _PAUSES_FOR_S = 0.25
 """Pauses of endpoints are read again after this time. A request reads its stored replies and the pauses together."""

@@ -7,16 +7,17 @@ reaches those of another machine (:mod:`engine.executor.remote_accounts`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.records import Completion
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
 
     from engine.api_manager import Endpoint
     from engine.llm.limits.budget import Hold
     from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
-    from engine.records import Completion
 
 
 class Journal(Protocol):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.servers import Server, ServerPool
 from engine.llm.trouble import describe
 from engine.llm.wire.protocol import CHAT, optional_names
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
     from engine.llm.limits.budget import Hold
     from engine.llm.limits.rate_lease import Permit
-    from engine.llm.servers import Server, ServerPool
 
 _URGENT = frozenset({"analysis", "judge"})
 """Purposes of requests about replies. They go before new problems, whose results are committed later."""

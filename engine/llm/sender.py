@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
@@ -17,6 +17,7 @@ from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
 from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.servers import ServerPool
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.llm.wire.protocol import (
@@ -30,9 +31,6 @@ from engine.llm.wire.protocol import (
     request_body,
 )
 from engine.records import ChatRequest, Reply, Usage
-
-if TYPE_CHECKING:
-    from engine.llm.servers import ServerPool
 
 
 class RequestSender:

@@ -6,14 +6,9 @@ The unbiased estimator of Chen et al. 2021, "Evaluating Large Language Models Tr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from engine.statistics.paired import clustered_share, paired_difference
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from engine.statistics.paired import Estimate
+from engine.statistics.paired import Estimate, clustered_share, paired_difference
 
 Counts = tuple[int, int]
 """(n, c): the number of samples of a problem, and how many of them are correct."""

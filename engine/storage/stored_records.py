@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
 from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KeyT = TypeVar("KeyT")
 RecordT = TypeVar("RecordT", bound=Record)

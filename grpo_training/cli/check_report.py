@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from engine.contract.checks import CheckLevel, CheckResult
 from grpo_training.cli.terminal_text import harmless
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 _WIDTH = 70
 _COLOURS = {CheckLevel.PASS: "32", CheckLevel.FAIL: "31", CheckLevel.WARN: "33", CheckLevel.SKIP: "2"}

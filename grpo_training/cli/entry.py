@@ -13,14 +13,12 @@ import re
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
 from engine.reading.masking import MASK, looks_secret
 from grpo_training.cli.terminal_text import fitted, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
 
 ResultT = TypeVar("ResultT")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tqdm import tqdm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LINES = 10
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, TextIO
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -20,11 +22,6 @@ from rich.text import Text
 from tqdm import tqdm
 
 from grpo_training.cli.terminal_text import LastingStream, harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
-    from typing import TextIO
 
 _ROWS_SHOWN = 8
 _LISTED = 10

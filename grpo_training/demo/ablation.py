@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from agents.generator import generator_messages
 from engine.datasets import load_problems
-from engine.records import Completion
+from engine.records import Completion, Problem
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
-from grpo_training.demo.settings import DATASET, STYLE, TEST_SET
+from grpo_training.demo.settings import DATASET, STYLE, TEST_SET, AblationSettings
 from grpo_training.demo.variants import SHARED, TRACES_FILE, VARIANTS, VariantResult, table
 from grpo_training.pocket.corpus import reference_traces
 from grpo_training.pocket.sampling import load_model, sample_replies
 from grpo_training.runs.supervisor import Command, supervise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from engine.records import Problem
-    from grpo_training.demo.settings import AblationSettings
 
 _TRAINING_PROBLEMS = 240
 

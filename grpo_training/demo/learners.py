@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.state import LibraryState
 from engine.storage.append_log import writer_of
 from engine.storage.lines import LineReader
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE
 from grpo_training.runs.supervisor import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from engine.experience.state import LibraryState
 
 _SEED_STEP = 1000
 """Difference between the learners' seeds: equal prompts to one model must draw different samples."""

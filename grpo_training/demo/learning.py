@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from engine.api_manager import LEARNERS
 from engine.datasets import load_problems
 from engine.errors import InputError
-from engine.records import Sampling
+from engine.experience.state import LibraryState
+from engine.records import Problem, Sampling
 from engine.storage.append_log import AppendLog, writer_of
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.demo.learners import is_writing, learning_commands, read_libraries, results_file
 from grpo_training.demo.local_endpoint import ServerStarter, open_client, write_api_config
 from grpo_training.demo.result import report
-from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET
+from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
+from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.libraries import LibraryEvaluation
 from grpo_training.runs.supervisor import supervise
-from grpo_training.serve.local_server import local_server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from engine.experience.state import LibraryState
-    from engine.records import Problem
-    from grpo_training.demo.settings import DemoSettings
-    from grpo_training.evaluate.arms import Arm
-    from grpo_training.serve.local_server import LocalServer
+from grpo_training.serve.local_server import LocalServer, local_server
 
 _OUTPUT = ("cache", "experiences", "logs", "evaluation.sqlite*", "results.json")
 """What a demo leaves in its output folder. The api config is written by every start."""

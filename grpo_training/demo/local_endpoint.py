@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,9 +14,6 @@ from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractContextManager
-
     from grpo_training.serve.local_server import LocalServer
 
 ROLE = "generator_1"

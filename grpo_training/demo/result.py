@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from engine.api_manager import GENERATORS
+from engine.experience.state import LibraryState
+from engine.records import Experience, Problem
 from engine.statistics.group_sequential import LOOKS, GroupSequentialTest
+from engine.statistics.paired import Estimate
 from engine.storage.append_log import replace_file
 from grpo_training.cli.tables import View
+from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.figures import differences, figures
 from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, LIBRARIES, library_arm
 from grpo_training.evaluate.tables import percent, percent_interval, points, points_interval
 from grpo_training.gate.verdicts import sentence, verdict_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from engine.experience.state import LibraryState
-    from engine.records import Experience, Problem
-    from engine.statistics.paired import Estimate
-    from grpo_training.evaluate.arms import Arm
 
 _MOST_USED = 5
 

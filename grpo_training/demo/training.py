@@ -6,37 +6,31 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.experience.choice import LearnedExperiences
-from engine.records import Sampling
+from engine.records import Experience, Problem, Sampling
 from engine.storage.append_log import replace_file
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.demo.learners import learning_commands, read_libraries
 from grpo_training.demo.local_endpoint import ROLE, ServerStarter, open_client, write_api_config
 from grpo_training.demo.result import arm_json, show_arms
-from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
+from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings, TrainDemoSettings
 from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.figures import differences
 from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, library_arm
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.tables import points, points_interval
 from grpo_training.runs.supervisor import Command, supervise
-from grpo_training.serve.local_server import local_server
+from grpo_training.serve.local_server import LocalServer, local_server
 from grpo_training.train.config import load_config
 from grpo_training.train.run import check_packages
 from grpo_training.training.metrics_log import latest_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Experience, Problem
-    from grpo_training.demo.settings import TrainDemoSettings
-    from grpo_training.serve.local_server import LocalServer
 
 OFFLINE, ONLINE = "offline fine-tune", "online after it"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agents.teacher import ROLE
 from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
@@ -15,13 +15,9 @@ from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Message, Sampling
+from grpo_training.doctor.settings import DoctorSettings
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from grpo_training.doctor.settings import DoctorSettings
 
 _OPTIONAL_ROLES = {
     "analyst": "; each learner then writes its own experiences",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -13,10 +14,6 @@ from engine.contract.checks import CheckResult, failed, passed, passed_if, warne
 from engine.sandbox.zygote_process import strongest_level
 from engine.storage.installation import install_command
 from grpo_training.serve.engines import automatic_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _EXTRAS = {
     "local": "local models",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -13,17 +14,11 @@ from engine.contract.checks import CheckResult, failure_of, passed, passed_if, w
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
 from engine.experience.file import parse_library
-from engine.storage.lines import LineReader
+from engine.storage.lines import Line, LineReader
 from engine.storage.shipped_files import shipped_file
 from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import prompt_styles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from engine.storage.lines import Line
 
 _ROWS_READ = 200
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from agents.generator import generator_messages
 from engine.contract.checks import CheckResult, passed_if, skipped
 from engine.storage.installation import install_command
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR
 from grpo_training.teacher.connection import tasks_with_example
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")

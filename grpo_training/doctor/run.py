@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from engine.abilities import ChecksItself
 from engine.contract.checks import CheckResult, failed, failure_of
@@ -13,9 +12,7 @@ from engine.storage.installation import install_command
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor import endpoints, environment, files, models, tasks
-
-if TYPE_CHECKING:
-    from grpo_training.doctor.settings import DoctorSettings
+from grpo_training.doctor.settings import DoctorSettings
 
 Check = Callable[[], Iterable[CheckResult]]
 

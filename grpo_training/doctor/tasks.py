@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from engine.contract.checks import CheckResult, passed_if
 from engine.datasets import load_problems
@@ -11,9 +11,6 @@ from engine.task import validate
 from engine.tasks.registry import task_named
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.teacher.connection import tasks_with_example
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SHOWN = (str, int, float)
 """The types of details that fit into a line."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ContentReasoning
-from inspect_ai.scorer import Score, Target, mean, scorer, stderr
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState, generate
 
 from engine.records import Problem
 from grpo_training.environments.problem_files import PromptedProblem, read_problems, score_reply
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from inspect_ai.scorer import Scorer
 
 
 def problem_task(folder: Path) -> Task:

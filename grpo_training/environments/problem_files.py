@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agents.generator import generator_messages
 from engine.errors import InputError
@@ -14,9 +14,6 @@ from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.storage.append_log import replace_file
 from engine.storage.lines import LineReader
 from engine.tasks.registry import check_verifiers, load_task, task_named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROBLEMS, TASK_FILE, TASK_PLACE = "problems.jsonl", "task.py", "task.txt"
 

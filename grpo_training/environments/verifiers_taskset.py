@@ -6,17 +6,15 @@ A package that ``python -m grpo_training.export --to verifiers`` has written sub
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import aiohttp
 import verifiers.v1 as vf
 
 from engine.records import Problem
 from grpo_training.environments.problem_files import NotMeasuredError, read_problems, score_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class ProblemData(vf.TaskData):

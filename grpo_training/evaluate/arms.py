@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from engine.records import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Completion, Fault, Problem
+from engine.records import Completion, Fault, Outcome, Problem
 
 _GROUP_KEYS = ("family", "difficulty", "level", "subject")
 """Keys of a problem's ``meta`` that may name its group; the first one that is present is used."""

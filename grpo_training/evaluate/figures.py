@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.statistics.paired import paired_difference
-from engine.statistics.pass_at_k import difference_in_pass_at_k, mean_pass_at_k
-from grpo_training.evaluate.arms import sum_of_costs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.statistics.paired import Estimate
-    from engine.statistics.pass_at_k import Counts
-    from grpo_training.evaluate.arms import Arm, ProblemResult
+from engine.statistics.paired import Estimate, paired_difference
+from engine.statistics.pass_at_k import Counts, difference_in_pass_at_k, mean_pass_at_k
+from grpo_training.evaluate.arms import Arm, ProblemResult, sum_of_costs
 
 
 @dataclass(frozen=True)

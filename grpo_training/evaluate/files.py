@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
 
 from engine.storage.append_log import AppendLog, replace_file, sync_directory
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.runs.files import RunFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 
 FORMAT = 1
 """Version of the figures' and the samples' format."""

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from agents.chat import ChatClient
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
 from engine.experience.choice import LearnedExperiences
-from engine.records import Outcome
-from engine.reward_evaluator import RewardEvaluator
+from engine.experience.state import LibraryState
+from engine.records import Candidate, Experience, Outcome, Problem, Sampling
+from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.statistics.groups import majority
+from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.evaluate.arms import Arm, ProblemResult, group_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from agents.chat import ChatClient
-    from engine.experience.state import LibraryState
-    from engine.records import Candidate, Experience, Problem, Sampling
-    from engine.reward_evaluator import Scored
-    from engine.task import Task
 
 BASE, BASE_AGAIN, FUSION, MAJORITY = "base", "base again (A/A)", "fusion by the critic", "majority vote"
 LIBRARIES = "the three libraries together"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
 from engine.errors import InputError, MissingInputError
@@ -15,16 +16,11 @@ from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.serve.endpoints import ledger_path
 from grpo_training.serve.engines import Engine, choose_engine
-from grpo_training.serve.local_server import local_server
+from grpo_training.serve.local_server import LocalServer, local_server
 from grpo_training.serve.model_folder import base_of_adapter, check_model, content_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from grpo_training.evaluate.settings import EvaluateSettings
-    from grpo_training.serve.local_server import LocalServer
 
 MODEL, BASE = "model", "base"
 SAMPLED, GREEDY = "sampled", "greedy"

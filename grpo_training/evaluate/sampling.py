@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from agents.chat import ChatClient
 from agents.generator import generator_messages, read_candidate
 from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences, experiences_for
-from engine.records import ChatRequest, Outcome
+from engine.records import ChatRequest, Experience, Outcome, Problem, Reply, Sampling
 from engine.reward_evaluator import RewardEvaluator
+from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.runs.window import run_in_window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agents.chat import ChatClient
-    from engine.records import Experience, Problem, Reply, Sampling
-    from engine.task import Task
 
 _SAMPLES_IN_FLIGHT = 256
 """More than local servers and most endpoints process at once; the client's own limits apply in addition."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from grpo_training.evaluate.figures import differences, figures
+from engine.statistics.paired import Estimate
+from grpo_training.evaluate.arms import Arm
+from grpo_training.evaluate.figures import Figures, differences, figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.statistics.paired import Estimate
     from grpo_training.cli.tables import View
-    from grpo_training.evaluate.arms import Arm
-    from grpo_training.evaluate.figures import Figures
 
 _RULE = "=" * 50
 _NONE = "-"

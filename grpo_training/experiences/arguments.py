@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DESCRIPTION = """\
 Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
-from engine.experience.state import diff
+from engine.experience.library import HistoryEntry
+from engine.experience.state import LibraryState, diff
 from engine.records import Operation
 from grpo_training.cli.tables import View
 from grpo_training.experiences.descriptions import (
@@ -30,10 +32,6 @@ from prompts import experience_block
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
-
-    from engine.experience.library import HistoryEntry
-    from engine.experience.state import LibraryState
 
 
 def run_subcommand(arguments: argparse.Namespace) -> int:

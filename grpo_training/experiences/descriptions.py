@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from engine.records import Fusion, RolloutGroup
+from engine.experience.library import HistoryEntry
+from engine.experience.state import LibraryState
+from engine.experience.trial import Trials
+from engine.records import Evidence, Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from engine.experience.library import HistoryEntry
-    from engine.experience.state import LibraryState
-    from engine.experience.trial import Trials
-    from engine.records import Evidence, Experience
 
 
 def uses(experience: Experience) -> tuple[str, str]:

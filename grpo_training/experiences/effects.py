@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.experience.effect import Effect, Use, effect_of
 from engine.records import Fusion
 from engine.storage.rollout_store import latest_fusions, read
 from engine.storage.stored_records import StoredGroups
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def effects(cache_dir: Path, library: str, ids: Collection[str]) -> dict[str, Effect]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.terminal_text import say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _SUFFIX = "_experiences.json"
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from engine.errors import MissingInputError
 from engine.experience.file import parse_library
+from engine.experience.library import ExperienceLibrary
 from engine.experience.review import DuplicateIndex, check_text
-from engine.records import Operation, Problem
+from engine.records import Experience, Operation, Problem
 from engine.tasks.registry import task_named
 from grpo_training.runs.stored_answers import stored_answers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from engine.experience.library import ExperienceLibrary
-    from engine.records import Experience
 
 
 class Transfer(NamedTuple):

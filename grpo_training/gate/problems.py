@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from engine.errors import InputError
+from engine.records import Problem
 from engine.statistics.group_sequential import LOOKS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.records import Problem
 
 FEW = 100
 """Below so many problems each is answered more often, and none is held out."""

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agents.critic import critic_template
 from engine.errors import InputError
+from engine.experience.choice import ExperienceChoice
+from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves, half_of_rollout, in_half
-from engine.records import Fault, Fusion, RolloutGroup
+from engine.records import Fault, Fusion, Half, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore
+from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
+from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import experience_choice
-from grpo_training.learning.extractor import ScoredGroup
+from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
 from grpo_training.learning.groups.records import attempt_from_fusion, group_trial, names_of, total_of
+from grpo_training.learning.groups.work import Maker
 from grpo_training.learning.learner import Learner, run_learner
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from pathlib import Path
-
-    from engine.experience.choice import ExperienceChoice
-    from engine.experience.state import LibraryState
-    from engine.records import Half
-    from engine.storage.rollout_store import BrokenLine
-    from grpo_training.cli.progress import Progress
-    from grpo_training.learning.extractor import Step
-    from grpo_training.learning.groups.work import Maker
-    from grpo_training.learning.loop import LearningLoop
-    from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import CriticSettings
+from grpo_training.learning.loop import LearningLoop
+from grpo_training.learning.session import Session
+from grpo_training.learning.settings import CriticSettings
 
 ROLE = "critic"
 

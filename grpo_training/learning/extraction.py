@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
+from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Problem
+from engine.experience.state import LibraryState
+from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
+from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StoredFusions, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK, load_task
 from grpo_training.cli.entry import run_async
@@ -21,18 +26,9 @@ from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, S
 from grpo_training.learning.generator import scored_rollouts
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import make_analyst, with_window
+from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-    from pathlib import Path
-
-    from engine.api_manager import ApiManager
-    from engine.experience.state import LibraryState
-    from engine.records import Fusion, RolloutGroup
-    from engine.storage.rollout_store import BrokenLine
-    from grpo_training.learning.settings import ExtractorSettings
 
 
 def run_extractor(settings: ExtractorSettings) -> int:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
-from engine.experience.state import BeginEvent
-from engine.records import Problem, Rewards
+from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
+from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agents.analyst import Attempt, ExperienceAnalyst, Proposal
-    from engine.experience.state import ChoiceRecord, GroupTrial, LibraryState
-    from engine.records import GroupStats
 
 RecordT = TypeVar("RecordT")
 

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from engine.api_manager import GENERATORS
+from engine.api_manager import GENERATORS, ApiManager
+from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.storage.rollout_store import BrokenLine, RolloutStore
+from engine.task import Task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import choice_facts, choice_record
-from grpo_training.learning.extractor import ExperienceExtractor
-from grpo_training.learning.groups.remote import open_remote_groups
-from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import fingerprint_facts, open_session, with_window
+from grpo_training.learning.extractor import ExperienceExtractor, Step
+from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
+from grpo_training.learning.loop import GroupProducer, LearningLoop
+from grpo_training.learning.session import Session, fingerprint_facts, open_session, with_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 from grpo_training.serve.endpoints import check_endpoint, open_endpoints
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-
-    from engine.api_manager import ApiManager
-    from engine.experience.choice import ExperienceChoice
-    from engine.storage.rollout_store import BrokenLine, RolloutStore
-    from engine.task import Task
-    from grpo_training.learning.extractor import Step
-    from grpo_training.learning.groups.remote import RemoteGroups
-    from grpo_training.learning.loop import GroupProducer
-    from grpo_training.learning.session import Session
 
 RecordT = TypeVar("RecordT")
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)

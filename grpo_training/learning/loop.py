@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
+from engine.experience.library import StepResult
 from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
+from grpo_training.learning.tracking import GroupTracking
 from grpo_training.runs.window import SMALLEST_DEFAULT, run_in_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
     from agents.analyst import Proposal
-    from engine.experience.library import StepResult
-    from grpo_training.learning.tracking import GroupTracking
 
 RecordT = TypeVar("RecordT")
 P = ParamSpec("P")

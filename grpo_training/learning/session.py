@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge
 from engine.abilities import TakesOpinions
-from engine.llm.client import sum_of
-from engine.records import Fault, Outcome
-from engine.reward_evaluator import RewardEvaluator, unverified
+from engine.api_manager import ApiManager
+from engine.llm.client import Counters, LLMClient, sum_of
+from engine.llm.interfaces import Purse
+from engine.records import Candidate, Fault, Outcome, Problem
+from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
+from engine.task import Task
+from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
+from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import SMALLEST_DEFAULT, default_window
 from grpo_training.serve.endpoints import check_budget, open_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    from engine.api_manager import ApiManager
-    from engine.llm.client import Counters, LLMClient
-    from engine.llm.interfaces import Purse
-    from engine.records import Candidate, Problem
-    from engine.reward_evaluator import Baseline, Scored
-    from engine.task import Task
-    from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
-    from grpo_training.runs.files import RunFiles
 
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from grpo_training.runs.trackers import open_tracker
+from engine.llm.tally import Spent
+from grpo_training.runs.trackers import Tracker, open_tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from engine.llm.tally import Spent
     from grpo_training.learning.extractor import ScoredGroup
     from grpo_training.learning.settings import LearnerSettings
-    from grpo_training.runs.trackers import Tracker
 
 
 class GroupTracking:

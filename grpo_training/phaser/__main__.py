@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from engine.errors import InputError
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.phaser.settings import SCORE, STEPS, step_name, usage, with_flag
 from grpo_training.score_rollouts import __main__ as score_rollouts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _PROG = "python -m grpo_training.phaser"
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
 from engine.storage.lines import LineReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 
 def read_rows(path: Path, fix: str) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from engine.records import timestamp
 from engine.tasks.phaser.mock.rollouts import make_rollouts
@@ -23,10 +24,6 @@ from grpo_training.phaser.settings import (
     ValidateSettings,
 )
 from grpo_training.phaser.validation import validate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
 
 _MAKE_SEEDS = "Make prompt seeds: python -m grpo_training.phaser prompt-seeds"
 _MAKE_SETS = "Make prompts: python -m grpo_training.phaser build-sets"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.contract.checks import CheckLevel, CheckResult, failed, passed, skipped, warned
@@ -15,12 +16,10 @@ from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.rewards.v1 import hint_results
 from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
+from engine.tasks.phaser.validation.verdict import Validation
 from grpo_training.cli.check_report import CheckReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from engine.tasks.phaser.validation.verdict import Validation
     from grpo_training.phaser.settings import ValidateSettings
 
 

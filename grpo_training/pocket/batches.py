@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from grpo_training.pocket.corpus import Corpus
+from grpo_training.pocket.corpus import Conversation, Corpus
+from grpo_training.pocket.settings import PocketTrainSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from transformers import PreTrainedTokenizerFast
-
-    from grpo_training.pocket.corpus import Conversation
-    from grpo_training.pocket.settings import PocketTrainSettings
 
 IGNORED = -100
 """Label of tokens without a loss."""

@@ -10,22 +10,19 @@ import functools
 import json
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from agents.analyst import MAX_WORDS, analyst_template
 from agents.critic import critic_template
 from agents.generator import generator_messages, generator_template, prompt_hash
+from engine.contract.families import FamilyProblem, ProblemFamilies, ProblemFamily
 from engine.datasets import problem_families
-from engine.records import Experience
+from engine.records import Experience, Message, Scaffold
+from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import PromptTemplate
-
-if TYPE_CHECKING:
-    from engine.contract.families import FamilyProblem, ProblemFamilies, ProblemFamily
-    from engine.records import Message, Scaffold
-    from engine.task import Task
 
 Role = Literal["generator", "critic", "analyst"]
 

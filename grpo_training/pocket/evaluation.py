@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from grpo_training.pocket.corpus import Corpus, problem_source, prompt_hashes
+from grpo_training.pocket.corpus import Conversation, Corpus, problem_source, prompt_hashes
 from grpo_training.pocket.judging import judge, majority_is_right, rate, right_rate
 from grpo_training.pocket.sampling import load_model, sample_replies
 from grpo_training.pocket.settings import PocketEvaluateSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from grpo_training.pocket.corpus import Conversation
 
 
 def print_figures(settings: PocketEvaluateSettings) -> int:

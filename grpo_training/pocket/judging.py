@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.contract.families import ProblemFamily
 from engine.experience.review import check_text
 from engine.records import Completion
 from engine.tasks.registry import task_named
-from grpo_training.pocket.corpus import problem_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from engine.contract.families import ProblemFamily
-    from grpo_training.pocket.corpus import Conversation
+from grpo_training.pocket.corpus import Conversation, problem_source
 
 
 @dataclass(frozen=True)

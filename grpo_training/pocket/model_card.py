@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, problem_source
 from grpo_training.pocket.tokenizer import RESPONSE_TEMPLATE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 _CARD = """\
 ---

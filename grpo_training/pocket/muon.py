@@ -9,12 +9,10 @@ matrices of a shape at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 END, PAD = "<|end|>", "<|pad|>"
 SPECIAL = (END, PAD, "<|system|>", "<|user|>", "<|assistant|>")

@@ -7,7 +7,8 @@ import math
 import random
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -19,13 +20,8 @@ from grpo_training.pocket.evaluation import evaluate, validation_figures
 from grpo_training.pocket.model_card import write_card, write_model
 from grpo_training.pocket.muon import Muon
 from grpo_training.pocket.sampling import load_model
-from grpo_training.pocket.settings import PocketEvaluateSettings
+from grpo_training.pocket.settings import PocketEvaluateSettings, PocketTrainSettings
 from grpo_training.pocket.tokenizer import train_tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from grpo_training.pocket.settings import PocketTrainSettings
 
 POOL = 512
 """Conversations that are drawn at a time, sorted by length and divided into batches."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,12 +15,7 @@ from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.environment import environment
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.manifest import RunManifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import ResumableSettings
 
 CONFIG_YAML, CONFIG_JSON, ENVIRONMENT = "config.yaml", "config.json", "environment.json"
 LOCK = "run.lock"

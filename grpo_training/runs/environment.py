@@ -6,12 +6,10 @@ import importlib.metadata
 import platform
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from grpo_training.cli.settings import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "numpy", "pydantic")
 _GIT_S = 10.0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
 from grpo_training.runs.manifest import RunManifest, load_manifest, open_or_resume_manifest
 from grpo_training.runs.settings import ResumableSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 SettingsT = TypeVar("SettingsT", bound=ResumableSettings)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from engine.errors import InputError
 from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import to_jsonable_python
@@ -13,10 +14,6 @@ from engine.errors import InputError
 from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 ExecutorName = Annotated[str, AfterValidator(check_executor)]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from engine.api_manager import GENERATORS
 from engine.errors import MissingInputError
 from engine.records import Fusion, RolloutGroup
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class StoredAnswers(NamedTuple):

@@ -7,20 +7,15 @@ version. Experiences that are not found are reported, never guessed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Problem
+from engine.records import Experience, Message, Problem, RolloutGroup
+from engine.task import Task
 from engine.tasks.registry import task_named
 from prompts import prompt_styles
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from engine.records import Experience, Message, RolloutGroup
-    from engine.task import Task
 
 STRIPPED = "groups: trained without the experiences of their prompt, so off-policy: stored log-probs are not used"
 OTHER_PROMPT = "groups: their prompt differs from that of the templates, so off-policy: stored log-probs are not used"

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -19,11 +21,6 @@ from rich.text import Text
 from engine.errors import ScaffoldError
 from grpo_training.cli.terminal_text import harmless
 from grpo_training.runs.guarded_process import start_guarded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-    from typing import TextIO
 
 _POLL_S = 0.1
 _LINE_INTERVAL_S = 5.0

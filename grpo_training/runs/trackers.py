@@ -6,15 +6,13 @@ import json
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
 from engine.errors import ConfigurationError
 from engine.storage.append_log import replace_file
 from engine.storage.installation import pip_install
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 TRACKER = "tracker.json"
 """File of the run directory: the tracker and the id of its run."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.score_rollouts.settings import with_check_options
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.records import Outcome, timestamp
+from engine.records import Outcome, Problem, timestamp
+from grpo_training.score_rollouts.near_copies import Payment
+from grpo_training.training.advantages import GroupAdvantages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Problem
-    from grpo_training.score_rollouts.near_copies import Payment
     from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey
     from grpo_training.score_rollouts.settings import ScoreSettings
     from grpo_training.score_rollouts.verdict_log import WorkEntry
-    from grpo_training.training.advantages import GroupAdvantages
 
 _MOST_UNKNOWN = 50
 

@@ -6,20 +6,16 @@ import hashlib
 import json
 from array import array
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from engine.abilities import ScoresForeignRows
 from engine.errors import InputError, MissingInputError
+from engine.records import Completion
 from engine.storage.lines import Line, LineReader
-from engine.task import REPLY_FIELDS, completion_of_row
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
-    from engine.records import Completion
-    from engine.task import Task
+from engine.task import REPLY_FIELDS, Task, completion_of_row
 
 ID_FIELDS = ("prompt_id", "problem_id", "task_id", "id")
 _SHOWN = 10

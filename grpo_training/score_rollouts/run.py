@@ -14,28 +14,23 @@ from engine.abilities import HasCheckOptions, ScoresForeignRows
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.executor.choice import is_cluster, open_executor
+from engine.executor.work import WorkerPool
+from engine.records import Problem
 from engine.storage.append_log import replace_file
+from engine.task import Task
 from engine.tasks.registry import load_task, task_named
 from grpo_training.runs.files import RunFiles
 from grpo_training.score_rollouts.near_copies import payments
 from grpo_training.score_rollouts.report import ScoreReport
-from grpo_training.score_rollouts.rollout_rows import RolloutRow, check_usable, file_digest, good_rows, survey
+from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, check_usable, file_digest, good_rows, survey
 from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
-from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, configured
+from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
-from grpo_training.score_rollouts.verdicts import VerdictKeys
-from grpo_training.score_rollouts.workers import Reply, VerifierDescription
+from grpo_training.score_rollouts.verdicts import Verdict, VerdictKeys
+from grpo_training.score_rollouts.workers import Reply, Verified, VerifierDescription
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from engine.executor.work import WorkerPool
-    from engine.records import Problem
-    from engine.task import Task
-    from grpo_training.score_rollouts.rollout_rows import Survey
-    from grpo_training.score_rollouts.settings import ScoreSettings
-    from grpo_training.score_rollouts.verdicts import Verdict
-    from grpo_training.score_rollouts.workers import Verified
 
 TOO_MANY_INFRA_FAULTS = 3
 """Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""

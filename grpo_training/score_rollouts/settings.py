@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic.fields import FieldInfo
 
 from engine.abilities import HasCheckOptions
 from engine.errors import InputError
@@ -15,9 +16,6 @@ from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
 from grpo_training.cli.settings import Positive, Weight
 from grpo_training.runs.settings import ExecutorName, ResumableSettings
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 DEFAULT_WORKERS = 2
 """Processes that verify, where the command runs on one machine."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -13,11 +15,6 @@ from engine.records import Record, timestamp
 from engine.storage.append_log import AppendLog
 from engine.storage.lines import encode_line
 from grpo_training.score_rollouts.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 _CACHE_WAIT_S = 60.0
 _ABSENT = -1

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
 from engine.abilities import ScoresForeignRows
-from engine.records import Fault, Outcome, Problem, Record
-from engine.reward_evaluator import task_total
-from engine.task import ScoredFields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from engine.records import Candidate, Completion
-    from engine.task import Measurement, Task
+from engine.records import Completion, Fault, Outcome, Problem, Record
+from engine.reward_evaluator import RewardEvaluator, Scored
+from engine.task import Measurement, ScoredFields, Task
 
 FORMAT = 2
 """Version of the stored verdict; part of every key."""
 
 _ATTEMPTS = 2
 """A reply whose check could not be started is checked once more."""
+_EVALUATOR = RewardEvaluator()
 
 
 class Verdict(Record):
@@ -90,44 +85,42 @@ def completion_hash(completion: Completion) -> str:
 
 
 def verify(task: Task, problem: Problem, completion: Completion) -> Verdict:
-    """Parse and measure a reply. A check that could not be started is tried once more."""
+    """Parse and score a reply. A check that could not be started is tried once more."""
     candidate = task.parse(completion, problem)
-    measurement = task.evaluate(candidate, problem)
-    for _ in range(_ATTEMPTS - 1):
-        if measurement.outcome is Outcome.INFRA_FAULT:
-            measurement = task.evaluate(candidate, problem)
-    return _verdict(task, candidate, measurement)
+    for _ in range(_ATTEMPTS):
+        scored = _EVALUATOR.score(task, problem, candidate)
+        if scored.outcome is not Outcome.INFRA_FAULT:
+            break
+    return _verdict(task, scored)
 
 
-def _verdict(task: Task, candidate: Candidate, measurement: Measurement) -> Verdict:
-    outcome = candidate.outcome if measurement.outcome is Outcome.OK else measurement.outcome
-    components = dict(measurement.components)
-    bad = next((name for name, value in components.items() if value is not None and not 0 <= value <= 1), None)
-    if not outcome.carries_reward or bad is not None:
-        return _without_reward(measurement, "" if bad is None else f"{bad} is {components[bad]}")
-    total = task_total(task, components)
-    if total is None or not math.isfinite(total):
+def _verdict(task: Task, scored: Scored) -> Verdict:
+    measurement, total = scored.measurement, scored.rewards.r_total
+    if not scored.outcome.carries_reward:
+        return _without_reward(measurement, "")
+    if total is None:
         return _without_reward(measurement, "no component was measured")
-    fields = task.scored_fields(candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
-    fault = measurement.fault or candidate.fault
+    fields = ScoredFields()
+    if isinstance(task, ScoresForeignRows):
+        fields = task.scored_fields(scored.candidate, measurement)
     validation: dict[str, Any] = {
-        "outcome": str(outcome),
+        "outcome": str(scored.outcome),
         "answer": measurement.answer,
         "answer_source": measurement.answer_source,
         "detail": dict(measurement.detail),
-        "fault": None if fault is None else fault.model_dump(),
+        "fault": None if scored.fault is None else scored.fault.model_dump(),
     }
     return Verdict(
-        outcome=outcome,
+        outcome=scored.outcome,
         total=total,
-        is_correct=measurement.is_correct,
-        components=components,
+        is_correct=scored.is_correct,
+        components=dict(measurement.components),
         validation=_plain(validation if fields.validation is None else dict(fields.validation)),
         reward=_plain(dict(fields.reward)),
         row=_plain(dict(fields.row)),
         failed_gates=list(fields.failed_gates),
         copy_hash=fields.copy_hash,
-        fault=fault,
+        fault=scored.fault,
     )
 
 

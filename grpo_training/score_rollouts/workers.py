@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from engine.abilities import HasCheckOptions
 from engine.errors import ConfigurationError
+from engine.records import Completion, Problem
+from engine.task import Task
 from engine.tasks.registry import load_task
 from grpo_training.score_rollouts.verdicts import Verdict, verify
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from engine.records import Completion, Problem
-    from engine.task import Task
 
 
 class Reply(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +14,14 @@ import torch
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Fusion, RolloutGroup
+from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import read
-from grpo_training.selector.data.embeddings import open_embedder, write_embeddings
+from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from engine.records import Experience, Problem
-    from grpo_training.selector.data.embeddings import Array
     from grpo_training.selector.settings import ExperiencesSettings
 
 _BEAM = 5

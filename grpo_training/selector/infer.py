@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
-from engine.records import IMAGE_MARK, ChatRequest, Message, Outcome, Sampling
+from engine.records import IMAGE_MARK, ChatRequest, Message, Outcome, Problem, Sampling
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.data.beams import prompt_of
@@ -18,16 +20,9 @@ from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import data_url, image_paths
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.predict import choose_shots
+from grpo_training.selector.settings import InferSettings
 from grpo_training.selector.vqa import normalize_answer, short_answer, vqa_accuracy
 from grpo_training.serve.endpoints import open_client
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from engine.api_manager import ApiManager
-    from engine.records import Problem
-    from grpo_training.selector.settings import InferSettings
 
 Shots = list[list[int]]
 """For each query the ids of its shots, in the order of the prompt."""

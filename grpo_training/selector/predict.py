@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,18 +13,15 @@ from engine.errors import InputError
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.data.beam_file import load_groups
-from grpo_training.selector.data.groups import make_batch
+from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.data.sources import load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search
+from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.training.validation import stored_logps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grpo_training.selector.data.embeddings import EmbeddingTable
-    from grpo_training.selector.data.groups import ShotGroup
-    from grpo_training.selector.model.pointer import PointerSelector
     from grpo_training.selector.settings import PredictSettings
 
 _BATCH = 64

@@ -6,16 +6,13 @@ runs over the candidates of one query.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from engine.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
 
 NormalizeMethod = Literal["z_score", "z_score_clamp", "rank_normalize", "none"]
 RewardMode = Literal[

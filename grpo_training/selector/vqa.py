@@ -8,10 +8,7 @@ VQA evaluation (visualqa.org/evaluation), which is applied to both sides.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _AGREE = 3
 """People who must have given an answer for it to be right."""

@@ -5,27 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.api_manager import LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
+from engine.llm.interfaces import Purse
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.runs.settings import ClientSettings, RoleSettings
 from grpo_training.serve.model_folder import check_model
 from grpo_training.serve.shared_server import shared_server
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from engine.llm.interfaces import Purse
-    from engine.llm.limits.concurrency import ConcurrencyRule
-    from grpo_training.runs.settings import ClientSettings, RoleSettings
 
 
 def check_endpoint(settings: RoleSettings, role: str) -> None:

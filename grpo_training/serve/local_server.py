@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -24,9 +25,6 @@ from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serve.model_folder import check_model, content_digest, merged_with
 from grpo_training.serve.vllm_program import find_vllm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 START_TIMEOUT_S = 600.0
 START_POLL_S = 0.1

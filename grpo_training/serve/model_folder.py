@@ -8,14 +8,12 @@ import importlib.util
 import json
 import tempfile
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from engine.errors import ConfigurationError, MissingInputError
 from engine.storage.installation import install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _SAMPLE_BYTES = 4096
 _HEADER_BYTES = 100 << 20  # limit of the format

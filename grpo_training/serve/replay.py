@@ -29,7 +29,7 @@ import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -37,10 +37,7 @@ from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.serve.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
-from grpo_training.serve.settings import EXAMPLE_FILES
-
-if TYPE_CHECKING:
-    from grpo_training.serve.settings import ReplaySettings
+from grpo_training.serve.settings import EXAMPLE_FILES, ReplaySettings
 
 MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128

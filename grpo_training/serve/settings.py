@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,10 +15,6 @@ from engine.errors import InputError
 from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import POCKET_MODEL, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 EXAMPLE = shipped_file("recorded")
 """Recordings of the pocket model on the first problems of the dataset ``POCKET_DATASET``."""

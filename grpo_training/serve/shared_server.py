@@ -13,8 +13,8 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -32,9 +32,6 @@ from grpo_training.serve.local_server import (
     local_server,
     why_ended,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
 """Command of the keeper; the model's folder and the temperature are appended."""

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from agents.teacher import TeacherAgent
+from agents.teacher import TeacherAgent, TeacherReply
 from engine.abilities import ChecksItself
+from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
-from engine.records import Outcome, Sampling
+from engine.records import Outcome, Problem, Sampling
+from engine.task import Example, Task
 from engine.tasks.registry import known_tasks
-
-if TYPE_CHECKING:
-    from agents.teacher import TeacherReply
-    from engine.api_manager import ApiManager
-    from engine.records import Problem
-    from engine.task import Example, Task
 
 TIMEOUT_S = 300.0
 """A thinking model may need minutes for one reply. A server that is not running fails at once."""

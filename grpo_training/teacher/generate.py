@@ -6,16 +6,20 @@ import asyncio
 import hashlib
 import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.generator import prompt_hash
 from agents.teacher import ROLE, TeacherAgent
 from engine.abilities import PreparesData
+from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
+from engine.llm.client import Counters
 from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.records import Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -26,15 +30,8 @@ from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 from grpo_training.teacher.run import AcceptanceRule, TeacherRun
+from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from engine.api_manager import ApiManager
-    from engine.llm.client import Counters
-    from engine.records import Problem
-    from grpo_training.teacher.settings import TeacherSettings
 
 
 def run(settings: TeacherSettings) -> int:

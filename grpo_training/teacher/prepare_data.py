@@ -8,23 +8,22 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from engine.contract.datasets import DataPreparation
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
+from engine.records import Problem
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from engine.contract.datasets import DataPreparation
-    from engine.records import Problem
     from grpo_training.teacher.settings import PrepareSettings
 
 _SHINGLE = 3  # words; problems of MBPP have about twelve

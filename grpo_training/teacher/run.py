@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
+from engine.abilities import PreparesData
 from engine.errors import InputError
-from engine.records import Fault, Outcome
+from engine.records import Candidate, Completion, Fault, Message, Outcome, Problem
 from engine.reward_evaluator import unverified
-from engine.storage.rollout_store import BrokenLine, follow
+from engine.storage.rollout_store import BrokenLine, RolloutStore, follow
+from engine.task import Measurement, Task
 from grpo_training.cli.terminal_text import LastingStream, harmless
 from grpo_training.runs.window import run_in_window
 from grpo_training.teacher.traces import (
@@ -26,14 +29,7 @@ from grpo_training.teacher.traces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
-
     from agents.teacher import TeacherAgent, TeacherReply
-    from engine.abilities import PreparesData
-    from engine.records import Candidate, Completion, Message, Problem
-    from engine.storage.rollout_store import RolloutStore
-    from engine.task import Measurement, Task
 
 GIVE_UP = 8
 """The run stops after this many open problems in a row: the endpoint is probably not available."""

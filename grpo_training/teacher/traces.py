@@ -6,16 +6,13 @@ import hashlib
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from engine.records import FORMAT, Message, Record, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 READABLE = "ok"
 """``status`` of a reply that was read without a fault."""

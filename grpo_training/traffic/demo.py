@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import own_scenario
@@ -13,16 +14,10 @@ from engine.tasks.traffic.simulation.process import require_sumo
 from grpo_training.cli.settings import ROOT
 from grpo_training.runs.supervisor import Command, supervise
 from grpo_training.traffic.evaluation.run import evaluate
-from grpo_training.traffic.settings import EvaluateSettings
+from grpo_training.traffic.settings import DemoSettings, EvaluateSettings
 from grpo_training.train.config import load_config
 from grpo_training.train.run import check_packages
 from grpo_training.training.metrics_log import latest_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from grpo_training.traffic.settings import DemoSettings
 
 STYLE = "compact"
 SFT, GRPO = "traffic_small_sft.yaml", "traffic_small.yaml"

@@ -8,9 +8,11 @@ halting vehicles says something about 8. All other weights are random.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from engine.tasks.traffic.validation import dataset_files, read_rows
 from grpo_training.pocket.model_card import write_model
@@ -21,10 +23,6 @@ from grpo_training.train.data.tokenising import ChatTokens
 from grpo_training.train.folders import write_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
-
     from grpo_training.traffic.settings import SmallModelSettings
 
 WHOLE_NUMBERS = (*map(str, range(100)), *(f"{number:02d}" for number in range(10)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,12 @@ from engine.records import FORMAT, Completion, Message, Policy, Problem, Rollout
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
+from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.tasks.traffic.rows import TrafficRow
     from grpo_training.traffic.settings import RolloutsSettings, SftSettings
 
 ENUMERATED = "enumerated"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.train.config import GRPOTrainingConfig, load_config
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["GRPOTrainingConfig", "load_config", "main", "train_grpo"]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from safetensors import SafetensorError
 
 from engine.errors import ScaffoldError
 from engine.storage.append_log import sync_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _UNFINISHED, _REPLACED = ".unfinished", ".replaced"
 

@@ -9,14 +9,13 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import ConfigurationError, InputError, ScaffoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from accelerate import Accelerator
 
 PartT = TypeVar("PartT")

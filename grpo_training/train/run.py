@@ -11,21 +11,25 @@ import hashlib
 import importlib
 import importlib.util
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
+from engine.records import Problem
 from engine.storage.installation import install_command
 from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import RunDirectory
+from grpo_training.runs.manifest import RunManifest
 from grpo_training.serve.model_folder import content_digest
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
 from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
 from grpo_training.train.models.upload import check_token, upload_model
 from grpo_training.train.online.custom_reward import load_reward, reward_digest
-from grpo_training.train.online.prompt_dataset import load_prompts
+from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
 from grpo_training.train.online.reward_settings import check_rewards
 from grpo_training.train.processes import (
     check_same,
@@ -38,13 +42,7 @@ from grpo_training.train.reporting.plan_report import offline_plan, online_plan,
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from engine.records import Problem
-    from grpo_training.runs.manifest import RunManifest
-    from grpo_training.train.config import GRPOTrainingConfig
     from grpo_training.train.models.export import TrainingResult
-    from grpo_training.train.online.prompt_dataset import Prompts
 
 EXIT_NOTHING_LEARNED = 3
 """Exit code of a training that helped nothing, as far as it was measured."""

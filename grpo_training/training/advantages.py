@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engine.statistics.groups import group_stats
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 

@@ -11,14 +11,12 @@ the same sums and gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from engine.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LossType = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
 ImportanceLevel = Literal["token", "sequence"]

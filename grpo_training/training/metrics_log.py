@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TextIO
 
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.trackers import open_tracker
+from grpo_training.runs.trackers import Tracker, open_tracker
 from grpo_training.training.progress import TrainingProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-    from types import TracebackType
-    from typing import TextIO
-
-    from grpo_training.runs.trackers import Tracker
 
 
 class TrackedSettings(Protocol):

@@ -6,22 +6,17 @@ import math
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from grpo_training.cli.terminal_text import LastingStream, harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-    from typing import TextIO
-
-    from rich.progress import TaskID
 
 _SHOWN = (
     ("loss", "loss", ".4f"),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.view.web.languages import LANGUAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DEFAULT_FOLDERS = tuple(WORKING_DIR / name for name in ("grpo_training/cache", "data/grpo_experiences", "outputs"))
 

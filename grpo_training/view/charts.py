@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from grpo_training.view.series import matching, number, short, shown, ticks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from grpo_training.view.series import Row
+from grpo_training.view.series import Row, matching, number, short, shown, ticks
 
 COLORS = 6
 WIDTH, HEIGHT = 520, 230

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from grpo_training.view.charts import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, draw
-
-if TYPE_CHECKING:
-    from grpo_training.view.series import Row
+from grpo_training.view.series import Row
 
 _TEMPLATES = Environment(
     loader=PackageLoader("grpo_training.view"), autoescape=True, undefined=StrictUndefined, trim_blocks=False

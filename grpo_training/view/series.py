@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 Row = dict[str, Any]
 """One line of metrics.jsonl."""

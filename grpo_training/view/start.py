@@ -7,7 +7,8 @@ import secrets
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from pathlib import Path
 
 import uvicorn
 
@@ -18,10 +19,6 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from pathlib import Path
 
 _STEP_S = 0.02
 """How long reading ahead keeps a request waiting."""

@@ -6,15 +6,12 @@ the scripts and styles that are part of the file, and no request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
 from grpo_training.view.pages.training import METRICS, PAGE, read_metrics, training_view
 from grpo_training.view.web.one_file import one_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "report.html"
 

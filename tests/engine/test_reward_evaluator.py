@@ -1,9 +1,11 @@
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.reward_evaluator import Baseline, fusion_baseline, fusion_reward, task_total, with_opinion
+from engine.records import Completion, Outcome, Problem
+from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, fusion_reward, task_total, with_opinion
+from engine.task import Measurement
 from engine.tasks.scaffold_task import mean_of_measured
-from engine.tasks.simple import SimpleTask
+from engine.tasks.simple import PlainTask, SimpleTask
 from tests.support.table import table
 
 
@@ -49,3 +51,20 @@ def test_a_component_without_a_weight_is_an_error_of_the_task():
     with pytest.raises(ConfigurationError, match="measures 'extra' and gives it no weight"):
         task_total(task, reward("", {}))
     assert task_total(SimpleTask(prompt="{question}", reward=reward), reward("", {})) == 0.5
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
+def test_a_component_outside_its_bounds_is_a_fault_of_the_task_and_no_reward(value):
+    class Wrong(PlainTask):
+        name = "wrong"
+
+        def problem_from_row(self, row, where):
+            raise NotImplementedError
+
+        def evaluate(self, candidate, problem):
+            return Measurement({"r_ans": value}, True)
+
+    task, problem = Wrong(), Problem(id="p", text="t", answer="a", task="wrong")
+    scored = RewardEvaluator().score(task, problem, task.parse(Completion(text="a"), problem))
+    assert (scored.outcome, scored.is_correct, scored.rewards.r_total) == (Outcome.INFRA_FAULT, None, None)
+    assert scored.fault.message == f"r_ans is {value}"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.records import Problem
 from engine.sandbox.program_process import Limits
 from engine.tasks.code.facts import facts_of, read_facts
 from engine.tasks.code.literals import from_literal
 from engine.tasks.code.test_cases import CodeTest
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Report, StdinTest
 from engine.tasks.code.testing.tester import shared_tester
-
-if TYPE_CHECKING:
-    from engine.records import Problem
 
 
 def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits: Limits | None = None) -> Report:

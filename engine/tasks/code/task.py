@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.contract.checks import CheckResult
 from engine.contract.datasets import Dataset
 from engine.errors import InputError
 from engine.experience.review import holds_answer
-from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks
 from engine.tasks.code.datasets import code_dataset
@@ -25,14 +26,9 @@ from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.test_cases import CodeTest, as_statement
+from engine.tasks.code.testing.program_tests import Report
 from engine.tasks.code.testing.tester import VERSION, shared_tester
 from engine.tasks.rows import UnusableRowError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from engine.records import Problem
-    from engine.tasks.code.testing.program_tests import Report
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem
+from engine.records import Problem, RolloutGroup
 from engine.storage.append_log import writer_of
+from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from engine.records import RolloutGroup
-    from engine.storage.rollout_store import BrokenLine
     from grpo_training.cli.progress import Progress
 
 Key = tuple[str, int]

@@ -9,18 +9,13 @@ import asyncio
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from agents.critic import CriticAgent, critic_template
+from agents.critic import CriticAgent, FusedCandidate, critic_template
 from engine.records import Experience, Fault, Fusion, Half, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
-from engine.reward_evaluator import fusion_baseline, task_total, unverified
+from engine.reward_evaluator import Baseline, Scored, fusion_baseline, task_total, unverified
 from engine.tasks.registry import task_named
 from grpo_training.learning.session import Session
-
-if TYPE_CHECKING:
-    from agents.critic import FusedCandidate
-    from engine.reward_evaluator import Baseline, Scored
-    from grpo_training.learning.settings import CriticSettings
+from grpo_training.learning.settings import CriticSettings
 
 
 @dataclass(frozen=True)

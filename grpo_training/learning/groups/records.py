@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from agents.analyst import Attempt
+from agents.chat import Answer
 from engine.errors import ConfigurationError, InputError
 from engine.experience.state import GroupTrial
 from engine.experience.trial import HALVES, difference
-from engine.records import Rollout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agents.chat import Answer
-    from engine.records import Candidate, Fusion, Half, Problem, Rewards
-    from engine.reward_evaluator import Scored
-    from engine.task import Task
+from engine.records import Candidate, Fusion, Half, Problem, Rewards, Rollout
+from engine.reward_evaluator import Scored
+from engine.task import Task
 
 _ATTEMPT_CHARS = 6000
 """The analyst sees at most this many characters of an attempt."""

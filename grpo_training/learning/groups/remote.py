@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from socket import gethostname
@@ -16,30 +17,23 @@ from urllib.parse import urlsplit
 
 from agents.critic import critic_template
 from agents.generator import prompt_hash
+from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
-from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
-from engine.llm.client import LLMClient
+from engine.executor.remote_accounts import Handle, Line, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.llm.client import Counters, LLMClient
+from engine.llm.interfaces import Purse
+from engine.records import Fault, Fusion, RolloutGroup
 from engine.tasks.registry import load_task, task_named
 from grpo_training.learning.groups.fusions import LocalFusions
-from grpo_training.learning.groups.work import LocalGroups
-from grpo_training.learning.session import make_session
-from grpo_training.learning.settings import CriticSettings
+from grpo_training.learning.groups.work import LocalGroups, Maker, Order
+from grpo_training.learning.session import Session, make_session
+from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.serve.endpoints import journal_path, ledger_path, retry_policy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-
-    from engine.api_manager import ApiManager
     from engine.executor.ray_cluster import RayExecutor
-    from engine.executor.remote_accounts import Handle
-    from engine.llm.client import Counters
-    from engine.llm.interfaces import Purse
-    from engine.records import Fault, Fusion, RolloutGroup
-    from grpo_training.learning.groups.work import Maker, Order
-    from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import GeneratorSettings
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.experience.trial import HALVES, half_of_rollout, in_half
-from engine.records import Experience, Fault, Half, Policy, Problem, RolloutGroup, Sampling, timestamp
+from engine.records import Experience, Fault, Half, Policy, Problem, Rollout, RolloutGroup, Sampling, timestamp
 from engine.statistics.groups import group_stats
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from, total_of
-from grpo_training.learning.settings import MAX_EPOCHS
+from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.records import Rollout
     from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import GeneratorSettings
 
 OrderT_contra = TypeVar("OrderT_contra", contravariant=True)
 MadeT_co = TypeVar("MadeT_co", covariant=True)

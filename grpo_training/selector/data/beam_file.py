@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
 from grpo_training.selector.rewards import RewardMode, task_reward
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _UNSCORED = ("fallback", "error")

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from tqdm import tqdm
 
+from engine.api_manager import Endpoint
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
+from engine.records import Problem
 from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.files import RunFiles
 from grpo_training.selector.data.embeddings import open_embedder, write_embeddings
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import AnswerScorer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from engine.api_manager import Endpoint
-    from engine.records import Problem
-    from grpo_training.selector.settings import BeamsSettings
+from grpo_training.selector.settings import BeamsSettings
 
 PARTIAL, RESULT, EMBEDDINGS = "beams.partial.jsonl", "beams.json", "embeddings.npy"
 REPLIES = "requests.sqlite"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.datasets import load_problems
 from engine.errors import InputError
-from grpo_training.selector.data.embeddings import ClipEmbedder, embed_once, open_embedder
+from grpo_training.selector.data.embeddings import Array, ClipEmbedder, embed_once, open_embedder
 from grpo_training.selector.data.images import image_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from grpo_training.selector.data.embeddings import Array
     from grpo_training.selector.settings import EmbedSettings
 
 

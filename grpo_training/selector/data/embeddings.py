@@ -13,21 +13,18 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
 from engine.storage.append_log import replace_file
 from engine.storage.installation import install_command
 from grpo_training.serve.model_folder import content_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from engine.errors import InputError
-from grpo_training.selector.data.embeddings import EmbeddingTable, load_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from grpo_training.selector.data.embeddings import Array
+from grpo_training.selector.data.embeddings import Array, EmbeddingTable, load_table
 
 Sampler = Literal["rand", "text", "image", "mix"]
 _MIX = {"rand": 0.5, "text": 0.25, "image": 0.25}

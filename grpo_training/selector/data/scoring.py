@@ -7,22 +7,18 @@ import hashlib
 import json
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
+from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError, IncompleteRunError
+from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
 from engine.llm.wire.transport import COMPLETIONS_PATH, Transport, classify_exception
 from engine.records import Completion, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from engine.api_manager import Endpoint
-    from engine.llm.journal import ResponseJournal
-
 
 DRAIN_S = 60.0
 """Seconds for which a search that is stopped waits for the requests in flight, to keep their replies."""

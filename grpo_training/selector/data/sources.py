@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from engine.errors import InputError
 from grpo_training.selector.data.embeddings import EmbeddingTable, load_table, mean_of_normalised
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from grpo_training.selector.settings import EmbeddingSettings
 
 

@@ -6,26 +6,21 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from engine.storage.append_log import replace_file
-from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.embeddings import Array, EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.demo.synthetic import SyntheticUtility
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search, sample_sequences
-from grpo_training.selector.settings import SftSettings, TrainSettings
+from grpo_training.selector.model.pointer import PointerSelector
+from grpo_training.selector.settings import DemoSettings, SftSettings, TrainSettings
 from grpo_training.selector.training.run import post_train, train_sft
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from grpo_training.selector.data.embeddings import Array
-    from grpo_training.selector.model.pointer import PointerSelector
-    from grpo_training.selector.settings import DemoSettings
 
 WAYS = ("random", "similarity", "sft", "rce", "grpo", "oracle")
 """Ways of choosing, from the one that is expected to be the worst."""

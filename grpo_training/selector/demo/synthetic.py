@@ -7,14 +7,13 @@ each other. What a training sees of it is noisy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from grpo_training.selector.data.embeddings import Array
 
 _RELEVANCE, _QUALITY, _REDUNDANCY, _COMPLEMENT, _FIRST = 1.0, 0.5, 0.6, 0.6, 0.15

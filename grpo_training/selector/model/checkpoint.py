@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
 from grpo_training.selector.model.pointer import PointerSelector, config_from
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FORMAT = 1
 

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from engine.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from grpo_training.selector.model.pointer import DecodingState, Encoded, PointerSelector
+from grpo_training.selector.model.pointer import DecodingState, Encoded, PointerSelector
 
 
 class Sequences(NamedTuple):

@@ -9,16 +9,13 @@ All variants share one contract: :meth:`PointerSelector.forward` for teacher for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Decoder = Literal["static", "gate", "gru"]
 USED = -100.0

@@ -8,35 +8,29 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 
 from grpo_training.runs.stop_request import StopRequest
-from grpo_training.selector.data.groups import batches, make_batch
+from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_batch
 from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
-from grpo_training.selector.settings import TrainSettings
-from grpo_training.selector.training.phases import grpo_step, rce_step, sft_step
+from grpo_training.selector.model.pointer import PointerSelector
+from grpo_training.selector.settings import SftSettings, TrainSettings
+from grpo_training.selector.training.phases import Phase, StepLoss, grpo_step, rce_step, sft_step
 from grpo_training.selector.training.state import Progress, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
-from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.metrics_log import MetricsLog, open_metrics
+from grpo_training.training.progress import TrainingProgress
 from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
 from grpo_training.training.stopped import TrainingStoppedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-    from typing import Any, TextIO
-
     from grpo_training.selector.data.embeddings import EmbeddingTable
-    from grpo_training.selector.data.groups import Batch, ShotGroup
-    from grpo_training.selector.model.pointer import PointerSelector
-    from grpo_training.selector.settings import SftSettings
-    from grpo_training.selector.training.phases import Phase, StepLoss
-    from grpo_training.training.metrics_log import MetricsLog
-    from grpo_training.training.progress import TrainingProgress
 
 BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"
 

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
 from grpo_training.selector.model.decoding import sequence_logps
+from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
 from grpo_training.training.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from grpo_training.selector.data.groups import Batch
-    from grpo_training.selector.model.pointer import PointerSelector
     from grpo_training.selector.settings import TrainSettings
 
 PhaseName = Literal["sft", "rce", "grpo"]

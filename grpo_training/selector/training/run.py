@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.selector.data.beam_file import TaskReward, load_groups
-from grpo_training.selector.data.groups import split_groups
+from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
@@ -21,12 +23,6 @@ from grpo_training.selector.training.loop import BEST, BEST_REWARD, TrainingTask
 from grpo_training.selector.training.phases import Phase
 from grpo_training.selector.training.state import STATE
 from grpo_training.view.training_page import write_page
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grpo_training.selector.data.embeddings import EmbeddingTable
-    from grpo_training.selector.data.groups import ShotGroup
 
 
 def train_sft(settings: SftSettings) -> int:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.errors import InputError
 from grpo_training.selector.model.checkpoint import load_plain, save_atomically
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from grpo_training.selector.model.pointer import PointerSelector
-    from grpo_training.training.schedules import AdaptiveKL
+from grpo_training.selector.model.pointer import PointerSelector
+from grpo_training.training.schedules import AdaptiveKL
 
 STATE = "training_state.pt"
 

@@ -14,14 +14,13 @@ from agents.generator import generator_messages
 from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences
 from engine.llm.client import Counters, LLMClient
-from engine.records import ChatRequest, Fault, Outcome, Problem, Sampling
+from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget
+from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
 from engine.tasks.traffic.task import TASK
 
 if TYPE_CHECKING:
-    from engine.llm.journal import ResponseJournal
-    from engine.llm.limits.budget import Budget
-    from engine.records import Reply
     from grpo_training.evaluate.models import ServedModel
 
 _STATES_IN_FLIGHT = 256

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
+from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
 from grpo_training.traffic.evaluation.policies import BASELINE
-
-if TYPE_CHECKING:
-    from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
-    from grpo_training.traffic.evaluation.stored_rows import RowResult
+from grpo_training.traffic.evaluation.stored_rows import RowResult
 
 TRAFFIC_FIGURES = {
     "mean_waiting_s": "waiting s",

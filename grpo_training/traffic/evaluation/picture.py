@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from grpo_training.view.charts import Chart
 from grpo_training.view.picture import picture
-from grpo_training.view.series import thinned
+from grpo_training.view.series import Row, thinned
 
 if TYPE_CHECKING:
     from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
-    from grpo_training.view.series import Row
 
 
 def queue_picture(results: Sequence[ClosedLoopResult]) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import InputError
 from engine.reading.masking import shown_url
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES
 from grpo_training.evaluate.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role
-
-if TYPE_CHECKING:
-    from grpo_training.traffic.settings import EvaluateSettings
+from grpo_training.traffic.settings import EvaluateSettings
 
 BASELINE = "max-pressure"
 """All policies are compared with it."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import IncompleteRunError
 from engine.records import timestamp
 from engine.storage.append_log import replace_file
+from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
 from grpo_training.traffic.evaluation.figures import (
     by_policy,
     by_scenario,
@@ -19,17 +21,14 @@ from grpo_training.traffic.evaluation.figures import (
     rows_by_scenario,
 )
 from grpo_training.traffic.evaluation.picture import queue_picture
-from grpo_training.traffic.evaluation.stored_rows import share_of_ties
+from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
+from grpo_training.traffic.evaluation.simulations import FailedRun
+from grpo_training.traffic.evaluation.stored_rows import RowResult, share_of_ties
 from grpo_training.traffic.evaluation.tables import show_closed_loop, show_stored_rows
+from grpo_training.traffic.settings import EvaluateSettings
 
 if TYPE_CHECKING:
-    from engine.tasks.traffic.rows import TrafficRow
-    from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
     from grpo_training.cli.tables import View
-    from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
-    from grpo_training.traffic.evaluation.simulations import FailedRun
-    from grpo_training.traffic.evaluation.stored_rows import RowResult
-    from grpo_training.traffic.settings import EvaluateSettings
 
 FORMAT = 1
 """Version of the results' format."""

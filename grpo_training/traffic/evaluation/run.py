@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from agents.generator import prompt_hash
 from engine.errors import InputError, MissingInputError
@@ -17,6 +17,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.records import Sampling
+from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
 from grpo_training.cli.tables import View
@@ -44,10 +45,7 @@ from grpo_training.traffic.evaluation.stored_rows import (
     model_results,
     read_dataset,
 )
-
-if TYPE_CHECKING:
-    from engine.tasks.traffic.rows import TrafficRow
-    from grpo_training.traffic.settings import EvaluateSettings
+from grpo_training.traffic.settings import EvaluateSettings
 
 
 def evaluate(

@@ -15,12 +15,11 @@ from engine.errors import ScaffoldError
 from engine.tasks.traffic.scenarios import find_config, network_digest
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult, run_closed_loop, write_demand_of
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationThreads
-from grpo_training.traffic.evaluation.decisions import CallFailedError
+from grpo_training.traffic.evaluation.decisions import CallFailedError, ModelDecisions
+from grpo_training.traffic.evaluation.run_log import RunLog
 
 if TYPE_CHECKING:
-    from grpo_training.traffic.evaluation.decisions import ModelDecisions
     from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
-    from grpo_training.traffic.evaluation.run_log import RunLog
     from grpo_training.traffic.settings import EvaluateSettings
 
 _REFRESH_S = 0.5

@@ -13,11 +13,11 @@ from engine.records import Fault
 from engine.tasks.traffic.policies import BASELINES, random_policy
 from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, observation_of, regret, reward_of
+from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.validation import dataset_files, read_rows
 from grpo_training.traffic.evaluation.policies import ORACLE
 
 if TYPE_CHECKING:
-    from engine.tasks.traffic.rows import TrafficRow
     from grpo_training.traffic.evaluation.decisions import ModelDecisions
 
 _WINDOW_S = 300

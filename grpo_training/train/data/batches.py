@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.samples import Sample
 
 
 @dataclass(frozen=True)

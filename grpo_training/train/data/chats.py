@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError, MissingInputError
 from engine.llm.wire.protocol import clean
@@ -15,9 +16,6 @@ from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 

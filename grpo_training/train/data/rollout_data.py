@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import InputError, MissingInputError
-from engine.records import RolloutGroup
+from engine.records import Completion, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import read_each
+from engine.storage.rollout_store import BrokenLine, read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
@@ -17,11 +19,6 @@ from grpo_training.train.data.scored_files import has_replies, json_rows, read_s
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from engine.records import Completion, Rollout
-    from engine.storage.rollout_store import BrokenLine
     from grpo_training.train.config import GRPOTrainingConfig
 
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from pathlib import Path
+from typing import Any, TypeGuard
 
 from engine.errors import InputError
 from engine.llm.wire.protocol import clean
@@ -23,13 +25,7 @@ from engine.records import Message
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.teacher.traces import messages_hash
-from grpo_training.train.data.samples import TrainingGroup, TrainingResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from grpo_training.train.data.samples import DropReport
+from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 
 BROKEN_ROWS = "rows: could not be read"
 NO_REWARD = "groups: incomplete, a reply has no reward"

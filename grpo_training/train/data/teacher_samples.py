@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.generator import prompt_hash
@@ -15,8 +16,6 @@ from grpo_training.train.data.scored_files import report_broken
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from transformers import PreTrainedTokenizerBase
 
     from grpo_training.train.config import GRPOTrainingConfig

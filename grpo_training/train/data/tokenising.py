@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
 from engine.errors import ConfigurationError
-from grpo_training.train.data.samples import DropReport, Sample
+from engine.records import Message
+from grpo_training.train.data.samples import DropReport, Sample, TrainingGroup, TrainingResponse
 from grpo_training.training.advantages import advantages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from transformers import PreTrainedTokenizerBase
 
-    from engine.records import Message
     from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.samples import TrainingGroup, TrainingResponse
 
 EMPTY = "replies: without text"
 TOO_LONG = "replies: prompt and reply are longer than max_seq_length"

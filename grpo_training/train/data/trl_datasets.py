@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigurationError, InputError
+from engine.records import Message
 from engine.storage.installation import install_command
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import find_sources, read_groups
-from grpo_training.train.data.samples import DropReport
+from grpo_training.train.data.samples import DropReport, TrainingGroup
 from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from datasets import Dataset
-
-    from engine.records import Message
-    from grpo_training.train.data.samples import TrainingGroup
 
 Row = dict[str, Any]
 

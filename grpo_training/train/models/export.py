@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peft import PeftModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grpo_training.train.folders import write_folder
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import has_adapter, load_base_model
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 

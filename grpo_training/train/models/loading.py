@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +13,7 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
@@ -27,11 +29,6 @@ from grpo_training.train.models.tokenizer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"

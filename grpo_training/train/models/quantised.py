@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import importlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from peft import prepare_model_for_kbit_training
 from torch.nn.functional import linear
-from transformers import BitsAndBytesConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from transformers import BitsAndBytesConfig, PreTrainedModel
 
 
 def loading_options(quantised: str, compute_dtype: torch.dtype) -> dict[str, Any]:

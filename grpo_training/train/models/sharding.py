@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
-from accelerate import FullyShardedDataParallelPlugin
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import DistributedType, parse_flag_from_env
+from torch import Tensor
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from engine.errors import ConfigurationError
 from grpo_training.train.models import zero
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from accelerate import Accelerator
-    from torch import Tensor
 
 _REFUSED = {
     "FSDP_OFFLOAD_PARAMS": ("fsdp_offload_params", "Its weights are on the CPU, where checkpoints cannot be gathered."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,11 @@ import httpx2
 import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from safetensors import SafetensorError
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from transformers import PreTrainedTokenizerBase
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 _MERGE_SYSTEM = (

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2
 
 from engine.errors import ConfigurationError, ScaffoldError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKEN = "HF_TOKEN"  # noqa: S105 - the name of the variable
 

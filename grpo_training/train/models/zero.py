@@ -10,21 +10,18 @@ import importlib
 import importlib.util
 import os
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import DeepSpeedPlugin, PartialState
+from accelerate import Accelerator, DeepSpeedPlugin, PartialState
 from accelerate.utils import DistributedType, parse_flag_from_env
+from torch import Tensor
 from transformers.integrations import unset_hf_deepspeed_config
 
 from engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from accelerate import Accelerator
-    from torch import Tensor
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")

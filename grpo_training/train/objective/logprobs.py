@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
 CHUNK_SIZE = 512

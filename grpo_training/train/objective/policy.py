@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 
+from grpo_training.train.data.batches import Batch
 from grpo_training.train.objective.logprobs import completion_logps, completion_logps_and_entropy
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
-
-    from grpo_training.train.data.batches import Batch
 
 
 class Policy(nn.Module):  # type: ignore[misc]

@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torch import Tensor
-
-    from grpo_training.train.data.batches import Batch
-    from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.batches import Batch
+from grpo_training.train.data.samples import Sample
 
 
 class ReferencePolicy:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from engine.errors import InputError
 from grpo_training.train.folders import remove_folder, write_folder
 from grpo_training.train.models.loading import save_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from transformers import PreTrainedModel
 
 _PREFIX = "checkpoint-"
 _STATE, _TENSORS = "state.json", "training.pt"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.storage.append_log import replace_file
+from grpo_training.train.data.samples import Sample
 from grpo_training.training.stopped import TrainingStoppedError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from grpo_training.train.data.samples import Sample
 
 
 def not_finite(

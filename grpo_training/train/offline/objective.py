@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from grpo_training.train.data.batches import Batch
 from grpo_training.training.losses import (
     LossTerm,
     policy_loss,
@@ -16,9 +18,6 @@ from grpo_training.training.losses import (
 )
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from grpo_training.train.data.batches import Batch
     from grpo_training.train.offline.step_rows import MicroBatch, StepRows
     from grpo_training.train.offline.training import Training
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -15,8 +16,6 @@ from grpo_training.train.data.rows import pack
 from grpo_training.training.schedules import curriculum_top_k, lr_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 Stage = Literal["sft", "rce", "early", "late"]

@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from accelerate.utils import gather_object
+from torch import Tensor
 
+from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
+from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.checkpoints import Validation
-from grpo_training.train.offline.training import score_reference
+from grpo_training.train.offline.training import Training, score_reference
 from grpo_training.train.processes import local_share
 from grpo_training.training.losses import kl_per_token
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from grpo_training.train.data.batches import Batch
-    from grpo_training.train.data.samples import Sample
-    from grpo_training.train.offline.training import Training
 
 
 @dataclass(frozen=True)

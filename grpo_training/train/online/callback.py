@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import gather_object
@@ -15,18 +17,15 @@ from transformers.trainer_callback import ExportableState
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
+from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.processes import number_of_processes
+from grpo_training.training.schedules import AdaptiveKL
 from grpo_training.training.stopped import TrainingStoppedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from grpo_training.runs.stop_request import StopRequest
     from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
     from grpo_training.training.metrics_log import MetricsLog
     from grpo_training.training.progress import TrainingProgress
-    from grpo_training.training.schedules import AdaptiveKL
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"

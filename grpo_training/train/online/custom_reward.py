@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.reading.plugins import load_object, source_digest
+from engine.task import Task
 from engine.tasks.registry import task_named
 from engine.tasks.simple import RewardTask
-
-if TYPE_CHECKING:
-    from engine.task import Task
 
 
 def load_reward(place: str) -> Task[Any]:

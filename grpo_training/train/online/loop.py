@@ -13,18 +13,21 @@ import logging
 import os
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
+from engine.records import Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.runs.stop_request import StopRequest
-from grpo_training.train.data.samples import DropReport
+from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import write_export
@@ -42,13 +45,7 @@ from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.schedules import AdaptiveKL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from engine.records import Message, Problem
     from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.samples import Sample
 
 
 def train_online(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _FEWEST = 5
 """Logs in each third, below which the thirds are not compared; logs at the end whose KL is taken."""

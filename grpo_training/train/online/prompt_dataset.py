@@ -7,20 +7,17 @@ knows, such as those of the task ``traffic``, and rows with a text and an answer
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.datasets import FOLDER_FILE
 from engine.errors import InputError
 from engine.records import Message, Problem
+from engine.task import Task
 from engine.tasks.registry import task_of_row
 from engine.tasks.rows import ANSWER_FIELDS
 from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from engine.task import Task
 
 Prompts = dict[str, tuple[Message, ...]]
 """The prompt of each problem, by its id."""

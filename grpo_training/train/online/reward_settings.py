@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from engine.abilities import TrainsOnline
+from engine.contract.training_reward import Payer, TrainingReward
 from engine.errors import InputError
+from engine.records import Problem
 from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from engine.contract.training_reward import Payer, TrainingReward
-    from engine.records import Problem
 
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:

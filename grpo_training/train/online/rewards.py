@@ -9,23 +9,19 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.generator import generator_messages
+from engine.contract.training_reward import Payer
 from engine.errors import ScaffoldError
-from engine.records import Completion, Outcome, Problem
+from engine.records import Completion, Message, Outcome, Problem
+from engine.reward_evaluator import RewardEvaluator, Scored
+from engine.task import Task
 from engine.tasks.registry import task_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from engine.contract.training_reward import Payer
-    from engine.records import Message
-    from engine.reward_evaluator import RewardEvaluator, Scored
-    from engine.task import Task
 
 PATIENCE = 3
 WORKERS = 8

@@ -6,6 +6,7 @@ Every argument that affects the trained weights is given, so that no default of 
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate.utils import parse_flag_from_env
@@ -14,8 +15,6 @@ from engine.errors import ConfigurationError, InputError
 from grpo_training.train.processes import number_of_processes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from grpo_training.train.config import GRPOTrainingConfig
 
 Arguments = dict[str, Any]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from engine.errors import InputError
 from engine.records import Record
 from engine.storage.append_log import writer_of
 from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-    from pathlib import Path
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.records import Fusion
+from engine.storage.lines import Line
 from engine.storage.rollout_store import decode_line
 from grpo_training.view.data.file_index import FileIndex
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from engine.storage.lines import Line
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 from engine.records import RolloutGroup
-from engine.statistics.groups import DeadRewardWatch
+from engine.statistics.groups import ComponentSummary, DeadRewardWatch
+from engine.storage.lines import Line
 from grpo_training.view.data.file_index import FileIndex
 from grpo_training.view.data.rows import GroupSummary, summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from engine.statistics.groups import ComponentSummary
-    from engine.storage.lines import Line
 
 ValueT = TypeVar("ValueT")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from engine.statistics.paired import share_interval, student_t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MANY = 200
 """From so many groups on, Student's t is the same for all numbers that are rounded to hundreds."""

@@ -6,18 +6,14 @@ skipped. A line that this refuses is decoded as every other reader of the projec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from engine.records import FORMAT, Outcome, RolloutGroup
 from engine.statistics.groups import group_stats
+from engine.storage.lines import Line
 from engine.storage.rollout_store import UnreadableLineError, decode_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from engine.storage.lines import Line
 
 
 class _Usage(msgspec.Struct):

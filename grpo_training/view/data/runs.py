@@ -6,8 +6,10 @@ import contextlib
 import re
 import threading
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
@@ -16,10 +18,6 @@ from grpo_training.runs.manifest import load_manifest
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.pages.overview import bounded_mean
-from grpo_training.view.web.page import Page, Params
+from grpo_training.view.web.page import Page, Params, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from grpo_training.view.data.rows import GroupSummary
     from grpo_training.view.data.runs import Run, Store
-    from grpo_training.view.web.page import Request
 
 SEPARATOR = "~"
 _MOST = 8

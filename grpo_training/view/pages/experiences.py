@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
 from grpo_training.view.pages.library_view import Place, change_views, library_view
-from grpo_training.view.web.page import Operation, Page
+from grpo_training.view.web.page import Operation, Page, Params, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from engine.experience.state import LibraryState
     from grpo_training.view.data.runs import Library, Run, Store
-    from grpo_training.view.web.page import Params, Request
 
 _SAME_MEAN = 1e-9
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.abilities import DisplaysItself
 from engine.errors import ConfigurationError
-from engine.mathematics.solver import solve_in_worker
-from engine.records import Problem, Scaffold
+from engine.mathematics.solver import Solver, solve_in_worker
+from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, task_total
 from engine.storage.rollout_store import UnreadableLineError
+from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
+from grpo_training.view.data.fusions import FusionSummary
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import (
+    CutText,
     RolloutView,
     block_view,
     call_facts,
@@ -27,19 +32,10 @@ from grpo_training.view.pages.rollout_view import (
 )
 from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page, runs_of
+from grpo_training.view.web.page import Page, Params, Request, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from engine.mathematics.solver import Solver
-    from engine.records import Candidate, Fusion, Rollout, RolloutGroup
-    from engine.task import Task
-    from grpo_training.view.data.fusions import FusionSummary
     from grpo_training.view.data.runs import Run, Store
-    from grpo_training.view.pages.rollout_view import CutText
-    from grpo_training.view.web.page import Params, Request
 
 _MAX_LISTED = 2000
 _MAX_EXPORTED = 500

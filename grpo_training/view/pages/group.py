@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.abilities import DisplaysItself
 from engine.errors import InputError
-from engine.mathematics.solver import solve_in_worker
+from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
-from engine.records import Problem, Scaffold
+from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
+from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
 from grpo_training.view.pages.prompt_view import PromptView, prompt_of
@@ -30,6 +32,9 @@ from grpo_training.view.pages.rollout_view import (
     verdict_of,
 )
 from grpo_training.view.pages.scaffold_runs import (
+    Parting,
+    ScaffoldRun,
+    Standing,
     parting,
     role_of,
     run_scaffolds,
@@ -37,17 +42,10 @@ from grpo_training.view.pages.scaffold_runs import (
     value_text,
 )
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page
+from grpo_training.view.web.page import Page, Params, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from engine.mathematics.solver import Solver
-    from engine.records import Candidate, Rollout, RolloutGroup
-    from engine.task import Task
     from grpo_training.view.data.runs import Store
-    from grpo_training.view.pages.scaffold_runs import Parting, ScaffoldRun, Standing
-    from grpo_training.view.web.page import Params, Request
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64

@@ -7,18 +7,14 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engine.experience.effect import Effect, Use, effect_of
-from engine.experience.state import GateEvent, StepEvent, diff
+from engine.experience.library import HistoryEntry
+from engine.experience.state import Change, GateEvent, LibraryState, StepEvent, diff
+from engine.experience.trial import Trials
+from engine.records import Experience
 from engine.statistics.paired import Estimate
 from grpo_training.experiences.descriptions import origin
-
-if TYPE_CHECKING:
-    from engine.experience.library import HistoryEntry
-    from engine.experience.state import Change, LibraryState
-    from engine.experience.trial import Trials
-    from engine.records import Experience
 
 _MAX_HISTORY = 200
 _MAX_PLACES = 12

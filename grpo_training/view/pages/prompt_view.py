@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
+from engine.records import RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 from prompts import prompt_styles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from engine.records import RolloutGroup
 
 
 @dataclass(frozen=True)

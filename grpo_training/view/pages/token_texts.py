@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpo_training.cli.settings import WORKING_DIR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TOKENIZER = "tokenizer.json"
 

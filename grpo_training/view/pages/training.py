@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from grpo_training.view.pages.rollout_view import CutText, cut
-from grpo_training.view.series import matching, number, short, shown, stages, thinned
-from grpo_training.view.web.page import Page, runs_of
+from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
+from grpo_training.view.web.page import Page, Request, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from grpo_training.view.data.runs import Store
-    from grpo_training.view.series import Row
-    from grpo_training.view.web.page import Request
 
 METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
 _SAMPLE_CHARACTERS = 4000

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
+from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.one_file import all_in_one_file
-from grpo_training.view.web.page import Request
+from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import AddressesInOneFile, render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from grpo_training.view.data.index import RolloutIndex
-    from grpo_training.view.data.runs import Store
-    from grpo_training.view.web.page import Page
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,13 @@ import functools
 import gzip
 import hashlib
 import json
+from collections.abc import Iterable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpo_training.view.data.runs import Store
-from grpo_training.view.web.page import Request
+from grpo_training.view.web.page import Page, Params, Request
 from grpo_training.view.web.rendering import Addresses, render, render_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from grpo_training.view.web.page import Page, Params
 
 _STYLES, _FIRST_SCRIPT, _SCRIPTS = ("base.css",), "theme.js", ("base.js",)
 _SHELL = "one_file.js"

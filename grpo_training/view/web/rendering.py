@@ -13,10 +13,10 @@ from markupsafe import Markup
 from engine.reading.control_characters import without_control_characters
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web import formats, languages
+from grpo_training.view.web.page import Page, Request
 
 if TYPE_CHECKING:
     from grpo_training.view.data.runs import Store
-    from grpo_training.view.web.page import Page, Request
 
 
 def _clean(value: Any) -> Any:

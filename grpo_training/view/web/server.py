@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -12,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request as HTTPRequest
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -20,17 +22,12 @@ from engine.errors import ScaffoldError
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.pages.registry import OPERATIONS, PAGES
 from grpo_training.view.web import languages
-from grpo_training.view.web.page import Request
+from grpo_training.view.web.page import Operation, Page, Request
 from grpo_training.view.web.rendering import Addresses, render, render_error
 from grpo_training.view.web.security import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request as HTTPRequest
-
     from grpo_training.view.data.runs import Store
-    from grpo_training.view.web.page import Operation, Page
 
 _READING_S = 0.1
 """How long a request may read files; the page says how far it is, and asks again."""

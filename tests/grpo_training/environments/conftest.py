@@ -3,7 +3,7 @@
 import pytest
 
 from engine.tasks import registry
-from grpo_training import export
+from grpo_training.export import __main__ as export
 
 TASK = """
 from engine.tasks.simple import SimpleTask

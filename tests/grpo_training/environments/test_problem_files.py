@@ -4,8 +4,8 @@ import pytest
 
 from engine.errors import InputError
 from engine.tasks import registry
-from grpo_training import export
 from grpo_training.environments.problem_files import NotMeasuredError, read_problems, score_reply
+from grpo_training.export import __main__ as export
 
 
 def test_an_environment_has_the_prompts_and_rewards_of_a_task_without_the_file_it_came_from(

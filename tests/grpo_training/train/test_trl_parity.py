@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_training import export
+from grpo_training.export import __main__ as export
 from grpo_training.serve.settings import EXAMPLE
 
 torch = pytest.importorskip("torch")

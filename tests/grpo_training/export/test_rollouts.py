@@ -3,7 +3,7 @@ import json
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from grpo_training import export
+from grpo_training.export import __main__ as export
 from grpo_training.serve.settings import EXAMPLE
 
 datasets = pytest.importorskip("datasets")

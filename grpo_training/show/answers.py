@@ -7,14 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError
-from engine.records import RolloutGroup
+from engine.records import Completion, Fault, Fusion, Rewards, RolloutGroup
 from grpo_training.cli.tables import View
 from grpo_training.runs.stored_answers import StoredAnswers, stored_answers
 
 if TYPE_CHECKING:
     import argparse
-
-    from engine.records import Completion, Fault, Fusion, Rewards
 
 _VERDICT = {True: "right", False: "wrong", None: "not judged"}
 _STYLE = {True: "green", False: "red", None: "yellow"}

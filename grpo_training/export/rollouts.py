@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file
-from grpo_training.caches.arguments import ENVIRONMENTS
-from grpo_training.caches.inspect_log import inspect_log
 from grpo_training.environments.package import export_environment
+from grpo_training.export.formats import ENVIRONMENTS
+from grpo_training.export.inspect_log import inspect_log
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import read_groups
@@ -28,9 +30,6 @@ from grpo_training.train.data.trl_datasets import (
 )
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
     from datasets import Dataset
 
 Row = dict[str, Any]

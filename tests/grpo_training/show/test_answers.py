@@ -3,8 +3,8 @@ import json
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from grpo_training import show
 from grpo_training.serve.settings import EXAMPLE
+from grpo_training.show import __main__ as show
 
 
 @pytest.fixture

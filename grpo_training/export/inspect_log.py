@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engine.records import Rollout, RolloutGroup
 from engine.statistics.paired import clustered_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.records import Rollout, RolloutGroup
 
 _STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 _EMPTY: dict[str, Any] = {"metadata": {}, "store": {}, "events": [], "model_usage": {}, "attachments": {}}

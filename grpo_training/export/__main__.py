@@ -1,53 +1,14 @@
-"""The command lines of ``show`` and ``export``."""
-
-from __future__ import annotations
+"""Write rollouts and tasks for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engine.api_manager import GENERATORS, LEARNERS
+from engine.api_manager import GENERATORS
 from engine.errors import InputError
-from grpo_training.cli.entry import CommandParser, LinesFormatter
+from grpo_training.cli.entry import CommandParser, LinesFormatter, run_command
 from grpo_training.cli.settings import WORKING_DIR
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line of ``show``: ``cache``, ``problem_id``, ``role``, ``epoch``, ``chars`` and ``json``."""
-    parser = CommandParser(
-        prog="python -m grpo_training.show",
-        usage="%(prog)s CACHE [PROBLEM_ID] [options]",
-        description="Print what is stored about a problem: each rollout with its answer, rewards, experiences and "
-        "reply, and the critic's fusions. Without a problem, list the problems.",
-    )
-    parser.add_argument("cache", type=Path, metavar="CACHE", help="cache folder, such as grpo_training/cache")
-    parser.add_argument("problem_id", nargs="?", metavar="PROBLEM_ID", help="id of the problem, or a part of it")
-    parser.add_argument("--role", choices=LEARNERS, help="only this generator, or the critic")
-    parser.add_argument("--epoch", type=int, help="only this epoch")
-    parser.add_argument("--chars", type=int, default=4000, metavar="N",
-                        help="most characters of a reply; 0: all (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the stored records, one JSON object a line")
-    return parser.parse_args(argv)
-
-
-FORMATS = {
-    "trl-sft": "prompt and completion of the good replies, for SFTTrainer",
-    "trl-dpo": "prompt with the best and the worst reply of each group, for DPOTrainer",
-    "trl-kto": "prompt, completion and whether it is above its group's mean, for KTOTrainer",
-    "trl-grpo": "prompts with replies and rewards as further columns, for GRPOTrainer",
-    "hf-dataset": "one row per rollout with all figures: a folder for datasets.load_from_disk",
-    "inspect": "an eval log for inspect_ai: `inspect view`",
-}
-"""Format of stored rollouts -> what it is."""
-
-ENVIRONMENTS = {
-    "verifiers": "an installable environment of a task's problems, prompts and reward, for verifiers and prime-rl",
-    "inspect-task": "a task file with the same for inspect_ai: `inspect eval`",
-}
-"""Format of a dataset and its task -> what it is. No rollouts are needed."""
+from grpo_training.export.formats import ENVIRONMENTS, FORMATS
 
 
 def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -89,3 +50,15 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             f"--to {arguments.to} needs {flag}", fix=f"python -m grpo_training.export --help shows {flag}."
         )
     return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    arguments = export_arguments(argv)
+    from grpo_training.export.rollouts import export
+
+    return export(arguments)
+
+
+if __name__ == "__main__":
+    run_command(main, resumes=False)

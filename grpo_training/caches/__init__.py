@@ -1,1 +1,0 @@
-"""Printing and exporting the caches of generators and critic."""

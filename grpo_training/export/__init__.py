@@ -1,0 +1,1 @@
+"""Rollouts and tasks for other programs."""

@@ -1,0 +1,17 @@
+"""The formats of ``export``."""
+
+FORMATS = {
+    "trl-sft": "prompt and completion of the good replies, for SFTTrainer",
+    "trl-dpo": "prompt with the best and the worst reply of each group, for DPOTrainer",
+    "trl-kto": "prompt, completion and whether it is above its group's mean, for KTOTrainer",
+    "trl-grpo": "prompts with replies and rewards as further columns, for GRPOTrainer",
+    "hf-dataset": "one row per rollout with all figures: a folder for datasets.load_from_disk",
+    "inspect": "an eval log for inspect_ai: `inspect view`",
+}
+"""Format of stored rollouts -> what it is."""
+
+ENVIRONMENTS = {
+    "verifiers": "an installable environment of a task's problems, prompts and reward, for verifiers and prime-rl",
+    "inspect-task": "a task file with the same for inspect_ai: `inspect eval`",
+}
+"""Format of a dataset and its task -> what it is. No rollouts are needed."""

@@ -1,0 +1,1 @@
+"""Printing what is stored about a problem."""

@@ -159,7 +159,7 @@ class World:
 
 
 @contextlib.contextmanager
-def _served(world: World) -> Iterator[str]:
+def served(world: World) -> Iterator[str]:
     """The world behind the chat API, in a thread."""
     import asyncio
 
@@ -205,7 +205,7 @@ def learn(world: World, flags: Sequence[str], problems: int, rollouts: int) -> t
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     epochs = max(1, round(rollouts / _GROUP / problems))
     count = problems if epochs > 1 else max(1, rollouts // _GROUP)
-    with _served(world) as url:
+    with served(world) as url:
         entry = {"api_key": "EMPTY", "base_url": url, "max_concurrency": 32}
         roles = {"generator_1": entry | {"model": "m"}, "analyst": entry | {"model": "analyst"}}
         (folder / "api.json").write_text(json.dumps(roles))

@@ -1,0 +1,135 @@
+"""Are verdicts and intervals as reliable as they say? Gates without an effect, and intervals of planted effects.
+
+python -m bench.calibration --gates 400 --worlds 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from bench.learning import Planted, World, served
+from engine.experience.library import ExperienceLibrary
+from engine.experience.state import GateEvent
+from engine.experience.trial import Trials, difference, half_of, half_of_rollout
+from grpo_training.gate import __main__ as gate
+
+_PRIOR = ((0.15, -0.30, -0.02), (0.35, 0.0, 0.0), (0.50, 0.06, 0.50))
+"""Probability, least and largest effect of the parts of the prior."""
+_EXPERIENCES, _IN_GROUP, _GROUPS, _ROLLOUTS = 40, 4, 400, 4
+
+
+def gates(count: int, problems: int, samples: int) -> Counter[str]:
+    """The verdicts of gates on libraries of experiences without effect, through the command."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(count):
+        world, folder = World(seed, 6, 0.0), Path(tempfile.mkdtemp(prefix="bench-gate-"))
+        codes = [f"x{seed:04x}{number:03x}" for number in range(8)]
+        world.planted = {code: Planted([0.002] * 6, -1) for code in codes}  # as much as its place in the prompt costs
+        rows = [{"id": f"p{n}", "problem": world.text(n), "answer": "7"} for n in range(problems)]
+        (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        entries = [{"id": f"G1-{n:03d}", "content": f"Do {code} first."} for n, code in enumerate(codes, 1)]
+        path = folder / "libraries/generator_1_experiences.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(entries))
+        with served(world) as url, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": 32}
+            (folder / "api.json").write_text(json.dumps({"generator_1": entry}))
+            words = ["--api-config", folder / "api.json", "--dataset", folder / "problems.jsonl"]
+            words += ["--cache-dir", folder / "cache", "--experiences-dir", folder / "libraries"]
+            gate.main([str(word) for word in [*words, "--samples", samples, "--seed", seed]])
+        [event] = [entry.event for entry in ExperienceLibrary(path).history() if isinstance(entry.event, GateEvent)]
+        verdicts[event.verdict] += 1
+    return verdicts
+
+
+def intervals(
+    worlds: int, after: Sequence[int], effect: Callable[[random.Random], float]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """By number of differences: the share of intervals that hold the planted effect; and how well means rank effects.
+
+    The second is the probability that of two experiences, one that helps and one that does not, the helpful one has the
+    larger mean.
+    """
+    held: dict[int, list[bool]] = {count: [] for count in after}
+    ranked: dict[int, list[float]] = {count: [] for count in after}
+    for seed in range(worlds):
+        rng = random.Random(seed)
+        effects = {f"e{n}": effect(rng) for n in range(_EXPERIENCES)}
+        trials, seen = Trials(), Counter[str]()
+        found: dict[int, dict[str, float]] = {count: {} for count in after}
+        for number in range(_GROUPS):
+            chosen = rng.sample(list(effects), _IN_GROUP)
+            halves = {one: half_of(seed, "generator_1", 0, str(number), one) for one in chosen}
+            level, sides = rng.gauss(0.4, 0.2), [half_of_rollout(index) for index in range(_ROLLOUTS)]
+            scores = [
+                level + sum(effects[one] for one in chosen if halves[one] == side) + rng.gauss(0, 0.45)
+                for side in sides
+            ]
+            value = difference(sides, scores)
+            assert value is not None
+            trials = trials.with_group(value, halves)
+            for one in chosen:
+                seen[one] += 1
+                interval = trials.interval(one)
+                if seen[one] in held and interval is not None:
+                    mean, low, high = interval
+                    held[seen[one]].append(low <= effects[one] <= high)
+                    found[seen[one]][one] = mean
+        for count, means in found.items():
+            good = [mean for one, mean in means.items() if effects[one] > 0]
+            bad = [mean for one, mean in means.items() if effects[one] <= 0]
+            ranked[count] += [float(one > other) for one in good for other in bad]
+    return {count: fmean(ones) for count, ones in held.items()}, {count: fmean(ones) for count, ones in ranked.items()}
+
+
+def of_prior(rng: random.Random) -> float:
+    """An effect as the prior of the trials expects it."""
+    drawn = rng.random()
+    for share, low, high in _PRIOR:
+        if drawn < share:
+            return rng.uniform(low, high)
+        drawn -= share
+    return 0.0
+
+
+def half_useful(rng: random.Random) -> float:
+    """+20 to +40 points, or nothing, with equal probability."""
+    return rng.choice((0.0, rng.uniform(0.2, 0.4)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gates", type=int, default=400)
+    parser.add_argument("--problems", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--worlds", type=int, default=200)
+    arguments = parser.parse_args(argv)
+    for name, effect in (("as the prior has them", of_prior), ("half of +20 to +40 points, half 0", half_useful)):
+        covered, ranked = intervals(arguments.worlds, (10, 20, 40), effect)
+        for count, share in covered.items():
+            print(
+                f"effects {name}, {count} differences each: {share:.1%} of the 95 % intervals hold the effect; a "
+                f"helpful experience has a larger mean than another with probability {ranked[count]:.3f}",
+                flush=True,
+            )
+    started = time.monotonic()
+    verdicts = gates(arguments.gates, arguments.problems, arguments.samples)
+    shown = ", ".join(f"{name.replace('_', ' ')} {verdicts[name]}" for name in ("adopted", "rejected", "not_proven"))
+    print(f"{arguments.gates} gates without an effect: {shown}; {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,21 +5,36 @@ A protocol is implemented by all of its members. A class that inherits from it g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
 
-from engine.task import ScoredFields, completion_of_row
+from pydantic import BaseModel
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+from engine.contract.checks import CheckResult
+from engine.contract.datasets import DataPreparation
+from engine.contract.training_reward import TrainingReward
+from engine.records import Candidate, Completion, DisplayBlock, Problem
+from engine.task import Example, Measurement, ScoredFields, completion_of_row
 
-    from pydantic import BaseModel
+RowReader = Callable[[Mapping[str, Any], str], "Problem | None"]
+"""Reads a row, given its place for messages; None for a row of another part."""
 
-    from engine.contract.checks import CheckResult
-    from engine.contract.datasets import DataPreparation
-    from engine.contract.training_reward import TrainingReward
-    from engine.records import Candidate, Completion, DisplayBlock, Problem
-    from engine.task import Example, Measurement
+
+@runtime_checkable
+class ReadsWholeDatasets(Protocol):
+    """How a row is read depends on the other rows of its dataset."""
+
+    def reader(self, rows: Sequence[Mapping[str, Any]], compare_as: str | None = None) -> tuple[RowReader, str]:
+        """What reads the rows of a dataset, and what was found out about them, in words.
+
+        Args:
+            rows: the first ones of the dataset.
+            compare_as: how answers are compared, if the user says so.
+
+        Raises:
+            InputError: the rows do not fit.
+        """
 
 
 @runtime_checkable

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from engine.abilities import ReadsWholeDatasets, RowReader
 from engine.contract.datasets import Dataset
 from engine.contract.families import ProblemFamilies
 from engine.errors import InputError, MissingInputError
@@ -18,7 +20,7 @@ from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, file_rows
 from engine.storage.hub import hub_name, load_from_hub, rows_of_hub
 from engine.storage.shipped_files import shipped_file
 from engine.task import Task
-from engine.tasks.registry import dataset_names, task_named, task_of_row, task_with_dataset
+from engine.tasks.registry import dataset_names, task_named, task_of_row, task_of_rows, task_with_dataset
 from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, quoted, renamed_field, text_of
 
 FOLDER_FILE = "grpo_dataset.json"
@@ -26,15 +28,21 @@ FOLDER_FILE = "grpo_dataset.json"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-RowReader = Callable[[Mapping[str, Any], str], Problem | None]
+_LOOKED_AT = 2000
+"""Rows of a user's file that decide how it is read."""
 
 
 @dataclass(frozen=True)
 class LoadedDataset:
-    """The problems of a dataset; ``dropped`` has (row's id, reason code, sentence) of each unusable row."""
+    """The problems of a dataset.
+
+    ``dropped`` has (row's id, reason code, sentence) of each unusable row. ``note`` says what was found out about rows
+    that name no task.
+    """
 
     problems: list[Problem]
     dropped: list[tuple[str, str, str]] = field(default_factory=list)
+    note: str = ""
 
 
 def load_problems(
@@ -44,9 +52,12 @@ def load_problems(
     search: Sequence[Path] | None = None,
     task: Task | None = None,
     fields: Mapping[str, str] | None = None,
+    compare_as: str | None = None,
 ) -> list[Problem]:
     """The problems of a dataset. See :func:`load_dataset`."""
-    return load_dataset(name_or_path, max_problems=max_problems, search=search, task=task, fields=fields).problems
+    return load_dataset(
+        name_or_path, max_problems=max_problems, search=search, task=task, fields=fields, compare_as=compare_as
+    ).problems
 
 
 def load_dataset(
@@ -56,6 +67,7 @@ def load_dataset(
     search: Sequence[Path] | None = None,
     task: Task | None = None,
     fields: Mapping[str, str] | None = None,
+    compare_as: str | None = None,
     row_read: Callable[[], object] = lambda: None,
 ) -> LoadedDataset:
     """Load a dataset. Its tasks check that every problem can be scored.
@@ -68,8 +80,10 @@ def load_dataset(
     A path may be a folder: its own ``grpo_dataset.json``, or those of the folders in it, in the order of their names.
 
     A line of a file is one JSON object in UTF-8; a file may also be one JSON array, CSV or parquet. The task of a row
-    is the one of its ``task`` field, else the one of the dataset, else the one that recognises its fields, else the
-    default task. Rows without ``id`` are numbered: ``<name>_001``.
+    is the one of its ``task`` field, else the one of the dataset, else the one that recognises its fields. Rows of
+    which none holds are of the task ``math`` if the answers of the first rows are numbers or formulas, else of
+    ``answers``.
+    Rows without ``id`` are numbered: ``<name>_001``.
 
     Args:
         name_or_path: the dataset.
@@ -77,6 +91,7 @@ def load_dataset(
         search: data folders; None: ``data/datasets``, the datasets of the package, then ``$SCAFFOLD_DATA``.
         task: the task of rows that name none, in place of the dataset's own; None for the dataset's own.
         fields: field that the task reads -> field of the row that it is taken from.
+        compare_as: how answers are compared, for tasks that find it out from the rows.
         row_read: called for each row.
 
     Returns:
@@ -91,22 +106,25 @@ def load_dataset(
     folders = _default_folders() if search is None else search
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
-        reader = _with_fields(_reader_of_path(path) if task is None else _row_reader(task), fields)
         on_hub = hub_name(name_or_path)
         if on_hub is not None:
             source, rows = rows_of_hub(on_hub)
             stem = on_hub.repository.rpartition("/")[2]
-            return _read(rows, stem, source, reader, None, max_problems, row_read)
+            return _read_own(rows, stem, source, task, fields, compare_as, max_problems, row_read)
         if path.is_dir():
-            return _read_folder(path, reader, max_problems, row_read)
-        return _read(_file_rows(path), path.stem, str(path), reader, None, max_problems, row_read)
+            return _read_folder(path, _with_fields(_row_reader(task), fields), max_problems, row_read)
+        named = None if task is not None else _reader_of_path(path)
+        if named is not None:
+            return _read(
+                _file_rows(path), path.stem, str(path), _with_fields(named, fields), None, max_problems, row_read
+            )
+        return _read_own(_file_rows(path), path.stem, str(path), task, fields, compare_as, max_problems, row_read)
     owner = task_with_dataset(name_or_path)
     if owner is None:
         found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
         if found is None:
             raise _unknown_name(name_or_path, folders)
-        reader = _with_fields(_row_reader(task), fields)
-        return _read(_file_rows(found), name_or_path, str(found), reader, None, max_problems, row_read)
+        return _read_own(_file_rows(found), name_or_path, str(found), task, fields, compare_as, max_problems, row_read)
     dataset = owner.dataset(name_or_path)
     if dataset.generate is not None:
         if task is not None and task is not owner:
@@ -194,17 +212,55 @@ def _file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Any
     return file_rows(path, max_line_bytes, needed=NEEDED_FIELDS)
 
 
-def _reader_of_path(path: Path) -> RowReader:
-    """The reader of a file; one that is named as a task's dataset is read as that dataset."""
+def _read_own(
+    rows: Iterable[Any],
+    name: str,
+    source: str,
+    task: Task | None,
+    fields: Mapping[str, str] | None,
+    compare_as: str | None,
+    max_problems: int | None,
+    row_read: Callable[[], object],
+) -> LoadedDataset:
+    """Read rows of a user's file. What names no task is read as the first rows together suggest."""
+    arriving, first, failed = iter(rows), [], None
+    try:
+        for row in itertools.islice(arriving, _LOOKED_AT):
+            first.append(row)
+    except InputError as error:  # raised when it is reached: max_problems may stop before
+        failed = error
+    reader, note = _row_reader(task), ""
+    renamed = [_renamed(row, fields, source) for row in first if isinstance(row, Mapping)]
+    open_rows = [row for row in renamed if row.get("task") is None and (task is not None or task_of_row(row) is None)]
+    chosen = task or (task_of_rows(open_rows) if open_rows else None)
+    if open_rows and isinstance(chosen, ReadsWholeDatasets):
+        own, found = chosen.reader(open_rows, compare_as)
+        reader = _row_reader(task, read_open=own)
+        more = "+" if len(first) == _LOOKED_AT else ""
+        note = f"{len(open_rows)}{more} rows are read as {chosen.name}, {found}"
+    everything = itertools.chain(first, arriving if failed is None else _failing(failed))
+    loaded = _read(everything, name, source, _with_fields(reader, fields), None, max_problems, row_read)
+    return replace(loaded, note=note)
+
+
+def _failing(error: InputError) -> Iterator[Any]:
+    raise error
+    yield
+
+
+def _reader_of_path(path: Path) -> RowReader | None:
+    """The reader of a file that is named as a task's dataset, which is read as that dataset; else None."""
     task = task_with_dataset(path.stem)
     dataset = task.dataset(path.stem) if task is not None else None
     if task is not None and dataset is not None and dataset.files == (path.name,):
         return _row_reader(task, dataset)
-    return _row_reader()
+    return None
 
 
-def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None) -> RowReader:
-    """Reads rows by the task that each names, else by the dataset's own reader."""
+def _row_reader(
+    dataset_task: Task | None = None, dataset: Dataset | None = None, read_open: RowReader | None = None
+) -> RowReader:
+    """Reads rows by the task that each names, else by the dataset's own reader; ``read_open`` reads what is left."""
 
     def read(row: Mapping[str, Any], where: str) -> Problem | None:
         if row.get("task") is not None:
@@ -213,9 +269,10 @@ def _row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None
                 return task.problem_from_row(row, where)
         if dataset is not None and dataset.read_row is not None:
             return dataset.read_row(row, where)
-        if dataset_task is not None:
-            return dataset_task.problem_from_row(row, where)
-        return (task_of_row(row) or task_named("")).problem_from_row(row, where)
+        own = dataset_task or task_of_row(row)
+        if read_open is not None and (dataset_task is not None or own is None):
+            return read_open(row, where)
+        return (own or task_named("")).problem_from_row(row, where)
 
     return read
 
@@ -225,12 +282,14 @@ def _with_fields(reader: RowReader, fields: Mapping[str, str] | None) -> RowRead
     if not fields:
         return reader
 
-    def read(row: Mapping[str, Any], where: str) -> Problem | None:
-        moved = {name: renamed_field(row, source, where) for name, source in fields.items()}
-        rest = {name: value for name, value in row.items() if name not in fields.values()}
-        return reader(rest | moved, where)
+    return lambda row, where: reader(_renamed(row, fields, where), where)
 
-    return read
+
+def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
+    if not fields:
+        return row
+    moved = {name: renamed_field(row, source, where) for name, source in fields.items()}
+    return {name: value for name, value in row.items() if name not in fields.values()} | moved
 
 
 def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> Task:

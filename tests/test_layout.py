@@ -25,7 +25,8 @@ def sources():
 
 def is_plain_word(node, parent):
     """Whether a text is a word of the language: ``code`` is one, unless it is compared with or passed as a name."""
-    if node.value != "code" or (isinstance(parent, ast.Compare) and isinstance(parent.ops[0], ast.Eq | ast.NotEq)):
+    is_compared = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], ast.Eq | ast.NotEq)
+    if node.value not in ("code", "answers") or is_compared:
         return False
     is_lookup = isinstance(parent, ast.Call) and getattr(parent.func, "attr", "") in ("get", "pop")
     return is_lookup or not isinstance(parent, ast.Call)

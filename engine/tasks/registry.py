@@ -13,6 +13,7 @@ from engine.errors import InputError
 from engine.reading.plugins import load_object
 from engine.records import Problem
 from engine.task import Task
+from engine.tasks.rows import has_formula
 
 ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 """Installed packages declare tasks in this group of entry points, by name."""
@@ -20,13 +21,21 @@ ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 DEFAULT_TASK = "math"
 """The task of problems and records that name none: files of the first format have no ``task`` key."""
 
-_TASKS = ("math", "physics", "code", "traffic", "phaser", "reasoning_gym", "verifiers_env")
+_OF_ANY_ANSWER = "answers"
+"""The task of rows of a user's file that name none, where their answers are not all numbers or formulas."""
+
+_TASKS = ("math", "physics", "answers", "code", "traffic", "phaser", "reasoning_gym", "verifiers_env")
 """Tasks of the project. Each is ``TASK`` in ``engine.tasks.NAME.task``, which is imported when the task is used.
 
 The packages declare ``DATASET_NAMES`` and ``ROW_FIELDS``, so that the task of a dataset is found without the others.
 """
 
 _registered: dict[str, Task] = {}
+
+
+def task_of_rows(rows: Sequence[Mapping[str, Any]]) -> Task:
+    """The task of rows that name none, and whose fields no task claims."""
+    return task_named(DEFAULT_TASK if all(map(has_formula, rows)) else _OF_ANY_ANSWER)
 
 
 def known_tasks() -> Iterator[Task]:

@@ -12,21 +12,18 @@ import json
 import re
 import sys
 import types
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from engine.errors import InputError
 from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pydantic.fields import FieldInfo
-    from pydantic_core import ErrorDetails
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: a checkout, or site-packages."""
@@ -36,6 +33,10 @@ POCKET_MODEL = shipped_file("models/pocket")
 DATASET_HELP = (
     "a name (an unknown one lists all), a file (JSONL, CSV, parquet), or owner/name:split of the Hugging Face hub; "
     "names are looked up in data/datasets and $SCAFFOLD_DATA"
+)
+COMPARE_HELP = (
+    "how answers are compared, for rows without a task: label, number, text, contains, regex, list, set, json or date "
+    "(default: found out from the answers)"
 )
 FIELDS_HELP = "fields of the dataset's rows under other names, such as problem=question,answer=final"
 DEFAULT_DATASET = "aime2024"

@@ -7,20 +7,20 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from agents.generator import prompt_hash
-from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Outcome, Sampling, timestamp
-from engine.tasks.registry import check_verifiers, load_task, task_named
-from engine.tasks.rows import read_field_map
+from engine.records import Outcome, Problem, Sampling, timestamp
+from engine.tasks.registry import task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
@@ -43,15 +43,9 @@ from grpo_training.evaluate.models import (
     served,
 )
 from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from engine.records import Problem
-    from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.runs.problems import read_problems
 
 
 @dataclass
@@ -93,10 +87,10 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
     settings = files.run.resumed(settings)
-    task = None if settings.task is None else load_task(settings.task)
-    fields = read_field_map(settings.fields) if settings.fields else None
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
-    check_verifiers(problems)
+    loaded = read_problems(settings)
+    problems = loaded.problems
+    if loaded.note:
+        print(loaded.note)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
+from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
@@ -27,6 +25,7 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
             "role",
             "dataset",
             "fields",
+            "compare",
             "task",
             "max_problems",
             "experiences",
@@ -46,6 +45,7 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
     role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
     dataset: str = Field(f"{POCKET_DATASET}:test", description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
+    compare: str | None = Field(None, description=COMPARE_HELP)
     task: str | None = Field(
         None, description="task of rows that name none, or your own task: a name, FILE.py:NAME or MODULE:NAME"
     )

@@ -5,37 +5,29 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from engine.datasets import load_problems
+from engine.api_manager import ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import GateEvent, sources_of
-from engine.records import Sampling
-from engine.statistics.group_sequential import LOOKS, GroupSequentialTest, alpha_of_test, problems_needed
-from engine.tasks.registry import check_verifiers, load_task
-from engine.tasks.rows import read_field_map
+from engine.experience.state import GateEvent, LibraryState, sources_of
+from engine.llm.client import LLMClient
+from engine.records import Problem, Sampling
+from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled
+from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, sentence, verdict_of
+from grpo_training.runs.problems import read_problems
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.api_manager import ApiManager
-    from engine.experience.state import LibraryState
-    from engine.llm.client import LLMClient
-    from engine.records import Problem
-    from engine.statistics.group_sequential import Finding
-    from grpo_training.evaluate.arms import ProblemResult
-    from grpo_training.gate.settings import GateSettings
 
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
@@ -93,11 +85,8 @@ async def _open_and_gate(
 
 
 def _shuffled(settings: GateSettings) -> list[Problem]:
-    task = None if settings.task is None else load_task(settings.task)
-    fields = read_field_map(settings.fields) if settings.fields else None
-    problems = list(load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields))
+    problems = read_problems(settings).problems
     check_number(problems, settings.dataset)
-    check_verifiers(problems)
     return shuffled(problems, settings.seed)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import DATASET_HELP, FIELDS_HELP, Positive
+from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, Positive
 from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
 
@@ -16,8 +16,8 @@ class GateSettings(RoleSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("role", "dataset", "fields", "task", "max_problems", "samples", "temperature", "top_p", "max_tokens"),
-            *("seed", "prompts"),
+            *("role", "dataset", "fields", "compare", "task", "max_problems", "samples", "temperature", "top_p"),
+            *("max_tokens", "seed", "prompts"),
         ),
         "files": ("experiences_dir", "cache_dir"),
         "endpoints and budget": ENDPOINTS,
@@ -28,6 +28,7 @@ class GateSettings(RoleSettings):
     )
     dataset: str = Field(description=f"problems, best those that nothing was learned from: {DATASET_HELP}")
     fields: str | None = Field(None, description=FIELDS_HELP)
+    compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     samples: Positive | None = Field(
         None, description="answers of a problem, with and without the library (default: 4; below 100 problems 8)"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
-from engine.datasets import load_problems
+from engine.experience.choice import ExperienceChoice
+from engine.experience.library import ExperienceLibrary
+from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
-from engine.records import Fault, RolloutGroup
+from engine.records import Fault, Half, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import RolloutStore
+from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
-from engine.tasks.registry import check_verifiers, load_task, task_named
-from engine.tasks.rows import read_field_map
+from engine.tasks.registry import task_named
+from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.problems import shuffled, split
 from grpo_training.gate.run import gate
@@ -31,23 +34,12 @@ from grpo_training.learning.groups.records import (
     rollout_scores,
     total_of,
 )
-from grpo_training.learning.groups.work import GroupOrder, LocalGroups
+from grpo_training.learning.groups.work import GroupOrder, LocalGroups, Maker
 from grpo_training.learning.learner import Learner, run_learner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from engine.experience.choice import ExperienceChoice
-    from engine.experience.library import ExperienceLibrary
-    from engine.experience.state import LibraryState
-    from engine.records import Half, Problem, Rollout
-    from engine.storage.rollout_store import BrokenLine
-    from grpo_training.cli.progress import Progress
-    from grpo_training.learning.groups.work import Maker
-    from grpo_training.learning.loop import LearningLoop
-    from grpo_training.learning.session import Session
-    from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.learning.loop import LearningLoop
+from grpo_training.learning.session import Session
+from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.runs.problems import read_problems
 
 
 def run_generator(number: int, settings: GeneratorSettings) -> int:
@@ -72,7 +64,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
-        problems = _problems(settings)
+        loaded = read_problems(settings)
+        problems, self._note = loaded.problems, loaded.note
         self._tested: list[Problem] = []
         if settings.gate:
             problems, self._tested = split(problems, settings.dataset)
@@ -92,6 +85,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
+        if self._note:
+            progress.note(f"{self._note} (--task or --compare changes this)")
         if self._settings.rollouts == 1:
             progress.note("With one rollout σ is 0 and a group has no halves: nothing is extracted or measured.")
         progress.restored(sum((step.problem.id, step.epoch) in self._done for step in self._steps))
@@ -122,14 +117,6 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if self._settings.logprobs:
             rows.insert(0, ("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
-
-
-def _problems(settings: GeneratorSettings) -> list[Problem]:
-    task = None if settings.task is None else load_task(settings.task)
-    fields = read_field_map(settings.fields) if settings.fields else None
-    problems = load_problems(settings.dataset, max_problems=settings.max_problems, task=task, fields=fields)
-    check_verifiers(problems)
-    return list(problems)
 
 
 def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from engine.executor.choice import EXECUTOR_HELP
 from engine.experience.choice import PROMPT_BUDGET
 from grpo_training.cli.settings import (
+    COMPARE_HELP,
     DATASET_HELP,
     DEFAULT_DATASET,
     FIELDS_HELP,
@@ -137,8 +138,8 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("dataset", "fields", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens", "seed"),
-            *("epochs", "prompts", "logprobs", "gate"),
+            *("dataset", "fields", "compare", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens"),
+            *("seed", "epochs", "prompts", "logprobs", "gate"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
@@ -150,6 +151,7 @@ class GeneratorSettings(LearnerSettings):
 
     dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
+    compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Positive = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
@@ -178,7 +180,7 @@ class GeneratorSettings(LearnerSettings):
     def fingerprint(self) -> dict[str, Any]:
         """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        values = {"task": self.task, "fields": self.fields, "gate": self.gate or None}
+        values = {"task": self.task, "fields": self.fields, "compare": self.compare, "gate": self.gate or None}
         given = {name: value for name, value in values.items() if value is not None}
         return super().fingerprint() | epochs | given
 

@@ -12,6 +12,7 @@ from tests.conftest import shared_file
 ROWS = {
     "math": {"problem": "Half of one?", "answer": r"\frac{1}{2}"},
     "physics": {"problem": "A car goes 30 m in 2 s. How fast is it?", "answer": "15 m/s"},
+    "answers": {"mail": "Where is my parcel?", "label": "shipping"},
     "code": {"prompt": "Double x.", "code": "def double(x):\n    return 2 * x", "test_list": ["assert double(2) == 4"]},
     "phaser": {"prompt_id": "p1", "task": "Show a red circle.", "must_use_apis": ["this.add.circle"]},
 }
@@ -78,6 +79,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
     assert {name: ones for name, ones in found.items() if ones} == {
         "math": {"TakesOpinions"},
         "physics": {"TakesOpinions"},
+        "answers": {"ReadsWholeDatasets"},
         "code": {"DisplaysItself", "PreparesData", "ChecksItself"},
         "phaser": {"DisplaysItself", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},

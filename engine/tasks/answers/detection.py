@@ -1,0 +1,151 @@
+"""What a dataset of questions and answers is: its fields, and how its answers are compared."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.answers.verify import is_value, verify_answer
+from engine.errors import InputError
+from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
+from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
+
+QUESTIONS = (
+    *TEXT_FIELDS,
+    "input",
+    "query",
+    "instruction",
+    "message",
+    "mail",
+    "email",
+    "sentence",
+    "review",
+    "document",
+)
+ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold")
+_NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
+_MOST_LABELS, _LONGEST_LABEL = 30, 60
+_UNIT_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:%|[^\W\d_][\w/^·°µ-]*|[€$£])?")
+
+
+def columns(row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The fields of the question and the answer of a row; None if it is not clear which they are.
+
+    Known names come first, without case. Else a row of two fields has the question in the one with the longer text.
+    """
+    names = {str(name).lower(): name for name in row if isinstance(name, str)}
+    question = next((names[one] for one in QUESTIONS if one in names and _is_text(row[names[one]])), None)
+    answer = next((names[one] for one in ANSWERS if one in names and row[names[one]] is not None), None)
+    if question is not None and answer is not None:
+        return question, answer
+    rest = [name for name in row if str(name).lower() not in _NOT_COLUMNS and row[name] is not None]
+    known = question or answer
+    if known is not None and len(rest) == 2:
+        other = next(name for name in rest if name != known)
+        return (known, other) if question is not None else (other, known)
+    if len(rest) == 2 and all(isinstance(row[name], str | int | float) for name in rest):
+        first, second = rest
+        return (first, second) if len(str(row[first])) >= len(str(row[second])) else (second, first)
+    return None
+
+
+def answer_text(value: Any) -> str:
+    """A field of an answer as text; objects and lists as JSON."""
+    if isinstance(value, str):
+        return value.strip()
+    return json.dumps(value, ensure_ascii=False)
+
+
+def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared:
+    """How the answers of a dataset are compared.
+
+    Args:
+        answers: the right ones of all rows.
+        kind: as the user says; None: found out.
+
+    Raises:
+        InputError: an unknown kind, or answers that it does not fit.
+    """
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
+    found = kind or _kind_of(answers)
+    if found == "label":
+        written: dict[str, str] = {}
+        for answer in answers:
+            written.setdefault(plain(answer), answer)
+        return HowCompared(kind="label", labels=tuple(sorted(written.values())))
+    if found == "date":
+        return HowCompared(kind="date", day_first=_is_day_first(answers))
+    how = HowCompared(kind=found)  # type: ignore[arg-type]
+    check_truths(answers, how)
+    return how
+
+
+def check_truths(answers: Sequence[str], how: HowCompared) -> None:
+    """Raise ``InputError`` if answers cannot be compared in this way."""
+    for answer in answers:
+        if how.kind == "json" and not isinstance(read_json(answer), dict):
+            raise InputError(f"--compare json: the answer {answer[:60]!r} is no JSON object")
+        if how.kind == "number" and not (is_value(answer) and any(map(str.isdigit, answer))):
+            raise InputError(f"--compare number: the answer {answer[:60]!r} is no number")
+        if how.kind == "date" and read_date(answer, how.day_first) is None:
+            raise InputError(f"--compare date: the answer {answer[:60]!r} is no date with day, month and year")
+        if how.kind == "regex":
+            try:
+                re.compile(answer)
+            except re.error as error:
+                raise InputError(f"--compare regex: {answer[:60]!r} is no regular expression: {error}") from None
+
+
+def described(how: HowCompared) -> str:
+    """The comparison in a few words, for the start of a run."""
+    if how.kind == "label":
+        shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
+        return f"one of {len(how.labels)} labels ({shown})"
+    return {
+        "number": "numbers",
+        "text": "short texts, equal but for case and punctuation",
+        "contains": "texts that the answer has to contain",
+        "regex": "regular expressions",
+        "list": "lists in their order",
+        "set": "lists in any order",
+        "json": "JSON objects, field by field",
+        "date": "dates" + (", day first" if how.day_first else ""),
+    }[how.kind]
+
+
+def _kind_of(answers: Sequence[str]) -> str:
+    values = [read_json(answer) if answer[:1] in "{[" else None for answer in answers]
+    if all(isinstance(value, dict) for value in values):
+        return "json"
+    if all(isinstance(value, list) for value in values):
+        return "list"
+    if all(_UNIT_NUMBER.fullmatch(answer) for answer in answers) and all(map(_is_number, answers)):
+        return "number"
+    if all(read_date(answer) is not None for answer in answers):
+        return "date"
+    counts = Counter(map(plain, answers))
+    few = len(counts) <= _MOST_LABELS and 2 * len(counts) <= len(answers) and len(counts) > 1
+    if few and all(len(answer) <= _LONGEST_LABEL and alternatives(answer) == [answer] for answer in answers):
+        return "label"
+    return "text"
+
+
+def _is_number(answer: str) -> bool:
+    try:
+        return verify_answer(answer, answer, comparison="measured").correct is True
+    except InputError:
+        return False
+
+
+def _is_day_first(answers: Sequence[str]) -> bool:
+    """Whether some answer can only be read with the day first, as 31/12/2026."""
+    numbers = [re.match(r"(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}", answer) for answer in answers]
+    return any(found is not None and int(found[1]) > 12 for found in numbers)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())

@@ -1,0 +1,37 @@
+"""The problems that a command names: dataset, task, fields."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.datasets import LoadedDataset, load_dataset
+from engine.tasks.registry import check_verifiers, load_task
+from engine.tasks.rows import read_field_map
+
+
+class ProblemSettings(Protocol):
+    """The settings that name problems."""
+
+    dataset: str
+    fields: str | None
+    compare: str | None
+    task: str | None
+    max_problems: int | None
+
+
+def read_problems(settings: ProblemSettings) -> LoadedDataset:
+    """The problems, whose tasks can be scored on this machine; with a note on rows that name no task.
+
+    Raises:
+        InputError: the dataset cannot be read.
+        ConfigurationError: a tool that a task needs is missing.
+    """
+    loaded = load_dataset(
+        settings.dataset,
+        max_problems=settings.max_problems,
+        task=None if settings.task is None else load_task(settings.task),
+        fields=read_field_map(settings.fields) if settings.fields else None,
+        compare_as=settings.compare,
+    )
+    check_verifiers(loaded.problems)
+    return loaded

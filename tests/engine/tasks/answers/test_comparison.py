@@ -1,0 +1,142 @@
+"""Answers of any kind: what is equal, what is not, and answers that hedge."""
+
+import time
+
+import pytest
+
+from engine.tasks.answers.comparison import HowCompared, compare
+from engine.tasks.answers.detection import how_compared
+from engine.tasks.answers.reply import read_answer
+
+LABELS = HowCompared(kind="label", labels=("billing", "shipping", "other"))
+
+RIGHT = [
+    ("label", "Billing.", "billing"),
+    ("label", '"billing"', "billing"),
+    ("label", "**Billing**", "billing"),
+    ("label", " BILLING ", "billing"),
+    ("text", "The  Hague", "the hague"),
+    ("text", "NYC", "New York|NYC|New York City"),
+    ("text", "Größe", "GRÖSSE"),
+    ("text", "3.5", "3.5"),
+    ("number", "1,200 kg", "1200 kg"),
+    ("number", "1.2 t", "1200 kg"),
+    ("number", "42", "42"),
+    ("contains", "The invoice is number A-17.", "A-17"),
+    ("regex", "AB-1234", r"[A-Z]{2}-\d{4}"),
+    ("list", "red, green, blue", '["red", "green", "blue"]'),
+    ("list", "1. red\n2. green", "red, green"),
+    ("set", "b; a", "a, b"),
+    ("set", '["B", "a"]', "a, b"),
+    ("json", '{"name": "Ann", "age": 3.0}', '{"age": 3, "name": "ann"}'),
+    ("json", '{"a": {"b": [1, "X"]}}', '{"a": {"b": [1.0, "x"]}}'),
+    ("date", "4 March 2026", "2026-03-04"),
+    ("date", "03/04/2026", "2026-03-04"),
+    ("date", "March 4th, 2026", "2026-03-04"),
+]
+
+WRONG = [
+    ("label", "billing or shipping", "billing"),
+    ("label", "billing, shipping, other", "billing"),
+    ("label", "not billing", "billing"),
+    ("label", "billing (or shipping)", "billing"),
+    ("label", "", "billing"),
+    ("label", "billings", "billing"),
+    ("text", "Paris or London", "Paris"),
+    ("text", "Paris|London", "Paris"),
+    ("text", "x" * 5000, "x"),
+    ("number", "42 or 43", "42"),
+    ("number", "12 kg", "12 g"),
+    ("number", "12", "12 kg"),
+    ("contains", "It is not A-17", "A-17"),
+    ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
+    ("contains", "A-170", "A-17"),
+    ("regex", "xAB-1234", r"[A-Z]{2}-\d{4}"),
+    ("list", "green, red", "red, green"),
+    ("list", "red, green, blue", "red, green"),
+    ("set", "a, a, b", "a, b"),
+    ("json", '{"a": 1, "a": 2}', '{"a": 2}'),
+    ("json", '{"a": true}', '{"a": 1}'),
+    ("json", '{"a": NaN}', '{"a": 1}'),
+    ("json", "[1]", '{"a": 1}'),
+    ("date", "March 2026", "2026-03-01"),
+    ("date", "2026-03-05", "2026-03-04"),
+    ("date", "tomorrow", "2026-03-04"),
+    ("date", "9" * 39, "2026-03-04"),
+]
+
+
+@pytest.mark.parametrize(("kind", "answer", "truth"), RIGHT)
+def test_equal_answers(kind, answer, truth):
+    assert compare(answer, truth, HowCompared(kind=kind)).is_correct is True
+
+
+@pytest.mark.parametrize(("kind", "answer", "truth"), WRONG)
+def test_different_and_hedged_answers(kind, answer, truth):
+    assert compare(answer, truth, HowCompared(kind=kind)).is_correct is False
+
+
+def test_the_share_of_right_fields_of_a_json_object():
+    found = compare(
+        '{"name": "Ann", "age": 4, "more": 1}', '{"name": "ann", "age": 3, "city": "X"}', HowCompared(kind="json")
+    )
+    assert found.fields == pytest.approx(1 / 3)
+    assert found.why == "wrong or missing: age, city"
+    assert compare("no json", '{"a": 1}', HowCompared(kind="json")).fields == 0
+
+
+def test_the_day_comes_first_where_the_dataset_says_so():
+    how = how_compared(["31/12/2026", "01/02/2026", "05/06/2026"])
+    assert (how.kind, how.day_first) == ("date", True)
+    assert compare("2026-02-01", "01/02/2026", how).is_correct
+    assert not compare("2026-01-02", "01/02/2026", how).is_correct
+
+
+def test_a_pattern_of_exponential_time_ends():
+    start = time.monotonic()
+    assert not compare("a" * 60 + "!", r"(a+)+$", HowCompared(kind="regex")).is_correct
+    assert time.monotonic() - start < 60  # only ends a hang
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        (["billing", "shipping", "billing", "Billing", "other", "other"], "label"),
+        (["12 kg", "3.5 kg", "7 g"], "number"),
+        (["12", "7"], "number"),
+        (["2026-03-04", "5 March 2026"], "date"),
+        (['{"a": 1}', '{"a": 2}'], "json"),
+        (["[1, 2]", "[3]"], "list"),
+        (["Paris", "London", "Rome"], "text"),
+        (["New York|NYC", "Paris", "New York|NYC", "Paris"], "text"),
+        (["a", "a", "a", "a"], "text"),
+    ],
+)
+def test_how_answers_are_compared_is_found_out(answers, kind):
+    assert how_compared(answers).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("It is about money.\nAnswer: billing", "billing"),
+        ("Answer: shipping\nNo, wait.\n**Answer:** billing", "billing"),
+        ("thinking Answer: x\n\nThe final answer is: billing", "billing"),
+        ("<think>Answer: x</think>\nAnswer: billing", "billing"),
+        ("so <answer>billing</answer>", "billing"),
+        ("Answer: shipping\n<answer>billing</answer>", "billing"),
+        (r"thus \boxed{\text{billing}}", r"\text{billing}"),
+        ("billing", "billing"),
+        ("答案：billing", "billing"),
+        ("It could be billing.\nOr shipping.", None),
+        ("", None),
+        ("Answer:", None),
+    ],
+)
+def test_the_answer_of_a_reply_is_the_last_marked_one(reply, answer):
+    assert read_answer(reply, "label") == answer
+
+
+def test_json_is_read_from_a_fence_after_the_mark_or_from_the_text():
+    for reply in ('Answer:\n```json\n{"a": 1}\n```', 'Answer: {"a": 1}', 'Here it is: {"a": 1} done', '{"a": 1}'):
+        assert read_answer(reply, "json") == '{"a": 1}'

@@ -17,6 +17,7 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
 
 if TYPE_CHECKING:
     from grpo_training.evaluate.sampling import evaluate_problems
+    from grpo_training.improve.improved import Improved
     from grpo_training.train.config import GRPOTrainingConfig, load_config
     from grpo_training.train.data.trl_datasets import load_grpo_dataset
     from grpo_training.train.run import train_grpo
@@ -28,6 +29,7 @@ else:
         {
             "grpo_training.train.config": "GRPOTrainingConfig load_config",
             "grpo_training.evaluate.sampling": "evaluate_problems",
+            "grpo_training.improve.improved": "Improved",
             "grpo_training.train.data.trl_datasets": "load_grpo_dataset",
             "grpo_training.train.run": "train_grpo",
         },
@@ -36,6 +38,7 @@ else:
 
 __all__ = [
     "GRPOTrainingConfig",
+    "Improved",
     "__version__",
     "evaluate_problems",
     "load_config",

@@ -38,7 +38,10 @@ class WholeLibrary:
 
 @dataclass
 class BySimilarity:
-    """The ``count`` experiences that are the most similar to the problem."""
+    """The ``count`` experiences that are the most similar to the problem, in the order of the library.
+
+    So the prompt of a library with no more than ``count`` experiences is the same for all problems.
+    """
 
     count: int
     _matcher: tuple[tuple[tuple[str, str, int], ...], ExperienceMatcher] | None = field(default=None, repr=False)
@@ -48,9 +51,8 @@ class BySimilarity:
         key = tuple((one.id, one.content, len(one.evidence)) for one in experiences)
         if self._matcher is None or self._matcher[0] != key:
             self._matcher = key, ExperienceMatcher(experiences)
-        found = self._matcher[1].most_similar(problem.text, self.count)
-        present = {one.id: one for one in experiences}
-        return [present[one.id] for one in found]
+        found = {one.id for one in self._matcher[1].most_similar(problem.text, self.count)}
+        return [one for one in experiences if one.id in found]
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,9 @@ class GateEvent(Event):
         looks: looks at the differences.
         dataset: hash of the problems, in the order in which they were asked.
         model: that answered.
+        right_with, right_without: shares of right answers; None in logs of earlier versions.
         tokens: of the answers.
+        tokens_ratio: tokens of the answers with it, as a multiple of those without; None in logs of earlier versions.
         cost_usd: of the answers; None if the prices are not known.
         needed: problems that would show 10 points, if nothing is proven.
     """
@@ -312,7 +314,10 @@ class GateEvent(Event):
     looks: int
     dataset: str
     model: str
+    right_with: float | None = None
+    right_without: float | None = None
     tokens: int = 0
+    tokens_ratio: float | None = None
     cost_usd: float | None = None
     needed: int | None = None
 

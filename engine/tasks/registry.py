@@ -13,7 +13,7 @@ from engine.errors import InputError
 from engine.reading.plugins import load_object
 from engine.records import Problem
 from engine.task import Task
-from engine.tasks.rows import has_formula
+from engine.tasks.formulas import has_formula
 
 ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 """Installed packages declare tasks in this group of entry points, by name."""

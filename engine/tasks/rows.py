@@ -8,13 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
-from engine.answers.verify import is_value
 from engine.errors import InputError
-from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.records import Problem
 
-_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
 TEXT_FIELDS = ("problem", "question", "prompt", "text")
 ANSWER_FIELDS = ("answer", "ground_truth")
 NEEDED_FIELDS = 'Each row is a JSON object with "problem" and "answer" (and optionally "id" and "task").'
@@ -76,31 +72,6 @@ def problem_with_answer(row: Mapping[str, Any], where: str, task: str) -> Proble
         task=task,
         meta={key: row[key] for key in row if key not in ("id", "task", text_field, answer_field)},
     )
-
-
-def has_formula(row: Mapping[str, Any]) -> bool:
-    """Whether the answer of a row is a number or a formula; also of a row whose only fields are the text and the id."""
-    answer = next((row[name] for name in ANSWER_FIELDS if row.get(name) is not None), None)
-    if answer is None:
-        return row.keys() <= {*TEXT_FIELDS, *ANSWER_FIELDS, "id", "task"}
-    if isinstance(answer, bool) or not isinstance(answer, int | float | str):
-        return False
-    return _is_formula(after_mark(str(answer)))
-
-
-def _is_formula(answer: str) -> bool:
-    bare = answer.strip().strip("$")
-    if not bare or not is_value(bare):
-        return False
-    if "\\" in bare:
-        return True
-    if _LONG_WORD.search(bare):
-        return False
-    try:
-        parse_expression(bare)
-    except FormulaSyntaxError:
-        return bool(re.fullmatch(r"[\d\s.,:;()\[\]{}+*/^=<>|-]+", bare)) and any(char.isdigit() for char in bare)
-    return True
 
 
 def after_mark(answer: str) -> str:

@@ -13,6 +13,7 @@ from grpo_training.cli.entry import run_command
 
 GROUPS = {
     "main loop": {
+        "improve": "learn from problems, test, and say whether it helped",
         "generator1": "answer problems, score, store, learn",
         "generator2": "the same, with its own library",
         "generator3": "the same, with its own library",

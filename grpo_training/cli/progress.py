@@ -240,16 +240,7 @@ class Progress:
             if not isinstance(value, Path):
                 table.add_row(Text(name), Text(harmless(value, keep="\n")))
         _console(self._stream).print(table)
-        self._unbroken([(name, str(value)) for name, value in shown if isinstance(value, Path)])
-
-    def next_commands(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Print what can be run next: what each command does, and its command line."""
-        self._unbroken(commands)
-
-    def _unbroken(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print values that may be copied: only the terminal itself breaks their lines."""
-        for name, value in rows:
-            _console(self._stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
+        _print_unbroken([(name, str(value)) for name, value in shown if isinstance(value, Path)], self._stream)
 
     def _experience_rows(self) -> list[str]:
         """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""
@@ -310,6 +301,17 @@ class Progress:
         if left and self._done:
             text += f", {_duration(elapsed / self._done * left)} left"
         return text
+
+
+def print_next(commands: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:
+    """Print what can be run next, by default to stdout: what each command does, and its command line."""
+    _print_unbroken(commands, LastingStream(stream or sys.stdout))
+
+
+def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
+    """Print values that may be copied: only the terminal itself breaks their lines."""
+    for name, value in rows:
+        _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

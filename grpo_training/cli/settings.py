@@ -154,6 +154,20 @@ def _merged(in_file: _Given | None, flag: _Given) -> _Given:
     return _Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
 
 
+def flags_of(settings: Settings) -> list[str]:
+    """The words of a command line that give these settings, where they are not the default ones."""
+    words: list[str] = []
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if value is None or value == field.get_default(call_default_factory=True):
+            continue
+        if isinstance(value, bool):
+            words.append(_flag(name if value else f"no-{name}"))
+        else:
+            words += [_flag(name), ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return words
+
+
 def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
     """Read settings from a YAML file alone.
 
@@ -233,7 +247,8 @@ def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:
         text += f" (also {', '.join(map(_flag, aliases))})"
     if field.is_required():
         text += " (required)"
-    elif field.default is not None and field.default is not False:  # 0 == False, and 0 is a default to show
+    elif field.default is not None and field.default is not False and "(default:" not in text:
+        # 0 == False, and 0 is a default to show
         text += f" (default: {_default_text(field.default)})"
     return text
 

@@ -15,12 +15,13 @@ from engine.experience.state import LibraryState
 from engine.records import Problem, Sampling
 from engine.storage.append_log import AppendLog, writer_of
 from grpo_training.cli.problem_bar import problem_bar
-from grpo_training.demo.learners import is_writing, learning_commands, read_libraries, results_file
+from grpo_training.demo.learners import learning_commands, read_libraries
 from grpo_training.demo.local_endpoint import ServerStarter, open_client, write_api_config
 from grpo_training.demo.result import report
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
 from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.libraries import LibraryEvaluation
+from grpo_training.learning.status import is_writing, results_file
 from grpo_training.runs.supervisor import supervise
 from grpo_training.serve.local_server import LocalServer, local_server
 
@@ -64,7 +65,7 @@ def learn_and_evaluate(settings: DemoSettings, server: LocalServer) -> int:
     print(f"Learning from {settings.problems} problems: three generators and the critic in parallel.", flush=True)
     supervise(
         learning_commands(settings, config, settings.window),
-        ready=lambda command: is_writing(settings.output, command.name),
+        ready=lambda command: is_writing(settings.output / "cache", command.name),
         check=server.check,
     )
     learned = time.monotonic()
@@ -93,7 +94,7 @@ def set_aside(output: Path) -> None:
         InputError: a learning process is still running there.
     """
     for name in LEARNERS:
-        if writer := writer_of(results_file(output, name)):
+        if writer := writer_of(results_file(output / "cache", name)):
             raise InputError(
                 f"A demo is still running in {output}", why=writer, fix="Wait for it, or choose another --output."
             )

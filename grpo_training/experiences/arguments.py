@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from grpo_training.cli.entry import CommandParser, LinesFormatter
-from grpo_training.cli.settings import WORKING_DIR
 
 _DESCRIPTION = """\
 Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.
@@ -41,8 +40,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def _parser() -> CommandParser:
     shared = CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
     shared.add_argument("--library", metavar="NAME", help="generator_1, generator_2, generator_3 or critic")
-    shared.add_argument("--experiences-dir", type=Path, metavar="DIR", help="default: data/grpo_experiences")
-    shared.add_argument("--cache-dir", type=Path, metavar="DIR", help="default: grpo_training/cache")
+    shared.add_argument("--run", metavar="NAME", help="name of the run (default: the newest)")
+    shared.add_argument("--experiences-dir", type=Path, metavar="DIR", help="folder of libraries without a run")
+    shared.add_argument("--cache-dir", type=Path, metavar="DIR", help="cache of libraries without a run")
     parser = CommandParser(
         prog="python -m grpo_training.experiences",
         description=_DESCRIPTION,
@@ -79,10 +79,4 @@ def _parser() -> CommandParser:
 
 def _defaults() -> argparse.Namespace:
     """Set here and not in the parsers: a subparser's default would override a flag given before the command."""
-    return argparse.Namespace(
-        command="list",
-        library=None,
-        json=False,
-        experiences_dir=WORKING_DIR / "data" / "grpo_experiences",
-        cache_dir=WORKING_DIR / "grpo_training" / "cache",
-    )
+    return argparse.Namespace(command="list", library=None, json=False, run=None, experiences_dir=None, cache_dir=None)

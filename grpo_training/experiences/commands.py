@@ -28,6 +28,7 @@ from grpo_training.experiences.descriptions import (
 from grpo_training.experiences.effects import effects
 from grpo_training.experiences.folder import LibraryFolder
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
+from grpo_training.runs.named import found_run, known_runs, unnamed_run
 from prompts import experience_block
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     Raises:
         ScaffoldError: an id, a version or a library does not exist, or a file cannot be used.
     """
+    unnamed, given = unnamed_run(), (arguments.experiences_dir, arguments.cache_dir)
+    if given == (None, None):
+        run = found_run(arguments.run) if arguments.run is not None or known_runs() else unnamed
+        given = run.experiences, run.cache
+    arguments.experiences_dir = given[0] or unnamed.experiences
+    arguments.cache_dir = given[1] or unnamed.cache
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
     _SUBCOMMANDS[arguments.command](folder, arguments, View(sys.stdout))
     return 0

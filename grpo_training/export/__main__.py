@@ -7,7 +7,6 @@ from pathlib import Path
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from grpo_training.cli.entry import CommandParser, LinesFormatter, run_command
-from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.export.formats import ENVIRONMENTS, FORMATS
 
 
@@ -15,7 +14,7 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line of ``export``.
 
     Raises:
-        InputError: the format needs a cache or a dataset, and there is none.
+        InputError: the format needs a dataset, and there is none.
     """
     formats = {**FORMATS, **ENVIRONMENTS}
     parser = CommandParser(
@@ -27,13 +26,14 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=LinesFormatter,
     )
     parser.add_argument("cache", type=Path, nargs="?", metavar="CACHE",
-                        help="cache folder, such as grpo_training/cache")  # fmt: skip
+                        help="cache folder (default: that of the run)")  # fmt: skip
+    parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=formats, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
                         help="trl: .jsonl or .parquet; inspect: .json or a folder; else a folder")  # fmt: skip
     parser.add_argument("--prompts", default="full", help="style that the prompts were sent in (default: %(default)s)")
-    parser.add_argument("--experiences-dir", type=Path, default=WORKING_DIR / "data/grpo_experiences", metavar="DIR",
-                        help="libraries of the prompts' experiences (default: data/grpo_experiences)")  # fmt: skip
+    parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
+                        help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
@@ -43,11 +43,9 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     group.add_argument("--task", metavar="NAME", help="their task, as in the generators: path/to/file.py:TASK")
     group.add_argument("--max-problems", type=int, metavar="N", help="only the first N problems")
     arguments = parser.parse_args(argv)
-    needed = "dataset" if arguments.to in ENVIRONMENTS else "cache"
-    if getattr(arguments, needed) is None:
-        flag = "--dataset NAME" if needed == "dataset" else "CACHE"
+    if arguments.to in ENVIRONMENTS and arguments.dataset is None:
         raise InputError(
-            f"--to {arguments.to} needs {flag}", fix=f"python -m grpo_training.export --help shows {flag}."
+            f"--to {arguments.to} needs --dataset NAME", fix="python -m grpo_training.export --help shows --dataset."
         )
     return arguments
 
@@ -55,6 +53,10 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     arguments = export_arguments(argv)
+    from grpo_training.runs.named import found_run
+
+    if arguments.cache is None and arguments.to not in ENVIRONMENTS:
+        arguments.cache = found_run(arguments.run).cache
     from grpo_training.export.rollouts import export
 
     return export(arguments)

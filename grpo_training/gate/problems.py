@@ -20,16 +20,26 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
     """The problems to learn from, and those of the gate after it.
 
     Below :data:`FEW` problems both are all of them: each is asked without the experiences that were learned from it.
-    Else a quarter is held out, by a hash of the id, so that further problems do not move any.
+    Else a quarter is held out, by a hash of the id, so that further problems do not move any. Of problems with the same
+    text the first one is used.
 
     Raises:
         InputError: there are too few.
     """
+    first: dict[str, Problem] = {}
+    for problem in problems:
+        first.setdefault(problem.text, problem)
+    problems = list(first.values())
     check_number(problems, where)
-    if len(problems) < FEW:
-        return list(problems), list(problems)
+    if few(problems):
+        return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
     return [problem for problem in problems if _part(problem.id) != 0], held_out
+
+
+def few(problems: Sequence[Problem]) -> bool:
+    """Whether there are too few problems to hold some out."""
+    return len(problems) < FEW
 
 
 def shuffled(problems: Sequence[Problem], seed: int) -> list[Problem]:

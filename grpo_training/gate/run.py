@@ -26,6 +26,7 @@ from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, sentence, verdict_of
+from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
@@ -35,20 +36,24 @@ _FIRST_SAMPLE = 10_000_000
 
 @dataclass
 class _Answers:
-    """The differences so far, and what they cost."""
+    """The shares of right answers with and without the library so far, and what the answers cost."""
 
-    differences: list[float] = field(default_factory=list)
-    tokens: int = 0
+    shares: list[tuple[float, float]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=lambda: [0, 0])
     cost_usd: float | None = 0.0
 
     def add(self, with_it: ProblemResult, without: ProblemResult) -> None:
-        for result in (with_it, without):
-            self.tokens += result.prompt_tokens + result.completion_tokens
+        for arm, result in enumerate((with_it, without)):
+            self.tokens[arm] += result.prompt_tokens + result.completion_tokens
             if self.cost_usd is not None:
                 self.cost_usd = None if result.cost_usd is None else self.cost_usd + result.cost_usd
         shares = [_share(result) for result in (with_it, without)]
         if shares[0] is not None and shares[1] is not None:
-            self.differences.append(shares[0] - shares[1])
+            self.shares.append((shares[0], shares[1]))
+
+    @property
+    def differences(self) -> list[float]:
+        return [with_it - without for with_it, without in self.shares]
 
 
 def run_gate(settings: GateSettings, stream: TextIO) -> int:
@@ -60,6 +65,8 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         IncompleteRunError: some answers are missing.
         ScaffoldError: from the client.
     """
+    settings = in_found_run(settings)
+    load_tasks_of(settings.cache_dir, given=settings.task)
     path = settings.experiences_dir / f"{settings.role}_experiences.json"
     if not path.is_file():
         raise MissingInputError(
@@ -97,8 +104,22 @@ async def gate(
     library: ExperienceLibrary,
     problems: Sequence[Problem],
     stream: TextIO,
-) -> None:
+    *,
+    tests: int = 1,
+) -> GateEvent:
     """Test a library on problems in their order, and write the verdict into its log.
+
+    Args:
+        settings: role and sampling.
+        client: asks.
+        manager: the endpoints.
+        library: is tested.
+        problems: that are asked.
+        stream: where the verdict is printed.
+        tests: libraries that are tested together on these problems; they share the probability of a wrong verdict.
+
+    Returns:
+        the event in the library's log.
 
     Raises:
         IncompleteRunError: some answers are missing.
@@ -113,8 +134,9 @@ async def gate(
     if found is not None:
         print("This version was tested on these problems before; nothing is asked.", file=stream)
         _print_verdict(found, stream)
-        return
-    test = GroupSequentialTest(len(problems), samples, alpha_of_test(1 + len({one.version for one in same})))
+        return found
+    alpha = alpha_of_test(1 + len({one.version for one in same})) / tests
+    test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     print(
         f"Library of {settings.role}, version {state.version}, {len(state.for_prompts)} experiences; {len(problems)} "
@@ -146,12 +168,16 @@ async def gate(
         looks=looks,
         dataset=dataset,
         model=model,
-        tokens=answers.tokens,
+        right_with=round(fmean(share for share, _ in answers.shares), 4),
+        right_without=round(fmean(share for _, share in answers.shares), 4),
+        tokens=sum(answers.tokens),
+        tokens_ratio=round(answers.tokens[0] / answers.tokens[1], 3) if answers.tokens[1] else None,
         cost_usd=answers.cost_usd,
         needed=problems_needed(finding.variance, alpha=test.alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
     _print_verdict(event, stream)
+    return event
 
 
 async def _looks(

@@ -19,7 +19,7 @@ class GateSettings(RoleSettings):
             *("role", "dataset", "fields", "compare", "task", "max_problems", "samples", "temperature", "top_p"),
             *("max_tokens", "seed", "prompts"),
         ),
-        "files": ("experiences_dir", "cache_dir"),
+        "files": ("run", "experiences_dir", "cache_dir"),
         "endpoints and budget": ENDPOINTS,
     }
 

@@ -29,6 +29,7 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import CriticSettings
+from grpo_training.runs.named import in_found_run, load_tasks_of
 
 ROLE = "critic"
 
@@ -40,6 +41,8 @@ def run_critic(settings: CriticSettings) -> int:
         MissingInputError: a generator's cache is missing.
         ScaffoldError: as :func:`run_learner`.
     """
+    settings = in_found_run(settings)
+    load_tasks_of(settings.cache_dir, given=settings.task)
     store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
     return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))
 

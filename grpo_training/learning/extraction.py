@@ -17,7 +17,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StoredFusions, StoredGroups
-from engine.tasks.registry import DEFAULT_TASK, load_task
+from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress
 from grpo_training.cli.settings import shown_path
@@ -28,6 +28,7 @@ from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import make_analyst, with_window
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
 
@@ -37,12 +38,12 @@ def run_extractor(settings: ExtractorSettings) -> int:
     Raises:
         ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
+    settings = in_found_run(settings)
     # The library itself is never set aside: --fresh only begins a new run on it.
     path = settings.experiences_dir / f"{settings.role}_extraction.json"
     files = RunFiles(path, (), lock=AppendLog(path))
     settings = files.resumed(settings)
-    if settings.task is not None:
-        load_task(settings.task)  # the groups name their task, and a task of your own must be known by that name
+    load_tasks_of(settings.cache_dir, given=settings.task)
     groups = stored_groups(settings)  # before a server is started
     with open_endpoints(settings) as manager:
         return run_async(_extract(settings, files, groups, manager))

@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from agents.generator import prompt_hash
@@ -39,18 +40,26 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.runs.named import in_own_run
 from grpo_training.runs.problems import read_problems
 
 
-def run_generator(number: int, settings: GeneratorSettings) -> int:
+def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool = True) -> int:
     """Run generator 1, 2 or 3; the exit code.
+
+    Args:
+        number: of the generator.
+        settings: as given.
+        names_next: print at the end which commands come next.
 
     Raises:
         ScaffoldError: as :func:`run_learner`.
     """
     role = GENERATORS[number - 1]
+    settings = in_own_run(settings, settings.dataset, role)
     store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
-    return run_learner(role, store, settings, lambda resumed: GeneratorLearner(role, store, resumed))
+    make = partial(GeneratorLearner, role, store)
+    return run_learner(role, store, settings, make, names_next=names_next)
 
 
 class GeneratorLearner(Learner[RolloutGroup]):
@@ -67,7 +76,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         loaded = read_problems(settings)
         problems, self._note = loaded.problems, loaded.note
         self._tested: list[Problem] = []
-        if settings.gate:
+        if settings.gate or settings.hold_out:
             problems, self._tested = split(problems, settings.dataset)
         self._steps = _steps(problems, settings)
         self.choice = experience_choice(settings, role)

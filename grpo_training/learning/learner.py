@@ -14,7 +14,7 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.progress import Progress
+from grpo_training.cli.progress import Progress, print_next
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, Step
@@ -74,7 +74,12 @@ class Learner(ABC, Generic[RecordT]):
 
 
 def run_learner(
-    role: str, store: RolloutStore, settings: SettingsT, make_learner: Callable[[SettingsT], Learner[RecordT]]
+    role: str,
+    store: RolloutStore,
+    settings: SettingsT,
+    make_learner: Callable[[SettingsT], Learner[RecordT]],
+    *,
+    names_next: bool = True,
 ) -> int:
     """Run a learner until all its steps are done; the exit code.
 
@@ -83,19 +88,28 @@ def run_learner(
         store: where the learner's records are kept.
         settings: as given; ``--resume`` replaces them by the stored ones.
         make_learner: called with the settings that hold. Raises ``InputError`` for unusable input.
+        names_next: print at the end which commands come next.
 
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     check_endpoint(settings, role)
-    files = RunFiles(settings.cache_dir / f"{role}_run.json", [store.path], lock=store)
+    manifest = settings.cache_dir / f"{role}_run.json"
+    files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
     settings = files.resumed(settings)
     learner = make_learner(settings)  # refuses bad input before a server is started and before --fresh moves anything
+    if settings.window is None:
+        files.check(settings.model_copy(update={"window": files.stored(settings, "window")}))
+    else:
+        files.check(settings)
     with (
         open_endpoints(settings) as manager,
         open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
     ):
-        return run_async(_run(role, files, settings, manager, learner, remote))
+        library = run_async(_run(role, files, settings, manager, learner, remote))
+    if names_next:
+        print_next(next_commands(role, settings, has_learned=bool(library.state.experiences)))
+    return 0
 
 
 async def _run(
@@ -105,7 +119,7 @@ async def _run(
     manager: ApiManager,
     learner: Learner[RecordT],
     remote: RemoteGroups | None,
-) -> int:
+) -> ExperienceLibrary:
     manager.endpoint(role)
     settings, window = with_window(settings, files, manager, role, learner.total)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
@@ -134,8 +148,7 @@ async def _run(
                 await _run_loop(loop, learner, progress, [*extractor.notes(), *(f"skipped {line}" for line in broken)])
             await learner.after(session, library)
         manifest.finish()
-        progress.next_commands(next_commands(role, settings, has_learned=bool(library.state.experiences)))
-    return 0
+    return library
 
 
 def next_commands(
@@ -149,9 +162,10 @@ def next_commands(
             for addresses and names of endpoints.
         has_learned: whether its library has experiences.
     """
-    folders = _given(settings, "experiences_dir", "cache_dir")
+    folders = [f"--run {settings.run}"] if settings.run else _given(settings, "experiences_dir", "cache_dir")
     places = [shlex.quote(str(shown_path(place))) for place in (settings.experiences_dir, settings.cache_dir)]
-    commands = [("in a browser", " ".join(["python -m grpo_training.view", *(places if folders else ())]))]
+    shown = folders if settings.run or not folders else places
+    commands = [("in a browser", " ".join(["python -m grpo_training.view", *shown]))]
     if has_learned:
         learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
         commands.insert(0, ("what was learned", learned))

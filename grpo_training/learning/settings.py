@@ -139,11 +139,11 @@ class GeneratorSettings(LearnerSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
             *("dataset", "fields", "compare", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens"),
-            *("seed", "epochs", "prompts", "logprobs", "gate"),
+            *("seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": ENDPOINTS,
@@ -172,6 +172,10 @@ class GeneratorSettings(LearnerSettings):
         "without the experiences learned from it; from 100 on, a quarter of them is kept for the test",
     )
 
+    hold_out: bool = Field(
+        False, description="from 100 problems on, keep a quarter for a later test: nothing is learned from them"
+    )
+
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
@@ -181,6 +185,7 @@ class GeneratorSettings(LearnerSettings):
         """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
         values = {"task": self.task, "fields": self.fields, "compare": self.compare, "gate": self.gate or None}
+        values["hold_out"] = self.hold_out or None
         given = {name: value for name, value in values.items() if value is not None}
         return super().fingerprint() | epochs | given
 
@@ -195,7 +200,7 @@ class CriticSettings(LearnerSettings):
             "weight_judge",
         ),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": ENDPOINTS,
@@ -223,7 +228,7 @@ class ExtractorSettings(ExtractionSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
-        "files": ("cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
         "endpoints and budget": (*ENDPOINTS, "temperature"),
     }
 

@@ -10,7 +10,12 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from grpo_training.runs.manifest import RunManifest, load_manifest, open_or_resume_manifest
+from grpo_training.runs.manifest import (
+    RunManifest,
+    check_same_configuration,
+    load_manifest,
+    open_or_resume_manifest,
+)
 from grpo_training.runs.settings import ResumableSettings
 
 SettingsT = TypeVar("SettingsT", bound=ResumableSettings)
@@ -31,12 +36,21 @@ class RunFiles:
         results: the files that the manifest describes. ``--fresh`` renames them together with it.
         lock: held while the run is open.
         temporary: those of ``results`` that a complete run deletes.
+        experiences: folder of the libraries that the results belong to; the manifest names it.
     """
 
-    def __init__(self, manifest: Path, results: Sequence[Path], *, lock: Lock, temporary: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        manifest: Path,
+        results: Sequence[Path],
+        *,
+        lock: Lock,
+        temporary: Sequence[Path] = (),
+        experiences: Path | None = None,
+    ) -> None:
         self.manifest = manifest
         self.results = results
-        self._lock = lock
+        self._lock, self._experiences = lock, experiences
         self._kept = [path for path in (manifest, *results) if path not in temporary]
 
     def resumed(self, settings: SettingsT) -> SettingsT:
@@ -75,6 +89,20 @@ class RunFiles:
         manifest = None if settings.fresh else load_manifest(self.manifest)
         return None if manifest is None else manifest.settings.get(name)
 
+    def check(self, settings: ResumableSettings) -> None:
+        """Refuse settings of another configuration before anything is started that needs time.
+
+        Args:
+            settings: after :meth:`resumed`.
+
+        Raises:
+            InputError: the results are of other settings.
+        """
+        manifest = None if settings.fresh else load_manifest(self.manifest)
+        if manifest is not None and self.has_results():
+            wanted = {"settings": settings.fingerprint()}
+            check_same_configuration(manifest, wanted, settings.compared, resume=settings.resume)
+
     @contextlib.contextmanager
     def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
         """Hold the lock and yield the manifest of the run.
@@ -98,6 +126,7 @@ class RunFiles:
                 settings.compared,
                 has_results=self.has_results(),
                 resume=settings.resume,
+                experiences="" if self._experiences is None else str(self._experiences),
             )
             known = [path for path in self._kept if path.exists()]
             yield manifest

@@ -24,12 +24,14 @@ class RunManifest:
         run: unique id of the run; the library's log refers to it.
         configuration: ``settings`` (fields that change the results) and ``facts`` (what else does), as JSON values.
         is_finished: whether an earlier start completed the run.
+        experiences: folder of the libraries of the run; empty if it is not recorded.
     """
 
     path: Path
     run: str
     configuration: dict[str, Any]
     is_finished: bool = False
+    experiences: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -43,6 +45,8 @@ class RunManifest:
     def save(self) -> None:
         """Write the file atomically."""
         content = {"run": self.run, "finished": self.is_finished, "configuration": self.configuration}
+        if self.experiences:
+            content["experiences"] = self.experiences
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
@@ -59,7 +63,8 @@ def load_manifest(path: Path) -> RunManifest | None:
         for name in ("settings", "facts"):
             if not isinstance(configuration.get(name, {}), dict):
                 raise TypeError(f"{name} is not an object")
-        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]))
+        experiences = str(loaded.get("experiences", ""))
+        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]), experiences)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -78,6 +83,7 @@ def open_or_resume_manifest(
     *,
     has_results: bool,
     resume: bool,
+    experiences: str = "",
 ) -> RunManifest:
     """Continue the run of a manifest, or begin a new one.
 
@@ -88,6 +94,7 @@ def open_or_resume_manifest(
         compared: the stored settings -> those that have to equal ``settings``.
         has_results: whether there are results that the manifest would describe.
         resume: ``--resume`` was given.
+        experiences: folder of the libraries, which is recorded.
 
     Returns:
         the manifest, unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
@@ -98,14 +105,8 @@ def open_or_resume_manifest(
     wanted = json.loads(json.dumps({"settings": dict(settings), "facts": dict(facts)}))
     existing = load_manifest(path)
     if existing is not None and (has_results or existing.configuration == wanted):
-        differences = _differences(existing, wanted, compared(existing.settings))
-        if differences:
-            raise InputError(
-                f"{path.parent} holds results of another configuration",
-                why="; ".join(differences),
-                fix=f"Pass {'' if resume else '--resume to continue with the stored settings, or '}"
-                "--fresh to set the stored results aside.",
-            )
+        check_same_configuration(existing, wanted, compared, resume=resume)
+        existing = dataclasses.replace(existing, experiences=experiences or existing.experiences)
         dataclasses.replace(existing, is_finished=False).save()
         return existing
     if has_results and not resume:
@@ -113,17 +114,40 @@ def open_or_resume_manifest(
             f"{path.parent} holds results of an unknown configuration ({path.name} is missing)",
             fix="Pass --resume to add to them, or --fresh to set them aside.",
         )
-    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted)
+    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted, experiences=experiences)
     manifest.save()
     return manifest
 
 
+def check_same_configuration(
+    stored: RunManifest,
+    wanted: Mapping[str, Any],
+    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    *,
+    resume: bool,
+) -> None:
+    """Raise ``InputError`` if the results of a manifest are of another configuration.
+
+    Args:
+        stored: the manifest.
+        wanted: ``settings``, and ``facts`` unless they are not known yet.
+        compared, resume: as in :func:`open_or_resume_manifest`.
+    """
+    differences = _differences(stored, wanted, compared(stored.settings))
+    if differences:
+        raise InputError(
+            f"{stored.path.parent} holds results of another configuration",
+            why="; ".join(differences),
+            fix=f"Pass {'' if resume else '--resume to continue with the stored settings, '}--fresh to set the "
+            "stored results aside, or another --run or folder to keep both.",
+        )
+
+
 def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """One text per setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
-    pairs = [
-        (settings, wanted["settings"]),
-        (stored.configuration.get("facts", {}), wanted["facts"]),
-    ]
+    pairs = [(settings, wanted["settings"])]
+    if "facts" in wanted:
+        pairs.append((stored.configuration.get("facts", {}), wanted["facts"]))
     return [
         f"{key}: stored {_shown(key, old)!r}, given {_shown(key, new)!r}"
         for old, new in pairs

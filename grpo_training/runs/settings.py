@@ -17,7 +17,7 @@ from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Sett
 
 ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
-ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config")
+ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", "price_in", "price_out")
 
 
 class EndpointSettings(Settings):
@@ -29,6 +29,8 @@ class EndpointSettings(Settings):
     model: str | None = Field(None, description="name of the model at the endpoint, for all roles")
     api_key_env: str | None = Field(None, description="environment variable that contains the API key of --base-url")
     api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+    price_in: float | None = Field(None, ge=0, description="USD per million prompt tokens, for all roles")
+    price_out: float | None = Field(None, ge=0, description="USD per million completion tokens, for all roles")
 
     @model_validator(mode="after")
     def _base_url_with_model(self) -> Self:
@@ -42,10 +44,13 @@ class EndpointSettings(Settings):
         Raises:
             MissingInputError, ConfigurationError: as :meth:`ApiManager.load`.
         """
+        given: dict[str, Any] = {"price_in": self.price_in, "price_out": self.price_out}
         if self.base_url is not None and self.model is not None:
-            return ApiManager.for_one_endpoint(self.base_url, self.model, self.api_key_env)
-        given = {"model": self.model, "api_key_env": self.api_key_env}
-        return ApiManager.load(self.api_config).with_fields({k: v for k, v in given.items() if v is not None})
+            manager = ApiManager.for_one_endpoint(self.base_url, self.model, self.api_key_env)
+        else:
+            manager = ApiManager.load(self.api_config)
+            given |= {"model": self.model, "api_key_env": self.api_key_env}
+        return manager.with_fields({name: value for name, value in given.items() if value is not None})
 
 
 class BudgetSettings(Settings):
@@ -134,6 +139,8 @@ ENDPOINTS = (
     "model",
     "api_key_env",
     "api_config",
+    "price_in",
+    "price_out",
     "endpoint",
     "attempts",
     "retry_minutes",
@@ -163,7 +170,19 @@ class RoleSettings(ClientSettings):
         description="name of the model at the endpoint, for all roles; for --endpoint local its folder, by default "
         "the pocket model of the project",
     )
-    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+    run: str | None = Field(
+        None,
+        description="name of the run, whose cache and libraries are in runs/NAME (default: a generator makes the name "
+        "from dataset and model; other commands take the newest run)",
+    )
+    cache_dir: Path = Field(
+        WORKING_DIR / "grpo_training/cache",
+        description="directory of rollouts and stored replies, such as grpo_training/cache (default: that of the run)",
+    )
+    experiences_dir: Path = Field(
+        WORKING_DIR / "data/grpo_experiences",
+        description="directory of the libraries, such as data/grpo_experiences (default: that of the run)",
+    )
 
     @model_validator(mode="after")
     def _one_endpoint(self) -> Self:

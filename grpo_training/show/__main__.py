@@ -1,4 +1,4 @@
-"""Print the group of a problem with its replies: ``python -m grpo_training.show CACHE PROBLEM_ID``."""
+"""Print the group of a problem with its replies: ``python -m grpo_training.show PROBLEM_ID``."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,23 +12,35 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line of ``show``: ``cache``, ``problem_id``, ``role``, ``epoch``, ``chars`` and ``json``."""
     parser = CommandParser(
         prog="python -m grpo_training.show",
-        usage="%(prog)s CACHE [PROBLEM_ID] [options]",
+        usage="%(prog)s [CACHE] [PROBLEM_ID] [options]",
         description="Print what is stored about a problem: each rollout with its answer, rewards, experiences and "
         "reply, and the critic's fusions. Without a problem, list the problems.",
     )
-    parser.add_argument("cache", type=Path, metavar="CACHE", help="cache folder, such as grpo_training/cache")
-    parser.add_argument("problem_id", nargs="?", metavar="PROBLEM_ID", help="id of the problem, or a part of it")
+    parser.add_argument("place", nargs="*", metavar="CACHE PROBLEM_ID",
+                        help="cache folder (default: that of the run); id of the problem, or a part of it")  # fmt: skip
+    parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--role", choices=LEARNERS, help="only this generator, or the critic")
     parser.add_argument("--epoch", type=int, help="only this epoch")
     parser.add_argument("--chars", type=int, default=4000, metavar="N",
                         help="most characters of a reply; 0: all (default: %(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the stored records, one JSON object a line")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    place = list(arguments.place)
+    is_cache = bool(place) and (len(place) > 1 or Path(place[0]).is_dir() or "/" in place[0])
+    if len(place) > 2 or (is_cache and arguments.run is not None):
+        parser.error(f"unrecognized arguments: {place[-1]}")
+    arguments.cache = Path(place.pop(0)) if is_cache else None
+    arguments.problem_id = place[0] if place else None
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     arguments = show_arguments(argv)
+    from grpo_training.runs.named import found_run
+
+    if arguments.cache is None:
+        arguments.cache = found_run(arguments.run).cache
     from grpo_training.show.answers import show
 
     return show(arguments)

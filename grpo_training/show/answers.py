@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError
-from engine.records import Completion, Fault, Fusion, Rewards, RolloutGroup
+from engine.records import Completion, Fault, Fusion, Problem, Rewards, RolloutGroup
+from engine.tasks.registry import DEFAULT_TASK, task_named
 from grpo_training.cli.tables import View
 from grpo_training.runs.stored_answers import StoredAnswers, stored_answers
 
@@ -42,10 +43,21 @@ def show(arguments: argparse.Namespace) -> int:
     first = chosen[0].records[0]
     view.line(f"problem {problem_id}", style="bold")
     view.text(first.problem_text)
-    view.line(f"truth: {first.ground_truth}")
+    view.line(f"truth: {_truth(first)}")
     for one in chosen:
         _group(one, view, arguments.chars)
     return 0
+
+
+def _truth(record: RolloutGroup | Fusion) -> str:
+    """The right answer as the task shows it; as it is stored, if the task is not known."""
+    problem = Problem(
+        id=record.problem_id, text=record.problem_text, answer=record.ground_truth, task=record.task or DEFAULT_TASK
+    )
+    try:
+        return task_named(problem.task).truth(problem)
+    except InputError:
+        return problem.answer
 
 
 def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:

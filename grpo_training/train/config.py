@@ -25,10 +25,10 @@ _CHOOSE = ("export", "max_kl")
 _NOT_IN_FINGERPRINT = frozenset(
     {
         *("output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"),
-        *("push_to_hub", *_CHOOSE),
+        *("push_to_hub", "run", "experiences_dir", *_CHOOSE),
     }
 )
-"""Fields that do not change the trained weights."""
+"""Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
@@ -77,6 +77,9 @@ class GRPOTrainingConfig(ResumableSettings):
         description="stored rollouts: a file, or a folder that is searched (offline); a file of chats (sft); the file "
         "or folder of problems, if dataset is not given (online)",
     )
+    run: str | None = Field(
+        None, description="name of the run whose rollouts are trained on, without dataset_path (default: the newest)"
+    )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
     task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
@@ -89,8 +92,8 @@ class GRPOTrainingConfig(ResumableSettings):
     experiences: Literal["keep", "strip", "both"] = Field(
         "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
     )
-    experiences_dir: Path = Field(
-        WORKING_DIR / "data/grpo_experiences", description="folder of the experience libraries"
+    experiences_dir: Path | None = Field(
+        None, description="folder of the experience libraries (default: that of the run of each cache)"
     )
     max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
     served_as: str | None = Field(
@@ -295,10 +298,6 @@ class GRPOTrainingConfig(ResumableSettings):
     def _contradictions(self) -> list[str]:
         rounded = self.quantised
         checks = [
-            (
-                self.mode == "offline" and self.dataset_path is None,
-                "dataset_path is needed: the rollouts to train on, such as grpo_training/cache",
-            ),
             (self.mode == "sft" and self.dataset_path is None, "mode sft needs dataset_path: a file of chats"),
             (
                 self.mode == "online" and self.dataset is None and self.dataset_path is None,
@@ -396,8 +395,9 @@ class GRPOTrainingConfig(ResumableSettings):
         return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT | _ADDED_LATER]
 
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Without the two settings that choose among the trained weights, which earlier versions stored."""
-        return {name: one for name, one in super().compared(stored).items() if name not in _CHOOSE}
+        """Without settings that earlier versions stored and that do not change the weights."""
+        left_out = (*_CHOOSE, "experiences_dir")
+        return {name: one for name, one in super().compared(stored).items() if name not in left_out}
 
     def choice(self) -> dict[str, Any]:
         """The settings that choose which checkpoint is exported, and judge it, where they are not the defaults."""

@@ -8,6 +8,7 @@ GROUPS = {
             "model_name_or_path",
             "mode",
             "dataset_path",
+            "run",
             "dataset",
             "task",
             "reward",

@@ -23,6 +23,7 @@ from engine.tasks.registry import check_verifiers, load_task
 from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.manifest import RunManifest
+from grpo_training.runs.named import found_run
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
@@ -64,6 +65,8 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
         ScaffoldError: what is wrong, why, and how to fix it.
     """
     config = RunDirectory(config.output_dir).resumed(config)
+    if config.mode == "offline" and config.dataset_path is None:
+        config = config.model_copy(update={"dataset_path": found_run(config.run).cache})
     check_packages(config)
     if config.push_to_hub is not None and not config.dry_run:
         check_token(config.push_to_hub)

@@ -10,7 +10,9 @@ from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.view.web.languages import LANGUAGES
 
-DEFAULT_FOLDERS = tuple(WORKING_DIR / name for name in ("grpo_training/cache", "data/grpo_experiences", "outputs"))
+DEFAULT_FOLDERS = tuple(
+    WORKING_DIR / name for name in ("runs", "grpo_training/cache", "data/grpo_experiences", "outputs")
+)
 
 _DESCRIPTION = (
     "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
@@ -18,7 +20,8 @@ _DESCRIPTION = (
 )
 _EPILOG = """\
 examples, each after python -m grpo_training.view:
-  grpo_training/cache/demo  one folder, with its subfolders
+  --run mails               one run
+  outputs/grpo              one folder, with its subfolders
   --export report           the same pages as files: open report/index.html
   --export report.html      the same pages as one file
 """
@@ -38,8 +41,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=lambda text: Path(text).expanduser(),
         metavar="FOLDER",
         help="folder with runs, libraries or trainings, searched with its subfolders "
-        "(default: grpo_training/cache, data/grpo_experiences and outputs)",
+        "(default: runs, grpo_training/cache, data/grpo_experiences and outputs)",
     )
+    parser.add_argument("--run", metavar="NAME", help="only the run of this name")
     parser.add_argument(
         "--task",
         action="append",

@@ -14,6 +14,7 @@ import uvicorn
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
+from grpo_training.runs.named import found_run
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
@@ -35,7 +36,10 @@ def view(arguments: Namespace) -> int:
     """
     for place in arguments.task:
         load_task(place)  # the pages know it by its name from then on
-    store = Store(_folders(arguments.folders))
+    if arguments.run is not None and arguments.folders:
+        raise InputError("--run and folders exclude each other")
+    given = arguments.folders if arguments.run is None else [found_run(arguments.run).folder]
+    store = Store(_folders(given))
     if arguments.export is not None:
         done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
         print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")

@@ -13,6 +13,7 @@ from engine.records import Completion, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, read_each
 from engine.tasks.registry import DEFAULT_TASK
+from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
@@ -60,7 +61,7 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
 def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
     """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored."""
     if settings.dataset_path is None:
-        raise InputError("dataset_path is needed: the rollouts to train on, such as grpo_training/cache")
+        raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
     report = DropReport()
     sources = find_sources(settings.dataset_path, report)
     usable = [source for source in sources if source.kind in ("rollouts", "scored")]
@@ -71,13 +72,17 @@ def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
             fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
     groups: list[TrainingGroup] = []
-    prompts = StoredPrompts(settings.prompts, settings.experiences_dir)
+    prompts: dict[Path, StoredPrompts] = {}
     for source in usable:
         if source.kind == "scored":
             groups += read_scored(source.path, source.name, report)
-        else:
-            groups += _read_cache(source, settings, prompts, report)
-    for advice in prompts.advice():
+            continue
+        cache = source.path.parent
+        if cache not in prompts:
+            load_tasks_of(cache, given=settings.task)
+            prompts[cache] = StoredPrompts(settings.prompts, settings.experiences_dir or libraries_of(cache))
+        groups += _read_cache(source, settings, prompts[cache], report)
+    for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
         report.detail(advice)
     groups = [group for group in groups if _has_signal(group, settings, report)]
     return first_problems(groups, settings.max_problems), report

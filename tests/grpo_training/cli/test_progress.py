@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.llm.tally import Spent
-from grpo_training.cli.progress import GroupLine, Progress
+from grpo_training.cli.progress import GroupLine, Progress, print_next
 
 
 @dataclass
@@ -72,7 +72,7 @@ def test_paths_and_next_commands_can_be_copied_from_a_narrow_terminal(monkeypatc
     stream, path = Terminal(), Path("/home/user") / "/".join(["a-folder-with-a-name"] * 5)
     progress = Progress("generator_1", 3, Traffic, stream=stream)
     progress.summary([("library", "version abc"), ("rollouts kept in", path)])
-    progress.next_commands([("in a browser", f"python -m grpo_training.view {path}")])
+    print_next([("in a browser", f"python -m grpo_training.view {path}")], stream)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert f"  rollouts kept in: {path}\n" in shown
     assert f"  in a browser: python -m grpo_training.view {path}\n" in shown

@@ -15,9 +15,9 @@ from engine.api_manager import LEARNERS
 from engine.errors import ConfigurationError, InputError, LockHeldError
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.demo.learners import results_file
 from grpo_training.demo.learning import learn_and_evaluate, run_demo, set_aside
 from grpo_training.demo.settings import DemoSettings
+from grpo_training.learning.status import results_file
 from grpo_training.runs.supervisor import CommandFailedError
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
@@ -96,7 +96,7 @@ def test_a_failing_command_stops_the_demo(run, tmp_path):
     assert failed.value.exit_code == 2
     assert "has no model 'm'" in failed.value.why
     assert "generator_" in failed.value.what
-    assert not any(writer_of(results_file(tmp_path, name)) for name in LEARNERS)
+    assert not any(writer_of(results_file(tmp_path / "cache", name)) for name in LEARNERS)
 
 
 def test_a_second_demo_in_the_same_folder_is_refused_before_it_starts_a_server(tmp_path):
@@ -133,7 +133,7 @@ run_command(lambda: learn_and_evaluate(settings, local_server_at(sys.argv[1])))
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_stops_the_demo_and_its_commands(tmp_path, number, code):
-    files = [results_file(tmp_path, name) for name in LEARNERS]
+    files = [results_file(tmp_path / "cache", name) for name in LEARNERS]
     with serve_in_thread(chat_app(learner_reply, latency_s=0.3)) as base_url:
         process = subprocess.Popen(
             [sys.executable, "-c", _SCRIPT, base_url, str(tmp_path)],

@@ -18,6 +18,7 @@ from accelerate.state import AcceleratorState  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 from grpo_training.train.__main__ import main as train_command  # noqa: E402
+from grpo_training.train.models.tokenizer import supports_bf16  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.tiny_model import lines, write_model  # noqa: E402
 
@@ -245,6 +246,7 @@ def test_two_processes_that_divide_the_model_do_the_same_steps_as_one(model, tmp
     assert checkpoints_of[0] == checkpoints_of[1]
 
 
+@pytest.mark.skipif(not supports_bf16(), reason="neither a GPU nor the CPU has bfloat16")
 def test_dividing_the_model_in_bf16_changes_no_more_than_rounding_does(model, tmp_path):
     """FSDP rounds the weights of a whole layer, autocast of one process the inputs of its products."""
     data = write_rows(tmp_path / "rows.jsonl")

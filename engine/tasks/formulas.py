@@ -1,0 +1,43 @@
+"""Whether the answers of rows are numbers or formulas, so that rows that name no task are of mathematics.
+
+Only the registry imports this module: the digest of a task covers what its package imports, and most tasks compare no
+formulas.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from engine.answers.verify import is_value
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tree import FormulaSyntaxError
+from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS, after_mark
+
+_WITH_UNIT = re.compile(r"[+-]?[\d.,]+\s+[^\W\d_]\S*")
+"""A number and a unit, such as ``12.5 kg``."""
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def has_formula(row: Mapping[str, Any]) -> bool:
+    """Whether the answer of a row is a number or a formula; also of a row whose only fields are the text and the id."""
+    answer = next((row[name] for name in ANSWER_FIELDS if row.get(name) is not None), None)
+    if answer is None:
+        return row.keys() <= {*TEXT_FIELDS, *ANSWER_FIELDS, "id", "task"}
+    if isinstance(answer, bool) or not isinstance(answer, int | float | str):
+        return False
+    return _is_formula(after_mark(str(answer)))
+
+
+def _is_formula(answer: str) -> bool:
+    bare = answer.strip().strip("$")
+    if not bare or not is_value(bare) or _WITH_UNIT.fullmatch(bare):
+        return False
+    if "\\" in bare:
+        return True
+    if _LONG_WORD.search(bare):
+        return False
+    try:
+        parse_expression(bare)
+    except FormulaSyntaxError:
+        return bool(re.fullmatch(r"[\d\s.,:;()\[\]{}+*/^=<>|-]+", bare)) and any(char.isdigit() for char in bare)
+    return True

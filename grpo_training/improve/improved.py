@@ -1,0 +1,178 @@
+"""A prompt with the experiences of a library, for any client: what a run of ``improve`` leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from agents.generator import generator_messages
+from engine.errors import InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
+from engine.experience.state import ChoiceRecord, GateEvent, LibraryState
+from engine.records import Experience, Message, Problem, Record
+from engine.task import Task
+from engine.tasks.registry import load_task
+
+RESULT, EXPERIENCES, MESSAGES = "result.json", "experiences.json", "messages.json"
+PLACEHOLDER = "{question}"
+"""Stands for the text of a problem in the messages that are written to a file."""
+
+
+class Result(Record):
+    """The content of ``result.json``.
+
+    Args:
+        sentence: the result in words.
+        verdict: of the test; ``nothing_learned`` without one.
+        gate: the test.
+        task: name or place of the task.
+        prompts: prompt style.
+        model: that was asked.
+        role: generator whose library it is.
+        dataset: that was learned from.
+        choice: which experiences go into a prompt.
+        example: a problem of the dataset without its text; its answer tells how answers are written, such as labels.
+        is_static: whether all prompts have the same experiences, so that ``messages.json`` is what was tested.
+        tokens, cost_usd: of the run so far; the cost is None if the prices are not known.
+    """
+
+    sentence: str
+    verdict: str
+    gate: GateEvent | None = None
+    task: str
+    prompts: str
+    model: str
+    role: str
+    dataset: str
+    choice: ChoiceRecord | None = None
+    example: Problem
+    is_static: bool = True
+    tokens: int = Field(0, ge=0)
+    cost_usd: float | None = None
+
+
+class Improved:
+    """A prompt with the experiences that were learned and tested.
+
+    Needs no network and no model: the experiences that match a question are found by its words, as in the test.
+
+    Args:
+        result: what was tested.
+        experiences: those of the library that are in use.
+    """
+
+    def __init__(self, result: Result, experiences: Sequence[Experience]) -> None:
+        self.result, self.experiences = result, tuple(experiences)
+        self._task: Task = load_task(result.task)
+        state = LibraryState(self.experiences, {}, len(self.experiences) + 1, choice=result.choice)
+        self._lessons = LearnedExperiences(state)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Improved:
+        """Read a folder such as ``runs/mails/improved``.
+
+        Raises:
+            MissingInputError: a file is missing.
+            InputError: a file is damaged, or the task is not there.
+        """
+        folder = Path(folder)
+        try:
+            result = Result.model_validate_json((folder / RESULT).read_text(encoding="utf-8"))
+            rows = json.loads((folder / EXPERIENCES).read_text(encoding="utf-8"))
+            return cls(result, [Experience.model_validate(row) for row in rows])
+        except FileNotFoundError as error:
+            raise MissingInputError(
+                f"{error.filename} is missing", fix="Give the folder `improved` of a run of grpo_training.improve."
+            ) from None
+        except (ValidationError, ValueError, TypeError) as error:
+            raise InputError(f"Cannot read {folder}", why=str(error)[:300]) from None
+
+    def messages(self, question: str | Mapping[str, Any]) -> list[dict[str, str]]:
+        """The messages of a chat request for a question.
+
+        Args:
+            question: the text of the problem, or a row of a dataset of the same task where a prompt needs more than the
+                text (such as the signature of a function).
+
+        Returns:
+            ``role`` and ``content`` of each message, as clients of the OpenAI protocol take them.
+        """
+        if isinstance(question, str):
+            problem = self.result.example.model_copy(update={"id": "question", "text": question})
+        else:
+            read = self._task.problem_from_row({"id": "question", **question}, "question")
+            if read is None:
+                raise InputError("The row is not a problem of the task", why=f"Task: {self.result.task}.")
+            problem = read
+        return as_dicts(self.for_problem(problem))
+
+    def for_problem(self, problem: Problem) -> tuple[Message, ...]:
+        """The messages for a problem of the task."""
+        return generator_messages(self._task, problem, self._lessons.of(problem), self.result.prompts)
+
+    def answer(self, reply: str, question: str = "") -> str | None:
+        """The answer that a reply states, as the task reads it; None if it states none.
+
+        Args:
+            reply: the text of the model.
+            question: the text of the problem.
+        """
+        from engine.records import Completion
+
+        problem = self.result.example.model_copy(update={"id": "question", "text": question})
+        return self._task.parse(Completion(text=reply), problem).stated_answer
+
+    def text(self) -> str:
+        """The static prompt as one text with ``{question}``, for tools that take a text."""
+        return "\n\n".join(message["content"] for message in self.static_messages())
+
+    def static_messages(self) -> list[dict[str, str]]:
+        """The messages with ``{question}`` in place of the question.
+
+        A library with more experiences than a prompt takes has those in them whose measured effect is the largest.
+        """
+        problem = self.result.example.model_copy(update={"id": "question", "text": PLACEHOLDER})
+        chosen: Sequence[Experience] = self.experiences
+        count = len(chosen) if self.result.choice is None else self.result.choice.k
+        if len(chosen) > count:
+            best = sorted(chosen, key=lambda one: -_effect(one))[:count]
+            chosen = [one for one in chosen if one in best]
+        return as_dicts(generator_messages(self._task, problem, chosen, self.result.prompts))
+
+    def dspy_signature(self) -> Any:
+        """A signature of DSPy with the instructions of the prompt, from ``question`` to ``answer``. Needs ``dspy``."""
+        import dspy
+
+        system = [message["content"] for message in self.static_messages() if message["role"] == "system"]
+        return dspy.Signature("question -> answer", "\n\n".join(system) or self.text())
+
+    def solver(self) -> Any:
+        """A solver of inspect_ai that asks with the improved prompt of each sample. Needs ``inspect_ai``."""
+        from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+        from inspect_ai.solver import Generate, TaskState, solver
+
+        kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
+
+        @solver
+        def improved_prompt() -> Any:
+            async def solve(state: TaskState, generate: Generate) -> TaskState:
+                made = self.messages(state.input_text)
+                state.messages = [kinds[message["role"]](content=message["content"]) for message in made]
+                return await generate(state)
+
+            return solve
+
+        return improved_prompt()
+
+
+def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Messages as clients of the OpenAI protocol take them."""
+    return [{"role": str(message.role), "content": message.content} for message in messages]
+
+
+def _effect(one: Experience) -> float:
+    return 0.0 if one.trial is None or one.trial.mean is None else one.trial.mean

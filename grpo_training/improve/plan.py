@@ -1,0 +1,135 @@
+"""What a run will ask: which problems, how often, and about how many tokens. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from engine.records import Message, Problem
+from grpo_training.gate.problems import FEW
+
+_MANY = 1000
+_LEAST_GROUPS, _MOST_PASSES = 120, 8
+"""A small dataset is passed over until this many groups were scored, at most this often."""
+_CHARACTERS_PER_TOKEN, _TOKENS_OF_REPLY, _TOKENS_OF_EXPERIENCES = 4, 250, 150
+"""Assumed where nothing was measured: English text, a short derivation, and half of eight experiences."""
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work of a run.
+
+    Args:
+        learned_from: problems that the generators answer.
+        tested: problems of the test.
+        is_held_out: nothing is learned from the problems of the test; else each is tested without its own experiences.
+        roles: generators.
+        rollouts: answers of a problem in each pass.
+        epochs: passes.
+        samples: answers of a problem in the test, each with and without the library.
+        prompt_tokens: of a prompt, estimated.
+    """
+
+    learned_from: Sequence[Problem]
+    tested: Sequence[Problem]
+    is_held_out: bool
+    roles: int
+    rollouts: int
+    epochs: int
+    samples: int
+    prompt_tokens: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of one generator."""
+        return len(self.learned_from) * self.epochs
+
+    @property
+    def answers(self) -> int:
+        """Answers of all generators while they learn."""
+        return self.roles * self.groups * self.rollouts
+
+    @property
+    def test_answers(self) -> int:
+        """The most answers of the test; it stops earlier if the result is clear."""
+        return 2 * self.roles * len(self.tested) * self.samples
+
+    @property
+    def learning_tokens(self) -> tuple[int, int]:
+        """Prompt and completion tokens of the answers and of the analyst, estimated.
+
+        A group sends two prompts; a server may count a prompt once for all its answers, so each answer counts here.
+        The analyst reads a group and writes an experience, in at most every second group.
+        """
+        analyses = self.roles * self.groups // 2
+        prompt = self.answers * (self.prompt_tokens + _TOKENS_OF_EXPERIENCES)
+        read = analyses * (2 * self.prompt_tokens + self.rollouts * _TOKENS_OF_REPLY)
+        return prompt + read, self.answers * _TOKENS_OF_REPLY + analyses * 100
+
+    @property
+    def test_tokens(self) -> tuple[int, int]:
+        """The most prompt and completion tokens of the test, estimated."""
+        prompt = self.test_answers * (self.prompt_tokens + _TOKENS_OF_EXPERIENCES)
+        return prompt, self.test_answers * _TOKENS_OF_REPLY
+
+    @property
+    def share_of_learning(self) -> float:
+        """The part of a budget that learning may use, so that enough is left for the test."""
+        learning, test = sum(self.learning_tokens), sum(self.test_tokens)
+        return learning / (learning + test)
+
+    def lines(self, cost_usd: float | None) -> list[str]:
+        """The plan in sentences.
+
+        Args:
+            cost_usd: of all tokens; None if the prices are not known.
+        """
+        learners = "" if self.roles == 1 else f" by each of {self.roles} generators"
+        where = (
+            f"{len(self.tested)} problems from which nothing is learned"
+            if self.is_held_out
+            else f"the same {len(self.tested)} problems, each without what was learned from it"
+        )
+        read, written = (sum(pair) for pair in zip(self.learning_tokens, self.test_tokens, strict=True))
+        price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
+        return [
+            f"Learning: {len(self.learned_from)} problems, {self.rollouts} answers each in {self.epochs} passes"
+            f"{learners}: {self.answers:,} answers.",
+            f"Test: {where}, {self.samples} answers with and {self.samples} without the library: at most "
+            f"{self.test_answers:,} answers.",
+            f"About {_millions(read)} million tokens to the model and {_millions(written)} from it "
+            f"({_TOKENS_OF_REPLY} per answer assumed); {price}.",
+        ]
+
+
+def passes(problems: int) -> int:
+    """Passes over a dataset: once above 1,000 problems, twice from 100 on, else at least three times."""
+    if problems > _MANY:
+        return 1
+    if problems >= FEW:
+        return 2
+    return max(3, min(_MOST_PASSES, math.ceil(_LEAST_GROUPS / max(1, problems))))
+
+
+def window(groups: int) -> int:
+    """Problems in flight: few enough that most of a short run has experiences in its prompts."""
+    return max(2, min(8, round(groups / 8)))
+
+
+def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
+    """The problems whose text does not occur before, among themselves or in ``taken``."""
+    seen = {one.text for one in taken}
+    return [one for one in problems if not (one.text in seen or seen.add(one.text))]  # type: ignore[func-returns-value]
+
+
+def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
+    """The mean number of tokens of prompts, estimated from their characters."""
+    lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]
+    return math.ceil(fmean(lengths) / _CHARACTERS_PER_TOKEN)
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.2g}"

@@ -1,0 +1,302 @@
+"""Learn, test, and say what was found."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+from agents.generator import generator_messages
+from engine.api_manager import GENERATORS, ApiManager
+from engine.errors import BudgetExceededError, InputError
+from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.state import GateEvent
+from engine.records import Problem
+from engine.tasks.registry import check_verifiers, task_named
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.settings import Settings, flags_of, shown_path
+from grpo_training.gate.problems import check_number, few, shuffled, split
+from grpo_training.gate.run import gate
+from grpo_training.gate.settings import GateSettings
+from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.plan import Plan, passes, tokens_of, window, without_duplicates
+from grpo_training.improve.settings import ImproveSettings
+from grpo_training.improve.take_home import write_improved
+from grpo_training.improve.verdict import sentence, spending
+from grpo_training.learning.generator import run_generator
+from grpo_training.learning.settings import CriticSettings, GeneratorSettings
+from grpo_training.learning.status import LearnerStatus, is_writing
+from grpo_training.runs.named import RunFolder, own_name, run_folder
+from grpo_training.runs.problems import read_problems
+from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
+from grpo_training.serve.endpoints import check_budget, check_endpoint, journal_path, open_client, open_endpoints
+
+_SEED_STEP = 1000
+"""Difference between the seeds of generators: equal prompts to one model must draw different samples."""
+_STOPPED_BY_BUDGET = BudgetExceededError.exit_code
+_NO_GAIN = 3
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
+    """Learn from problems, test what was learned, and write what can be used; the exit code.
+
+    Raises:
+        InputError: the problems cannot be used.
+        ScaffoldError: a refusing endpoint, an exhausted budget, missing answers.
+    """
+    settings = settings.for_its_model()
+    run = run_folder(settings.run or own_name(settings, settings.dataset))
+    settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
+    plan, note = read_plan(settings)
+    if note:
+        print(f"{note} (--task or --compare changes this)", file=stream)
+    check_endpoint(settings, GENERATORS[0])
+    _show(plan, settings, stream)
+    if settings.dry_run:
+        _show_prompt(plan.learned_from[0], settings, stream)
+        return 0
+    print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
+    run.cache.mkdir(parents=True, exist_ok=True)
+    purse = _Purse(settings, run, plan.share_of_learning)
+    try:
+        with open_endpoints(settings) as manager:
+            for role in GENERATORS[: settings.generators]:
+                check_budget(settings, manager, role)
+            _learn(settings, plan, purse, run, stream)
+            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
+            model = manager.endpoint(GENERATORS[0]).model
+    finally:
+        purse.close()
+    result, improved = _write(settings, run, plan, model, results)
+    print(f"\n{result.sentence}", file=stream)
+    print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
+    if improved.experiences:
+        print(f"  what was learned: python -m grpo_training.experiences --run {run.name}", file=stream)
+    print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
+    return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
+
+
+def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
+    """The problems of a run and how often they are asked; and what was found out about the rows.
+
+    Raises:
+        InputError: the problems cannot be read, or there are too few.
+    """
+    loaded = read_problems(settings)
+    notes = [loaded.note] if loaded.note else []
+    if settings.test is None:
+        learned_from, tested = split(loaded.problems, settings.dataset)
+        left_out = len(loaded.problems) - len({one.text for one in loaded.problems})
+    else:
+        learned_from = list(loaded.problems)
+        of_test = read_problems(settings.model_copy(update={"dataset": settings.test, "max_problems": None})).problems
+        tested = without_duplicates(of_test, learned_from)
+        left_out = len(of_test) - len(tested)
+        check_number(tested, settings.test)
+    if left_out:
+        place = settings.dataset if settings.test is None else settings.test
+        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice")
+    check_verifiers(tested)
+    prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
+    plan = Plan(
+        learned_from,
+        tested,
+        is_held_out=settings.test is not None or not few(learned_from),
+        roles=settings.generators,
+        rollouts=settings.rollouts,
+        epochs=settings.epochs or passes(len(learned_from)),
+        samples=settings.samples or (8 if few(tested) else 4),
+        prompt_tokens=tokens_of(prompts),
+    )
+    return plan, "; ".join(notes)
+
+
+def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
+    cost = None
+    if settings.endpoint != "local":
+        read, written = (sum(pair) for pair in zip(plan.learning_tokens, plan.test_tokens, strict=True))
+        manager = settings.load_endpoints()
+        if manager.local_model(GENERATORS[0]) is None:
+            cost = manager.endpoint(GENERATORS[0]).cost_usd(read, written)
+    for line in plan.lines(cost) if settings.endpoint != "local" else plan.lines(0.0):
+        print(line, file=stream)
+
+
+def _show_prompt(problem: Problem, settings: ImproveSettings, stream: TextIO) -> None:
+    print("\nThe first prompt:", file=stream)
+    for message in generator_messages(task_named(problem.task), problem, (), settings.prompts):
+        print(f"\n[{message.role}]\n{message.content}", file=stream)
+
+
+class _Purse:
+    """The budget of a start, of which learning may use a part, so that the test can be paid for.
+
+    Args:
+        settings: with the limits.
+        run: its folder gets the file that the processes share.
+        share: the part of learning.
+    """
+
+    def __init__(self, settings: ImproveSettings, run: RunFolder, share: float) -> None:
+        self._share = share
+        self._own: Path | None = None
+        if settings.budget_file is None and (settings.budget_usd, settings.budget_tokens) != (None, None):
+            self._own = run.folder / "budget.sqlite"
+            self._remove()  # a budget is of one start
+
+    def for_learning(self, settings: ImproveSettings) -> ImproveSettings:
+        """With the limits of learning."""
+        usd = None if settings.budget_usd is None else settings.budget_usd * self._share
+        tokens = None if settings.budget_tokens is None else max(1, int(settings.budget_tokens * self._share))
+        return self.for_test(settings).model_copy(update={"budget_usd": usd, "budget_tokens": tokens})
+
+    def for_test(self, settings: ImproveSettings) -> ImproveSettings:
+        """With the whole budget, of which learning has spent a part."""
+        return settings if self._own is None else settings.model_copy(update={"budget_file": self._own})
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._own is not None:
+            for path in self._own.parent.glob(f"{self._own.name}*"):
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+
+def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> None:
+    """Run the generators. Learning that has used its part of the budget ends, and the test follows."""
+    limited = purse.for_learning(settings)
+    generators = [_generator_settings(limited, plan, index) for index in range(settings.generators)]
+    try:
+        if len(generators) == 1 and not settings.critic:
+            run_generator(1, generators[0], names_next=False)
+        else:
+            _learn_in_processes(limited, plan, generators, run)
+    except BudgetExceededError as error:
+        stopped = error.why
+    except CommandFailedError as error:
+        if error.exit_code != _STOPPED_BY_BUDGET:
+            raise
+        stopped = "its processes have spent it"
+    else:
+        return
+    print(f"Learning has used its part of the budget ({stopped}). What was learned so far is tested.", file=stream)
+
+
+def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:
+    return _of_settings(
+        GeneratorSettings,
+        settings,
+        epochs=plan.epochs,
+        window=window(plan.groups),
+        hold_out=settings.test is None,
+        seed=settings.seed + _SEED_STEP * index,
+    )
+
+
+def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own: object) -> SettingsT:
+    """The settings of a step: those that it shares with this command, and its own."""
+    shared = {name: getattr(settings, name) for name in model.model_fields if hasattr(settings, name)}
+    return model.model_validate(shared | {"run": None} | own)  # its folders are given
+
+
+def _learn_in_processes(
+    settings: ImproveSettings, plan: Plan, generators: Sequence[GeneratorSettings], run: RunFolder
+) -> None:
+    commands = []
+    for number, own in enumerate(generators, 1):
+        name, words = GENERATORS[number - 1], flags_of(own)
+        status = LearnerStatus(run.cache, run.experiences, name, plan.groups)
+        commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
+    if settings.critic:
+        numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
+        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, window=window(plan.groups))
+        status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
+        commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
+    supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)
+
+
+async def _test(
+    settings: ImproveSettings, manager: ApiManager, plan: Plan, stream: TextIO
+) -> list[tuple[ExperienceLibrary, GateEvent | None]]:
+    """Test the library of each generator; one without experiences has no test."""
+    results: list[tuple[ExperienceLibrary, GateEvent | None]] = []
+    async with open_client(settings, manager) as client:
+        for role in GENERATORS[: settings.generators]:
+            library = ExperienceLibrary(settings.experiences_dir / f"{role}_experiences.json", library_prefix(role))
+            event = None
+            if library.state.for_prompts:
+                shared = {
+                    name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)
+                }
+                own = GateSettings.model_validate(shared | {"role": role, "samples": plan.samples})
+                problems = shuffled(plan.tested, settings.seed)
+                event = await gate(own, client, manager, library, problems, stream, tests=settings.generators)
+            results.append((library, event))
+    return results
+
+
+def _write(
+    settings: ImproveSettings,
+    run: RunFolder,
+    plan: Plan,
+    model: str,
+    results: Sequence[tuple[ExperienceLibrary, GateEvent | None]],
+) -> tuple[Result, Improved]:
+    """Write what can be used: the library of the generator with the best result."""
+    order = {"adopted": 2, "not_proven": 1}
+
+    def rank(place: int) -> tuple[int, float]:
+        event = results[place][1]
+        return (-1, 0.0) if event is None else (order.get(event.verdict, 0), event.low)
+
+    best = max(range(len(results)), key=rank)
+    library, event = results[best]
+    state = library.state
+    experiences = state.helpful
+    tokens, cost_usd = spent(journal_path(settings))
+    found = sentence(event, len(experiences) or len(state.for_prompts), spending(tokens, cost_usd))
+    example = plan.learned_from[0].model_copy(update={"id": "question", "text": "", "meta": {}})
+    task = settings.task if settings.task is not None and ":" in settings.task else example.task
+    choice = state.choice
+    result = Result(
+        sentence=found,
+        verdict="nothing_learned" if event is None else event.verdict,
+        gate=event,
+        task=task,
+        prompts=settings.prompts,
+        model=model,
+        role=GENERATORS[best],
+        dataset=settings.dataset,
+        choice=choice,
+        example=example,
+        is_static=choice is None or len(experiences) <= choice.k,
+        tokens=tokens,
+        cost_usd=cost_usd,
+    )
+    return result, write_improved(run.folder / "improved", result, experiences, run.folder)
+
+
+def spent(journal: Path) -> tuple[int, float | None]:
+    """Tokens and cost of all replies that a run has stored; the cost is None if a price is missing.
+
+    Raises:
+        InputError: the journal cannot be read.
+    """
+    usage = "json_extract(completion, '$.usage.{}')"
+    query = (
+        f"SELECT SUM({usage.format('prompt_tokens')} + {usage.format('completion_tokens')}), "  # noqa: S608 - constants
+        f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
+    )
+    try:
+        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+            tokens, cost, rows, priced = connection.execute(query).fetchone()
+    except sqlite3.Error as error:
+        raise InputError(f"Cannot read {journal}", why=str(error)) from None
+    return int(tokens or 0), cost if priced == rows else None

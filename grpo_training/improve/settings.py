@@ -1,0 +1,69 @@
+"""Settings of ``python -m grpo_training.improve``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Positive
+from grpo_training.runs.named import PLACES
+from grpo_training.runs.settings import ENDPOINTS, RoleSettings
+
+_OF_POCKET = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
+"""What the pocket model was trained with."""
+
+
+class ImproveSettings(RoleSettings):
+    """What is improved, on which problems, and what it may cost."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "problems": ("dataset", "test", "fields", "compare", "task", "max_problems"),
+        "endpoint and budget": ENDPOINTS,
+        "learning and test": (
+            *("generators", "critic", "rollouts", "epochs", "samples", "temperature", "top_p", "max_tokens", "seed"),
+            "prompts",
+        ),
+        "run": ("run", "fresh", "dry_run", "fail_without_gain"),
+    }
+
+    dataset: str = Field(description=f"problems with right answers: {DATASET_HELP}")
+    test: str | None = Field(
+        None,
+        description="problems of the test, in place of a part of the dataset (default: from 100 problems on a quarter "
+        "is held out; below, each problem is tested without what was learned from it)",
+    )
+    fields: str | None = Field(None, description=FIELDS_HELP)
+    compare: str | None = Field(None, description=COMPARE_HELP)
+    max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
+    generators: Annotated[int, Field(ge=1, le=3)] = Field(1, description="generators, each with a library of its own")
+    critic: bool = Field(False, description="also fuse the answers of the generators")
+    rollouts: Positive = Field(4, ge=2, description="answers of a problem in each pass, half of them with each prompt")
+    epochs: Positive | None = Field(
+        None, description="passes over the problems (default: 1 above 1,000 problems, 2 from 100 on, else 3 or more)"
+    )
+    samples: Positive | None = Field(
+        None,
+        description="answers of a problem in the test, with and without the library (default: 4; below 100 problems 8)",
+    )
+    temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
+    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
+    max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
+    fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
+    dry_run: bool = Field(False, description="show what would be asked, and what it costs, and stop")
+    fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
+
+    @model_validator(mode="after")
+    def _one_folder(self) -> Self:
+        given = [name for name in PLACES if name in self.model_fields_set]
+        if given:
+            raise ValueError(f"--{given[0].replace('_', '-')} has no use here: --run NAME is the folder of everything")
+        return self
+
+    def for_its_model(self) -> Self:
+        """With the prompts and the sampling that the pocket model needs, where they are not given."""
+        if self.endpoint != "local" or self.local_model.resolve() != POCKET_MODEL:
+            return self
+        needed = {name: value for name, value in _OF_POCKET.items() if name not in self.model_fields_set}
+        return self.model_copy(update=needed)

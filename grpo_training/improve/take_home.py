@@ -1,0 +1,86 @@
+"""The folder ``improved`` of a run: what its user takes home."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import ScaffoldError
+from engine.records import Experience
+from engine.storage.append_log import replace_file
+from grpo_training.cli.settings import shown_path
+from grpo_training.improve.improved import EXPERIENCES, MESSAGES, PLACEHOLDER, RESULT, Improved, Result
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.export import export
+
+_REPORT, _README, _TEXT = "report.html", "README.md", "prompt.txt"
+_GROUPS_IN_REPORT = 50
+
+
+def write_improved(folder: Path, result: Result, experiences: Sequence[Experience], run: Path) -> Improved:
+    """Write the folder; what was there before is replaced, file by file.
+
+    Args:
+        folder: is made.
+        result: of the run.
+        experiences: those of the library that are in use.
+        run: folder of the run, which the report shows.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    improved = Improved(result, experiences)
+    rows = [one.model_dump(mode="json") for one in experiences]
+    files = {
+        EXPERIENCES: _json(rows),
+        MESSAGES: _json(improved.static_messages()),
+        _TEXT: improved.text() + "\n",
+        _README: _readme(improved, folder),
+        RESULT: result.model_dump_json(indent=2) + "\n",  # last: a folder with it is complete
+    }
+    for name, text in files.items():
+        replace_file(folder / name, text.encode("utf-8", "replace"))
+    report = folder / _REPORT
+    with contextlib.suppress(FileNotFoundError):
+        report.unlink()
+    with contextlib.suppress(ScaffoldError):  # nothing to show
+        export(Store([run]), report, _GROUPS_IN_REPORT, "en")
+    return improved
+
+
+def _readme(improved: Improved, folder: Path) -> str:
+    place, result = shown_path(folder), improved.result
+    static = (
+        f"`{MESSAGES}` is the prompt; replace `{PLACEHOLDER}` in it by the question."
+        if result.is_static
+        else f"`{MESSAGES}` has the experiences with the largest effects. Which experiences were tested depends on the "
+        "question: use the Python above for these prompts."
+    )
+    return f"""# Improved prompt for {result.dataset}
+
+{result.sentence}
+
+Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.experiences)}.
+
+```python
+from grpo_training import Improved
+from openai import OpenAI
+
+improved = Improved.load("{place}")
+reply = OpenAI().chat.completions.create(model="{result.model}", messages=improved.messages("..."))
+print(improved.answer(reply.choices[0].message.content))
+```
+
+{static}
+
+| file | content |
+|---|---|
+| `{MESSAGES}`, `{_TEXT}` | the prompt for other tools, with `{PLACEHOLDER}` in place of the question |
+| `{EXPERIENCES}` | the experiences, with what was measured of each |
+| `{RESULT}` | the result of the test, in figures |
+| `{_REPORT}` | pages about the run, to open in a browser |
+"""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,51 @@
+"""The result of a run in one sentence. Pure functions."""
+
+from __future__ import annotations
+
+from engine.experience.state import GateEvent
+
+
+def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
+    """What was found, as a person would say it.
+
+    Args:
+        event: the test of the library; None if nothing was learned.
+        experiences: in the library that was tested.
+        spent: what the run cost, such as ``1.90 USD were spent``; empty if it is not known.
+    """
+    cost = f"; {spent}" if spent else ""
+    if event is None:
+        return (
+            "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "
+            f"analyst proposed nothing that could be used{cost}."
+        )
+    interval = f"{_level(event.alpha)} interval {_points(event.low)} to {_points(event.high)}"
+    if event.verdict == "not_proven":
+        more = max(0, (event.needed or 0) - event.of)
+        needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
+        return f"No improvement could be shown ({_points(event.mean)} points, {interval}){needed}{cost}."
+    kind = "new problems" if not event.own else "problems, each asked without what was learned from it,"
+    with_it, without = _percent(event.right_with), _percent(event.right_without)
+    ratio = "" if event.tokens_ratio is None else f", at {event.tokens_ratio:.1f} times the tokens"
+    found = f"{event.problems} {kind} are right, without {without}: {_points(event.mean)} points ({interval}){ratio}"
+    if event.verdict == "rejected":
+        return f"The experiences harm and are not used: with {experiences} of them {with_it} of {found}{cost}."
+    plural = "experience" if experiences == 1 else "experiences"
+    return f"With {experiences} {plural} {with_it} of {found}{cost}."
+
+
+def spending(tokens: int, cost_usd: float | None) -> str:
+    """What a run has cost, in words."""
+    return f"{tokens:,} tokens were spent" if cost_usd is None else f"{cost_usd:.2f} USD were spent"
+
+
+def _points(share: float) -> str:
+    return f"{round(100 * share):+d}"
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{round(100 * share)} %"
+
+
+def _level(alpha: float) -> str:
+    return f"{100 * (1 - alpha):.3g} %"

@@ -17,6 +17,7 @@ from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import Settings, flags_of, shown_path
+from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
@@ -68,7 +69,8 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
                 check_budget(settings, manager, role)
             _learn(settings, plan, purse, run, stream)
             results = run_async(_test(purse.for_test(settings), manager, plan, stream))
-            model = manager.endpoint(GENERATORS[0]).model
+            is_local = settings.endpoint == "local"
+            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
     finally:
         purse.close()
     result, improved = _write(settings, run, plan, model, results)
@@ -129,7 +131,8 @@ def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
 def _show_prompt(problem: Problem, settings: ImproveSettings, stream: TextIO) -> None:
     print("\nThe first prompt:", file=stream)
     for message in generator_messages(task_named(problem.task), problem, (), settings.prompts):
-        print(f"\n[{message.role}]\n{message.content}", file=stream)
+        content = harmless(message.content, keep="\n")
+        print(f"\n[{message.role}]\n{content}", file=stream)
 
 
 class _Purse:

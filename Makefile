@@ -75,8 +75,8 @@ $(DOCS): $(STAMP)
 	$(INSTALL) '.[docs]'
 	@touch $@
 
-demo: $(LOCAL)  ## run the whole loop with the pocket model: no key, no GPU
-	$(BIN)/python -m grpo_training.demo
+demo: $(LOCAL)  ## improve the pocket model's answers and test it: no key, no GPU
+	$(BIN)/python -m grpo_training.improve --dataset quickstart --max-problems 40 --endpoint local
 
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo

@@ -319,7 +319,7 @@ class RequestSender:
             async with running_timeout(endpoint.timeout_s), self._trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = read_reply(content)
+            result = read_reply(content, count)
             if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
                 result = result.only_finished()
         except BadReplyError as error:

@@ -47,8 +47,8 @@ class Capabilities:
         """Read what ``facts()`` wrote; unknown names and other values are ignored."""
 
         def names(kind: str) -> frozenset[str]:
-            value = facts.get(kind)
-            return frozenset(name for name in value if isinstance(name, str)) if isinstance(value, list) else frozenset()
+            found = facts.get(kind)
+            return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
 
         return cls(names("proven") & (OPTIONAL_PARAMETERS | {CHAT}), names("dropped") & OPTIONAL_PARAMETERS)
 
@@ -175,6 +175,11 @@ class Choice:
     def size(self) -> int:
         """Length, at least 1: in tokens if the server sent token ids, else in characters."""
         return max(1, len(self.token_ids) if self.token_ids else len(self.text) + len(self.reasoning or ""))
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has no text although the model ended it by itself."""
+        return is_blank(self.text, self.finish_reason)
 
 
 @dataclass(frozen=True)
@@ -319,6 +324,11 @@ def most_prompt_tokens(request: ChatRequest) -> int:
     """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message; of images an estimate."""
     text = sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
     return text + _TOKENS_PER_IMAGE * len(request.images)
+
+
+def is_blank(text: str, finish_reason: str | None) -> bool:
+    """Whether a reply has no text, and neither a limit of tokens nor a content filter is the reason."""
+    return (not text or text.isspace()) and finish_reason not in ("length", "content_filter")
 
 
 def clean(text: str) -> str:

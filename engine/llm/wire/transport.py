@@ -182,8 +182,8 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
 async def _refuse_errors(response: Any) -> None:
     """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
 
-    A redirect that keeps the request and has a place is followed. As 301, 302 and 303 ask for a GET request, the server has not seen
-    the body.
+    A redirect that keeps the request and has a place is followed. As 301, 302 and 303 ask for a GET request, the
+    server has not seen the body.
     """
     if response.is_success or (response.status_code in (307, 308) and "Location" in response.headers):
         return
@@ -227,9 +227,7 @@ def _reason(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {cause}"[:300]
 
 
-def _about_proxy(
-    error: aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError, cause: BaseException
-) -> str:
+def _about_proxy(error: aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError, cause: BaseException) -> str:
     """What the proxy of the environment did: it cannot be reached, or refuses to connect. Without its password."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         proxy, reason = urlsplit(str(error.request_info.real_url)), f"HTTP {error.status} {error.message}".strip()

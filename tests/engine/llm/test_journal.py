@@ -167,7 +167,7 @@ async def test_a_damaged_row_leaves_the_others_readable(journal, path, damage):
     await journal.put(key(1), Completion(text="x"))
     await journal.put(key(2), Completion(text="y"))
     with sqlite3.connect(path) as raw:
-        raw.execute(f"UPDATE replies SET completion = {damage} WHERE key = ?", (key(1),))  # noqa: S608
+        raw.execute(f"UPDATE replies SET completion = {damage} WHERE key = ?", (key(1),))
     raw.close()
     assert [one.text for one in journal.get_many([key(1), key(2)]).values()] == ["y"]
     await journal.put(key(1), Completion(text="again"))
@@ -178,7 +178,7 @@ async def test_a_damaged_row_leaves_the_others_readable(journal, path, damage):
 def test_damaged_capabilities_count_as_unknown_and_are_learnt_again(journal, path, damage):
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
     with sqlite3.connect(path) as raw:
-        raw.execute(f"UPDATE abilities SET facts = {damage}")  # noqa: S608
+        raw.execute(f"UPDATE abilities SET facts = {damage}")
     raw.close()
     assert journal.capabilities("http://a/v1", "m", 60.0) == {}
     journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})

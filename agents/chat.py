@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from engine.llm.wire.protocol import is_blank
 from engine.reading.control_characters import as_one_line
+from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Message, Outcome, Reply
 from engine.task import JSON_OBJECT
 
@@ -102,8 +103,11 @@ def _again(request: ChatRequest, text: str, reason: str, form: str) -> ChatReque
     """
     *before, last = request.messages
     if text.strip():
-        asked = Message(role="user", content=_RE_ASK.format(reason=as_one_line(reason), form=form))
-        messages = (*request.messages, Message(role="assistant", content=text[:_SHOWN]), asked)
+        asked = Message(
+            role="user", content=_RE_ASK.format(reason=break_special_tokens(as_one_line(reason)), form=form)
+        )
+        shown = break_special_tokens(text[:_SHOWN])
+        messages = (*request.messages, Message(role="assistant", content=shown), asked)
     else:
         longer = last.content + _RE_ASK_BLANK.format(form=form)
         messages = (*before, last.model_copy(update={"content": longer}))

@@ -1,4 +1,4 @@
-"""Sending a request and reading its replies; an unreadable reply is asked for once more."""
+"""Sending a request and reading its replies; an unreadable or blank reply is asked for once more."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from engine.llm.wire.protocol import is_blank
 from engine.reading.control_characters import as_one_line
+from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Message, Outcome, Reply
 from engine.task import JSON_OBJECT
 
 ReadT = TypeVar("ReadT")
 
 _RE_ASK = "This reply could not be read: {reason}. Send the same content once more as {form}, and nothing else."
+_RE_ASK_BLANK = "\n\nThe last reply to this was empty. Reply with {form}."
 _SHOWN = 8000  # characters of an unreadable reply that are sent back; the format is what matters
 
 
@@ -32,7 +35,7 @@ class Answer(Generic[ReadT]):
     Args:
         reply: the reply.
         read: what was read; None after an infrastructure fault.
-        re_asked: whether the model was asked to send an unreadable reply again.
+        re_asked: whether the model was asked to send an unreadable or blank reply again.
         first_kept: whether the second reply was unreadable too, so that this is the first one.
     """
 
@@ -51,7 +54,9 @@ async def ask(
     *,
     form: str = JSON_OBJECT,
 ) -> list[Answer[ReadT]]:
-    """Sample a request and read the replies; the model is asked once to send an unreadable reply again.
+    """Sample a request and read the replies; the model is asked once to send an unreadable or blank reply again.
+
+    A reply that is blank because its tokens were used up, or withheld by a content filter, is not asked for again.
 
     Args:
         client: the client.
@@ -62,7 +67,8 @@ async def ask(
         form: description of a readable reply, for the second request.
 
     Returns:
-        one answer per index, in their order. If the second reply is unreadable too, the first one counts.
+        one answer per index, in their order. If the second reply is unreadable too, the first one counts, except for a
+        blank one.
     """
 
     async def answer(reply: Reply) -> Answer[ReadT]:
@@ -70,25 +76,39 @@ async def ask(
             return Answer(reply, None)
         value = await asyncio.to_thread(read, reply)  # reading a long reply takes time
         reason = unreadable(value)
-        text = reply.completion.text if reply.completion else ""
-        if reason is None or not text.strip():
+        completion = reply.completion
+        if completion is None or (reason is None and (completion.text.strip() or completion.reasoning)):
             return Answer(reply, value)
-        again = request.model_copy(
-            update={
-                "messages": (
-                    *request.messages,
-                    Message(role="assistant", content=text[:_SHOWN]),
-                    Message(role="user", content=_RE_ASK.format(reason=as_one_line(reason), form=form)),
-                )
-            }
-        )
+        was_blank = not completion.text.strip()
+        if was_blank and not is_blank(completion.text, completion.finish_reason):
+            return Answer(reply, value)
+        again = _again(request, completion.text, reason or "it is empty", form)
         [second] = await client.sample(again, [reply.sample_index])
         if second.outcome is Outcome.INFRA_FAULT:
             # It is not known whether the model can repair its reply, so the sample stays open.
             return Answer(second, None, re_asked=True)
         second_value = await asyncio.to_thread(read, second)
-        if unreadable(second_value) is None:
+        if unreadable(second_value) is None or (was_blank and second.completion and second.completion.text.strip()):
             return Answer(second, second_value, re_asked=True)
         return Answer(reply, value, re_asked=True, first_kept=True)
 
     return await asyncio.gather(*(answer(reply) for reply in await client.sample(request, sample_indices)))
+
+
+def _again(request: ChatRequest, text: str, reason: str, form: str) -> ChatRequest:
+    """The request for the same content once more.
+
+    A blank reply is not sent back, as servers refuse empty messages, and many templates refuse two messages of a person
+    in a row: the last message is extended.
+    """
+    *before, last = request.messages
+    if text.strip():
+        asked = Message(
+            role="user", content=_RE_ASK.format(reason=break_special_tokens(as_one_line(reason)), form=form)
+        )
+        shown = break_special_tokens(text[:_SHOWN])
+        messages = (*request.messages, Message(role="assistant", content=shown), asked)
+    else:
+        longer = last.content + _RE_ASK_BLANK.format(form=form)
+        messages = (*before, last.model_copy(update={"content": longer}))
+    return request.model_copy(update={"messages": messages})

@@ -21,6 +21,7 @@ from jinja2 import (
 )
 
 from engine.errors import TemplateError
+from engine.reading.special_tokens import break_special_tokens, has_special_token
 from engine.records import Experience, Message
 from engine.task import Task
 from prompts.fencing import add_filters, render_with_number
@@ -75,6 +76,8 @@ class PromptTemplate:
         if values.keys() - self._optional != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
         values = dict.fromkeys(self._optional, ()) | values
+        if "experiences" in values:
+            values["experiences"] = _harmless(values["experiences"])
         system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
         return (
             Message(role="system", content=system.render(**values)),
@@ -109,7 +112,15 @@ def check_templates(loads: Iterable[Callable[[], PromptTemplate]]) -> None:
 def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:
     """The experiences as they appear in every prompt; empty text if there are none."""
     template = _environment(style, None).get_template("experience_block.j2")
-    return template.render(experiences=list(experiences)).strip("\n")
+    return template.render(experiences=_harmless(experiences)).strip("\n")
+
+
+def _harmless(experiences: Iterable[Experience]) -> list[Experience]:
+    """The experiences without tokens of chat templates, which libraries of other programs may have."""
+    return [
+        one.model_copy(update={"content": break_special_tokens(one.content)}) if has_special_token(one.content) else one
+        for one in experiences
+    ]
 
 
 def prompt_styles() -> list[str]:

@@ -2,7 +2,8 @@
 
 ``{{ text | fenced }}`` puts the text between two marks, ``{{ "begin" | fence }}`` and ``{{ "end" | fence }}``, with a
 number that the text cannot contain, because it is computed from the finished prompt. ``{{ text | multi_line }}`` is for
-a text between marks, and ``{{ text | one_line }}`` for a place inside a line. All of them remove control characters.
+a text between marks, and ``{{ text | one_line }}`` for a place inside a line. All of them remove control characters and
+break the tokens of chat templates.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
 from engine.reading.control_characters import as_one_line, without_control_characters
+from engine.reading.special_tokens import break_special_tokens
 
 _NUMBER = "fence_number"
 _DIGITS = 12
@@ -47,12 +49,12 @@ def _mark(context: Context, name: str) -> str:
 
 @pass_context
 def _fenced(context: Context, text: object) -> str:
-    return f"{_mark(context, 'begin')}\n{without_control_characters(str(text))}\n{_mark(context, 'end')}"
+    return f"{_mark(context, 'begin')}\n{_multi_line(text)}\n{_mark(context, 'end')}"
 
 
 def _one_line(text: object) -> str:
-    return as_one_line(str(text))
+    return break_special_tokens(as_one_line(str(text)))
 
 
 def _multi_line(text: object) -> str:
-    return without_control_characters(str(text))
+    return break_special_tokens(without_control_characters(str(text)))

@@ -8,6 +8,7 @@ consistent one. People and other programs read the JSON file; manual edits of it
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -134,6 +135,8 @@ class ExperienceLibrary:
         self._prefix, self._clock, self._read_only = prefix, clock, read_only
         self._log = AppendLog(self.log_path, wait_s=_LOCK_WAIT_S)
         self._reader = LineReader(self.log_path)
+        self._last_line = _hash(b"")
+        """The hash of the last line that was read."""
         self._guard = threading.RLock()
         self._history: list[HistoryEntry] = []
         self._renderer = LibraryRenderer()
@@ -285,9 +288,23 @@ class ExperienceLibrary:
     def _read_log(self) -> None:
         """Apply the lines that were written since the last call, by any process."""
         if self._reader.replaced():
-            raise InputError(f"{self.log_path} was replaced or truncated while it was in use")
+            raise InputError(
+                f"{self.log_path} was replaced or truncated while it was in use",
+                why="Another program changed the library, so that its state is not the one that this command has read.",
+                fix="Start the command again; it reads the file as it is now. If lines are missing that you need, put "
+                "the file back from a copy before that.",
+            )
         for line in self._reader.read():
-            self._remember(_event(line, self.log_path))
+            event = _event(line, self.log_path)
+            if event.previous and event.previous != self._last_line:
+                raise InputError(
+                    f"The library log {self.log_path} has a gap before line {line.number}",
+                    why="The hash of the line before it is another: a line was removed, changed or added by hand.",
+                    fix="Put the line back from a copy. If the change was meant, remove "
+                    f'"previous" from line {line.number}.',
+                )
+            self._remember(event)
+            self._last_line = _hash(line.text)
 
     def _remember(self, event: LibraryEvent) -> HistoryEntry:
         before = self.state
@@ -303,12 +320,15 @@ class ExperienceLibrary:
         return entry
 
     def _commit(self, event: LibraryEvent) -> HistoryEntry:
-        self._log.append(encode_line(event))
-        self._read_log()
+        self._append(event)
         entry = self._history[-1]
         if entry.after is not entry.before or not self.json_path.exists():
             replace_file(self.json_path, self._renderer.render(entry.after))
         return entry
+
+    def _append(self, event: LibraryEvent) -> None:
+        self._log.append(encode_line(event.model_copy(update={"previous": self._last_line})))
+        self._read_log()
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
         review = review_proposals(
@@ -373,8 +393,7 @@ class ExperienceLibrary:
             self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again from the log")
             event = None
         if event is not None:
-            self._log.append(encode_line(event))
-            self._read_log()
+            self._append(event)
             self.notices.append(_notice(event, self.json_path))
         replace_file(self.json_path, self._renderer.render(self.state))
 
@@ -432,6 +451,14 @@ def library_prefix(name: str) -> str:
     if found := re.fullmatch(r"generator_(\d{1,4})", name):
         return f"G{found.group(1)}"
     raise InputError(f"Unknown library {name!r}", fix="Use generator_<number> or critic.")
+
+
+_OF_ONE_RUN = re.compile(rb'"(at|created_at|run)": ?"[^"]*"')
+
+
+def _hash(line: bytes) -> str:
+    """The hash of a line without times and the name of the run: the same inputs give the same log."""
+    return hashlib.blake2b(_OF_ONE_RUN.sub(b"", line), digest_size=8).hexdigest()
 
 
 def _event(line: Line, path: Path) -> LibraryEvent:

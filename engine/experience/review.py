@@ -17,6 +17,7 @@ from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
+from engine.reading.special_tokens import has_special_token
 from engine.records import Experience, Problem
 
 MAX_WORDS = 32
@@ -211,6 +212,8 @@ def prompt_risk(content: str) -> Reason | None:
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
+    if has_special_token(text) or has_special_token(content):
+        return Reason("markup", "The text has a token of chat templates.")
     if word := mixed_word(content):
         return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")
     if phrase := steering_phrase(text):

@@ -190,10 +190,15 @@ def _number(experience_id: str) -> int:
 
 
 class Event(Record):
-    """One line of the log: one transaction."""
+    """One line of the log: one transaction.
+
+    ``previous`` is the hash of the line before it: a line that is missing or was changed is noticed. Lines of
+    earlier versions have none.
+    """
 
     at: str
     format: int = FORMAT
+    previous: str = Field(default="", exclude_if=lambda digest: not digest)
 
 
 class BeginEvent(Event):

@@ -130,7 +130,7 @@ class ResponseJournal:
         for start in range(0, len(keys), _MAX_ROWS):
             part = keys[start : start + _MAX_ROWS]
             marks = ",".join("?" * len(part))
-            sql = f"SELECT key, completion FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
+            sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
             try:
                 with self._guard:
                     rows = self._reader.execute(sql, part).fetchall()
@@ -173,14 +173,17 @@ class ResponseJournal:
         return [row.completion for row in rows]
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if there are none."""
-        sql = "SELECT facts FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
+        """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if none can be read."""
+        sql = "SELECT CAST(facts AS BLOB) FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
         try:
             with self._guard:
                 row = self._reader.execute(sql, (base_url, model, time.time() - max_age_s)).fetchone()
         except sqlite3.Error as error:
             raise self._error("Cannot read the response journal", error) from error
-        facts = json.loads(row[0]) if row else {}
+        try:
+            facts = json.loads(row[0]) if row else {}
+        except (ValueError, TypeError, RecursionError):  # a damaged row: what it said is learnt again
+            return {}
         return facts if isinstance(facts, dict) else {}
 
     def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
@@ -251,10 +254,10 @@ class ResponseJournal:
     def _use_stored(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
         """Replace the completions of rows by those that are already stored."""
         marks = ",".join("?" * len(rows))
-        sql = f"SELECT key, completion FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
+        sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
         stored = dict(connection.execute(sql, [row.key for row in rows]).fetchall())
         for row in rows:
-            first = _decode(stored.get(row.key, ""))
+            first = _decode(stored.get(row.key))
             if first is not None:
                 row.completion = first
             else:  # an unreadable row would make every later reply unreadable too
@@ -270,8 +273,13 @@ class ResponseJournal:
         )
 
 
-def _decode(text: str) -> Completion | None:
-    """The completion in a row; None if it cannot be read, or if it is of a failed call, as earlier versions stored."""
+def _decode(text: bytes | None) -> Completion | None:
+    """The completion in a row; None if it cannot be read, or if it is of a failed call, as earlier versions stored.
+
+    Rows are read as bytes: SQLite itself refuses text that is not UTF-8, and with it the other rows of a statement.
+    """
+    if text is None:
+        return None
     try:
         completion = Completion.model_validate_json(text)
     except ValidationError:

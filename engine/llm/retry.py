@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -84,15 +84,19 @@ class RetryPolicy:
     def wait_s(self, decision: RetryDecision, failures: int, rng: random.Random) -> float:
         """Seconds to wait after the ``failures``-th failure (1, 2, ...).
 
-        A wait that the server asked for is never shortened: jitter is added to it. The exponential back-off is
+        A wait that the server asked for is never shortened: jitter is added to it. From the second failure on, it is
+        not shorter than the exponential back-off either: a server that asks for no wait, or for the milliseconds
+        until its window has room for one request, refuses the next attempt as well. The exponential back-off is
         drawn from the upper half of its range, so that calls that failed together are not resent together.
         """
         if decision.action is RetryAction.DROP_PARAMETER:
             return 0.0
-        if decision.wait_s is not None:
-            return decision.wait_s + rng.uniform(0.0, min(1.0, 0.1 * decision.wait_s))
         ceiling = min(self.max_wait_s, self.first_wait_s * 2.0 ** min(failures - 1, 60))
-        return rng.uniform(0.5, 1.0) * ceiling
+        back_off = rng.uniform(0.5, 1.0) * ceiling
+        if decision.wait_s is None:
+            return back_off
+        asked = decision.wait_s + rng.uniform(0.0, min(1.0, 0.1 * decision.wait_s))
+        return asked if failures < 2 else max(asked, back_off)
 
     def exhausted(self, failures: int, elapsed_s: float, next_wait_s: float) -> bool:
         """Whether to give up instead of waiting for another ``next_wait_s`` seconds."""
@@ -147,8 +151,13 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         return RetryDecision(RetryAction.STOP, "bad_key", f"HTTP {status}")
     if status == 402:
         return RetryDecision(RetryAction.STOP, "no_credit", error.text)
-    if status == 413:
+    if status < 400:  # a redirect names the address to use; without a place it is an answer to another request
+        is_moved = status in (301, 302, 303, 307, 308) and "location" in headers and not context.answered
+        return RetryDecision(RetryAction.STOP if is_moved else RetryAction.RETRY, code, error.text)
+    if status == 413 and error.is_of_api:
         return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
+    if status == 413:
+        return RetryDecision(RetryAction.GIVE_UP, code, _TOO_LARGE)
     if status in (400, 422):
         return _bad_request(code, error, context)
     return RetryDecision(RetryAction.STOP, "unknown_model" if status == 404 else code, error.text)
@@ -201,6 +210,11 @@ _OPTIONAL = {
     # Only if the server asks for the newer name: "too large" is a configuration error.
     "max_tokens": re.compile(r"use ['\"`]?max_completion_tokens", re.IGNORECASE),
 }
+_API_FIELDS = frozenset({"code", "param", "type"})
+_TOO_LARGE = (
+    "the request is larger than a proxy before the model allows; raise its limit (client_max_body_size of nginx), "
+    "or lower --rollouts or the length of the prompts"
+)
 OPTIONAL_PARAMETERS = frozenset(_OPTIONAL)
 """Parameters that a request can be sent without (``max_tokens`` is then sent under its newer name)."""
 
@@ -212,6 +226,8 @@ class _ErrorBody:
     text: str
     codes: frozenset[str]
     param: str | None
+    is_of_api: bool = False
+    """Whether it has the form in which model APIs report errors. Those of proxies are pages, texts or other objects."""
 
     @classmethod
     def of(cls, body: object) -> _ErrorBody:
@@ -221,7 +237,8 @@ class _ErrorBody:
         message = inner.get("message", inner.get("detail", inner))
         codes = frozenset(str(inner[name]) for name in ("code", "type") if inner.get(name) is not None)
         param = inner.get("param")
-        return cls(str(message)[:2000], codes, param if isinstance(param, str) else None)
+        is_of_api = inner is not body or body.get("object") == "error" or bool(_API_FIELDS & inner.keys())
+        return cls(str(message)[:2000], codes, param if isinstance(param, str) else None, is_of_api)
 
     def rejects_parameter(self, name: str) -> bool:
         """Whether the error says that the optional parameter ``name`` is not supported."""
@@ -290,12 +307,14 @@ def _seconds_until(text: str, now: float) -> float | None:
     parts = _DURATION.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text:
         return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    # A year or a zone that no clock has overflows in some of these steps.
     try:
-        return email.utils.parsedate_to_datetime(text).timestamp() - now
-    except (TypeError, ValueError):
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now  # -0000 is UTC
+    except (TypeError, ValueError, OverflowError):
         pass
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.timestamp() - now if moment.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return moment.timestamp() - now if moment.tzinfo else None

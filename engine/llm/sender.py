@@ -319,7 +319,7 @@ class RequestSender:
             async with running_timeout(endpoint.timeout_s), self._trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = read_reply(content)
+            result = read_reply(content, count)
             if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
                 result = result.only_finished()
         except BadReplyError as error:
@@ -347,6 +347,9 @@ class RequestSender:
         """Update concurrency, capabilities and length statistics after a reply."""
         connection = call.connection
         connection.health.answered(call.latency_s)
+        blank = sum(choice.is_blank for choice in response.choices if choice)
+        if connection.health.sends_blanks(len(response.choices), blank):
+            self._trouble.sends_blanks(call.endpoint, connection.health.blank, connection.health.choices)
         self._latencies.add(call.kind, call.latency_s)
         connection.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < len(call.samples):

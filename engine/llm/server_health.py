@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 _FIRST_OUT_S = 5.0
 _LONGEST_OUT_S = 300.0
+_MANY_BLANKS, _BLANK_SHARE = 5, 0.1
+"""A server is said to send blank replies after this many, if they are this share of all."""
 _PACE_WEIGHT = 0.2
 """Weight of the newest reply in the mean time per reply."""
 
@@ -18,6 +20,8 @@ class ServerHealth:
         outings: how often it was taken out since its last reply.
         refused: whether it refused a request for a reason that concerns every request, such as a wrong key.
         out_until: it gets no requests before this time.
+        choices: samples that it sent.
+        blank: those of them that have no text for no known reason.
     """
 
     load: int = 0
@@ -25,6 +29,9 @@ class ServerHealth:
     outings: int = 0
     refused: bool = False
     out_until: float = 0.0
+    choices: int = 0
+    blank: int = 0
+    _blank_told: int = 0
     _pace_s: float | None = None
     _sent_at: dict[int, float] = field(default_factory=dict)
 
@@ -41,6 +48,18 @@ class ServerHealth:
         self.failures, self.outings, self.refused, self.out_until = 0, 0, False, 0.0
         before = seconds if self._pace_s is None else self._pace_s
         self._pace_s = (1 - _PACE_WEIGHT) * before + _PACE_WEIGHT * seconds
+
+    def sends_blanks(self, choices: int, blank: int) -> bool:
+        """Record a reply with ``blank`` samples without text; whether to say that there are many (and again at twice
+        as many)."""
+        self.choices += choices
+        self.blank += blank
+        if not blank or self.blank < max(_MANY_BLANKS, 2 * self._blank_told):
+            return False
+        if self.blank < _BLANK_SHARE * self.choices:
+            return False
+        self._blank_told = self.blank
+        return True
 
     def pace_s(self, now: float) -> float | None:
         """Seconds per reply: the mean, or the age of the oldest request in flight if that is larger."""

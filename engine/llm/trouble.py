@@ -93,6 +93,13 @@ class TroubleReporter:
             f"one more attempt in {seconds:.0f} s"
         )
 
+    def sends_blanks(self, endpoint: Endpoint, blank: int, choices: int) -> None:
+        """Report that an endpoint sends many replies without text."""
+        self.tell(
+            f"{endpoint.shown_url} sends blank replies: {blank} of {choices} have no text although the model ended "
+            "them; each is asked for once more. Check chat template, stop strings and reasoning parser of the server"
+        )
+
     def answered(self, endpoint: Endpoint) -> None:
         """Note a reply; report that an endpoint that could not be reached answers again."""
         self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()

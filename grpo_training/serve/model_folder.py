@@ -33,7 +33,12 @@ def check_model(model: Path, adapter: Path | None = None) -> None:
     if adapter is None:
         return
     if not (adapter / "adapter_config.json").is_file():
-        raise MissingInputError(f"No adapter in {adapter}", fix="Give a folder with adapter_config.json.")
+        raise MissingInputError(
+            f"No adapter in {adapter}",
+            why="There is no adapter_config.json.",
+            fix="Give the folder that a training with LoRA exported (lora/ in its output directory), or leave "
+            "--adapter out for a model that was trained whole.",
+        )
     base = base_of_adapter(adapter)
     if base is not None and content_digest([base]) != content_digest([model]):
         raise _mismatch(adapter, model, f"Its adapter_config.json names {base} as its base model.")

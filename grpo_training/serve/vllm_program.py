@@ -59,11 +59,13 @@ class VllmProgram(NamedTuple):
 def find_vllm() -> VllmProgram | None:
     """The program, in this order: in the environment that runs, in ``.venv-vllm``, on the path; None if there is none.
 
-    ``.venv-vllm`` is looked for in the working folder and in the checkout.
+    ``.venv-vllm`` is looked for in the working folder, in the checkout, and beside and in the environment that runs: a
+    wheel is installed there.
     """
+    programs = Path(sys.executable).parent
     checkout = Path(__file__).resolve().parents[2]
-    environments = [Path(sys.executable).parent, *(folder / ENVIRONMENT / "bin" for folder in (Path.cwd(), checkout))]
-    for path in (*map(str, environments), None):
+    folders = (Path.cwd(), checkout, programs.parent.parent, programs.parent)
+    for path in (str(programs), *(str(folder / ENVIRONMENT / "bin") for folder in folders), None):
         found = shutil.which("vllm", path=path)
         if found is not None:
             return VllmProgram(found, _version(Path(found)))

@@ -46,6 +46,61 @@ async def test_a_reply_without_json_is_re_asked_once():
     assert answer.read.outcome is Outcome.OK
 
 
+class FinishedClient(ScriptedClient):
+    """Replies with a finish reason."""
+
+    def __init__(self, *texts, finish_reason="stop"):
+        super().__init__(*texts)
+        self.finish_reason = finish_reason
+
+    async def sample(self, request, sample_indices):
+        replies = await super().sample(request, sample_indices)
+        changed = {"finish_reason": self.finish_reason}
+        return [
+            reply.model_copy(update={"completion": reply.completion.model_copy(update=changed)}) for reply in replies
+        ]
+
+
+@pytest.mark.parametrize("blank", ["", " \n", "\u3000"])
+async def test_a_blank_reply_is_asked_for_once_more(blank):
+    client = FinishedClient(blank, json.dumps(SCAFFOLD))
+    [answer] = await answers(client)
+    assert (answer.re_asked, answer.first_kept, answer.read.stated_answer) == (True, False, "12")
+    (first, _), (second, index) = client.asked
+    # No empty message of the assistant and no two messages of the user in a row, which servers refuse.
+    assert [message.role for message in second.messages] == [message.role for message in first.messages]
+    assert second.messages[-1].content.startswith(first.messages[-1].content)
+    assert index == 0
+
+
+async def test_two_blank_replies_are_the_models_own_fault():
+    client = FinishedClient("", " ")
+    [answer] = await answers(client)
+    assert (answer.re_asked, answer.first_kept, answer.read.outcome) == (True, True, Outcome.MODEL_FAULT)
+    assert len(client.asked) == 2
+
+
+async def test_after_a_blank_reply_an_unreadable_one_counts():
+    [answer] = await answers(FinishedClient("", "It is 12."))
+    assert (answer.read.outcome, answer.read.stated_answer) == (Outcome.MODEL_FAULT, "12")
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_a_blank_reply_that_was_cut_off_or_withheld_is_not_asked_for_again(reason):
+    client = FinishedClient("", finish_reason=reason)
+    [answer] = await answers(client)
+    assert not answer.re_asked
+    assert len(client.asked) == 1
+
+
+async def test_a_blank_reply_to_a_task_that_reads_any_text_is_asked_for_once_more():
+    task = SimpleTask(prompt="Write a poem about {text}", reward=lambda text, row: 1.0)
+    client = FinishedClient("", "<answer>roses</answer>")
+    [answer] = await GeneratorAgent(client, "generator_1", Sampling()).answer(task, PROBLEM, [], [0])
+    assert answer.re_asked
+    assert answer.reply.completion.text == "<answer>roses</answer>"
+
+
 async def test_an_unreadable_reply_twice_is_the_models_own_fault():
     [answer] = await answers(ScriptedClient("The final answer is 12.", "It is 12."))
     assert answer.read.outcome is Outcome.MODEL_FAULT

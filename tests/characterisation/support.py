@@ -214,13 +214,17 @@ class Workspace:
 
 _TEXTS = re.compile(r'"(timestamp|at|created_at|run)"(: ?)"[^"]*"')
 _LATENCY = re.compile(r'"latency_s"(: ?)[-+0-9.e]+')
+_PREVIOUS = re.compile(r'"previous": ?"[0-9a-f]{16}", ?')
 _USAGE = re.compile(r'"usage"(: ?)\{[^{}]*\}')
 
 
 def normalised(text: str) -> str:
-    """Text of a record in which times, the run's name and the usage stand as placeholders."""
+    """Text of a record in which times, the run's name and the usage stand as placeholders.
+
+    The hashes in the log of a library are left out: they follow from the lines before.
+    """
     text = _TEXTS.sub(r'"\1"\2"*"', text)
-    text = _LATENCY.sub(r'"latency_s"\1"*"', text)
+    text = _PREVIOUS.sub("", _LATENCY.sub(r'"latency_s"\1"*"', text))
     return _USAGE.sub(r'"usage"\1"*"', text)
 
 

@@ -44,12 +44,13 @@ class Capabilities:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Capabilities:
-        """Read what ``facts()`` wrote; unknown names are ignored."""
-        known = OPTIONAL_PARAMETERS | {CHAT}
-        return cls(
-            frozenset(facts.get("proven", ())) & known,
-            frozenset(facts.get("dropped", ())) & OPTIONAL_PARAMETERS,
-        )
+        """Read what ``facts()`` wrote; unknown names and other values are ignored."""
+
+        def names(kind: str) -> frozenset[str]:
+            found = facts.get(kind)
+            return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
+
+        return cls(names("proven") & (OPTIONAL_PARAMETERS | {CHAT}), names("dropped") & OPTIONAL_PARAMETERS)
 
     def facts(self) -> dict[str, list[str]]:
         """Return the capabilities as a JSON object."""
@@ -175,6 +176,11 @@ class Choice:
         """Length, at least 1: in tokens if the server sent token ids, else in characters."""
         return max(1, len(self.token_ids) if self.token_ids else len(self.text) + len(self.reasoning or ""))
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has no text although the model ended it by itself."""
+        return is_blank(self.text, self.finish_reason)
+
 
 @dataclass(frozen=True)
 class ChatResponse:
@@ -196,8 +202,12 @@ class ChatResponse:
         return replace(self, choices=tuple(c if c and c.finish_reason is not None else None for c in self.choices))
 
 
-def read_reply(content: bytes) -> ChatResponse:
+def read_reply(content: bytes, count: int | None = None) -> ChatResponse:
     """Parse the body of a reply with status 200.
+
+    Args:
+        content: the body.
+        count: how many samples were asked for; None: as many as the reply has.
 
     Raises:
         BadReplyError: the body is truncated, has another schema, has no text and no tokens, reports an error, or no
@@ -221,10 +231,11 @@ def read_reply(content: bytes) -> ChatResponse:
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
         raise bad(_retry("wrong_schema", "the body has no choices"))
-    read = [_read_choice(choice) for choice in _in_order(raw)]
+    read = [_read_choice(choice) for choice in _in_order(raw, count or len(raw))]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
-        raise bad(next(choice for choice in read if isinstance(choice, RetryDecision)))
+        unusable = (choice for choice in read if isinstance(choice, RetryDecision))
+        raise bad(next(unusable, _retry("wrong_schema", "no choice has the index of a sample that was asked for")))
     if completion_tokens == 0:
         choices = [None if choice is None or _is_empty(choice) else choice for choice in choices]
         if not any(choices):
@@ -315,6 +326,11 @@ def most_prompt_tokens(request: ChatRequest) -> int:
     return text + _TOKENS_PER_IMAGE * len(request.images)
 
 
+def is_blank(text: str, finish_reason: str | None) -> bool:
+    """Whether a reply has no text, and neither a limit of tokens nor a content filter is the reason."""
+    return (not text or text.isspace()) and finish_reason not in ("length", "content_filter")
+
+
 def clean(text: str) -> str:
     """Replace lone surrogates, which cannot be encoded as UTF-8."""
     if text.isascii():
@@ -335,12 +351,24 @@ def _not_json(content: bytes) -> RetryDecision:
     return _retry("cut_off", f"the body is not JSON ({len(content)} bytes)")
 
 
-def _in_order(raw: list[Any]) -> list[Any]:
-    """Sort choices by ``index`` if the indices are 0..n-1; some servers give every choice index 0."""
+def _in_order(raw: list[Any], count: int) -> list[Any]:
+    """The choices in the order of their samples, to the last one that the reply has; None for one that it left out.
+
+    The index of a choice says which sample it is. A missing index is 0, which some servers leave out. Where all are
+    equal or count from 1, the order of the samples is still known. A choice whose index is of no sample, or is used
+    twice, is not used: its sample is asked for again.
+    """
     indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
-    if sorted(index for index in indices if isinstance(index, int)) != list(range(len(raw))):
+    places = [index if type(index) is int else 0 for index in indices]
+    if count == 1 or (len(raw) > 1 and len(set(places)) == 1):
         return raw
-    return [raw[indices.index(position)] for position in range(len(raw))]
+    if len(raw) == count and sorted(places) == list(range(1, count + 1)):
+        places = [place - 1 for place in places]
+    placed: dict[int, Any] = {}
+    for place, choice in zip(places, raw, strict=True):
+        if 0 <= place < count:
+            placed.setdefault(place, choice)
+    return [placed.get(place) for place in range(max(placed, default=-1) + 1)]
 
 
 def _read_choice(raw: Any) -> Choice | RetryDecision:

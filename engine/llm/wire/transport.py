@@ -166,6 +166,11 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
             if is_unread
             else None
         )
+    for one in known:
+        if isinstance(one, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+            return RetryDecision(RetryAction.RETRY, "connection", _about_proxy(one, causes[-1]))
+        if isinstance(one, aiohttp.ClientConnectorDNSError):  # of the server, or of a proxy
+            return RetryDecision(RetryAction.RETRY, "connection", f"{_reason(causes[-1])}: {one.host}")
     if isinstance(known[0], aiohttp.ConnectionTimeoutError):
         return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
     was_sent = not isinstance(known[0], aiohttp.ClientConnectorError | ConnectionRefusedError)
@@ -177,10 +182,10 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
 async def _refuse_errors(response: Any) -> None:
     """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
 
-    A redirect that keeps the request is followed. As 301, 302 and 303 ask for a GET request, the server has not seen
-    the body.
+    A redirect that keeps the request and has a place is followed. As 301, 302 and 303 ask for a GET request, the
+    server has not seen the body.
     """
-    if response.is_success or response.status_code in (307, 308):
+    if response.is_success or (response.status_code in (307, 308) and "Location" in response.headers):
         return
     body: object
     if response.status_code in (301, 302, 303) and "Location" in response.headers:
@@ -220,6 +225,15 @@ def _reason(cause: BaseException) -> str:
     if isinstance(cause, http_exceptions.HttpProcessingError | zlib.error):
         return f"the reply cannot be read: {' '.join(getattr(cause, 'message', str(cause)).split())}"[:300]
     return f"{type(cause).__name__}: {cause}"[:300]
+
+
+def _about_proxy(error: aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError, cause: BaseException) -> str:
+    """What the proxy of the environment did: it cannot be reached, or refuses to connect. Without its password."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        proxy, reason = urlsplit(str(error.request_info.real_url)), f"HTTP {error.status} {error.message}".strip()
+    else:
+        proxy, reason = urlsplit(f"//{error.host}:{error.port}"), _reason(cause)
+    return f"the proxy {proxy.hostname}:{proxy.port} (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY): {reason}"
 
 
 def _json_or_text(text: str) -> object:

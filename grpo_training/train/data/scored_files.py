@@ -1,9 +1,10 @@
 """Reads scored replies of other programs: prompts with replies and rewards, as JSON lines or one JSON array.
 
 A row holds ``prompt`` (text, or chat messages; also ``messages``), and either one reply (``completion``/``response``,
-with ``reward`` or ``score``) or all replies to it (``completions`` or ``responses``, with ``rewards``, or as objects
-with their own). Optional: ``id`` or ``problem_id``, ``task``, ``model``, ``temperature``, and of each reply
-``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of one prompt form one group.
+with ``reward`` or ``score``) or all replies to it (a list under one of these names or under ``completions`` or
+``responses``, with as many ``rewards``, or as objects with their own). Optional: ``id`` or ``problem_id``, ``task``,
+``model``, ``temperature``, and of each reply ``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of
+one prompt form one group.
 
 Files of ``score_rollouts`` are read too: the reply is ``text`` (or another name that the command reads), ``reward`` is
 an object with ``total``, and rows of one ``step`` and ``prompt_id`` form one group. There ``group_id`` is the place of
@@ -223,11 +224,15 @@ def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
     """The replies of a row; None for one without a reward."""
     replies = next((row[key] for key in _REPLIES if isinstance(row.get(key), list)), None)
     if replies is None:
+        replies = next((row[key] for key in _REPLY if _is_list_of_replies(row.get(key))), None)
+    if replies is None:
         one = next((row[key] for key in _REPLY if row.get(key) is not None), None)
         if one is None:
             raise RowError("no reply")
         return [_response(one, row)]
     rewards = row.get("rewards")
+    if rewards is None:
+        rewards = next((row[key] for key in _REWARD if isinstance(row.get(key), list)), None)
     if rewards is not None and (not isinstance(rewards, list) or len(rewards) != len(replies)):
         raise RowError(f"{len(replies)} replies, but not as many rewards")
     if not replies:
@@ -236,6 +241,13 @@ def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
         _response(reply, {} if rewards is None else {"reward": reward})
         for reply, reward in zip(replies, rewards or [None] * len(replies), strict=True)
     ]
+
+
+def _is_list_of_replies(value: Any) -> bool:
+    """Whether a value is a list of replies: texts, conversations, or objects with rewards; not the messages of one."""
+    return isinstance(value, list) and all(
+        isinstance(one, str | list) or (isinstance(one, dict) and any(key in one for key in _REWARD)) for one in value
+    )
 
 
 def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"
+_NEEDS_ADAPTER = (
+    "Put the file back from a copy, or remove this checkpoint folder: the training then continues from the one before."
+)
 
 
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -177,7 +180,7 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         _load_whole_model(model, folder)
         return
     if not (folder / _ADAPTER_FILE).exists():
-        raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.")
+        raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.", fix=_NEEDS_ADAPTER)
     with _reading(folder):
         stored = load_file(folder / _ADAPTER_FILE)
     _check_shapes(model, stored, folder)

@@ -102,6 +102,15 @@ def copy_into(tensor: Tensor, stored: Tensor) -> None:
         tensor.copy_(_like(tensor, stored))
 
 
+def not_finite_weight(model: torch.nn.Module) -> str | None:
+    """The name of a weight that is not finite in the part that this process holds; None if there is none."""
+    for name, weight in model.named_parameters():
+        part: Tensor = weight.to_local() if isinstance(weight, DTensor) else weight
+        if part.is_floating_point() and not bool(part.detach().isfinite().all()):
+            return str(name)
+    return None
+
+
 def whole_shape(tensor: Tensor) -> torch.Size:
     """The shape of the whole of a tensor."""
     shape: torch.Size = getattr(tensor, "ds_shape", tensor.shape)

@@ -8,6 +8,7 @@ with ``chunk_size x vocabulary`` instead of ``rows x positions x vocabulary``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError
+from grpo_training.train.models.sharding import not_finite_weight
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -105,6 +107,21 @@ def check_padding_free(model: PreTrainedModel) -> None:
         )
 
 
+def _not_finite(model: PreTrainedModel) -> InputError:
+    weight = not_finite_weight(model)
+    if weight is None:
+        return InputError(
+            "The model's logits are not finite",
+            why="Its weights are finite, so numbers in between exceed the range of their type.",
+            fix="Disable bf16, and load the model without 4 or 8 bits.",
+        )
+    return InputError(
+        "The weights of the model are not finite",
+        why=f"{weight} has values that are NaN or infinite: its files are damaged, or of a failed training.",
+        fix="Check the files of model_path, or download them again.",
+    )
+
+
 def check_logits(model: PreTrainedModel) -> None:
     """Compare the logits as :func:`completion_logps` computes them with those of ``forward``, on four tokens.
 
@@ -112,6 +129,7 @@ def check_logits(model: PreTrainedModel) -> None:
         model: in evaluation mode, as dropout would make two passes differ.
 
     Raises:
+        InputError: the logits are not finite.
         ConfigurationError: the model changes its logits in a way that is not supported, so log-probs would be wrong.
     """
     ids = torch.arange(4, device=model.device).unsqueeze(0)
@@ -120,6 +138,8 @@ def check_logits(model: PreTrainedModel) -> None:
         own = model(input_ids=ids, use_cache=False).logits.float()
         ours = head.logits(head.backbone(input_ids=ids, use_cache=False).last_hidden_state)
     difference, size = float((own - ours).abs().max()), float(own.abs().max())
+    if not math.isfinite(size):
+        raise _not_finite(model)
     if not difference <= 0.01 * size:
         raise ConfigurationError(
             f"The logits of {type(head.owner).__name__} cannot be computed in chunks",

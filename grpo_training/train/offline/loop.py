@@ -36,7 +36,7 @@ from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT
 from grpo_training.train.models.positions import position_note
-from grpo_training.train.models.sharding import is_sharded, whole
+from grpo_training.train.models.sharding import is_sharded, not_finite_weight, whole
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
@@ -45,6 +45,7 @@ from grpo_training.train.offline.training import export, prepare, restore, save,
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
 from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.stopped import damaged_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -203,6 +204,8 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
             loss, figures = objective(training, step_rows, micro_batch)
             values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):
+                if damaged := not_finite_weight(training.policy):
+                    raise damaged_weights(index + 1, damaged)
                 rows, process = micro_batch.rows, accelerator.process_index
                 raise not_finite("loss", index + 1, stage, values, rows, training.run_dir, process=process)
             accelerator.backward(loss * (accelerator.num_processes if counts else 0))

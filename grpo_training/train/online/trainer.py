@@ -17,10 +17,11 @@ from trl import GRPOTrainer
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
+from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.logprobs import completion_logps
 from grpo_training.training.losses import LossTerm, sft_loss
 from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weights
-from grpo_training.training.stopped import TrainingStoppedError
+from grpo_training.training.stopped import TrainingStoppedError, damaged_weights
 
 if TYPE_CHECKING:
     from grpo_training.train.config import GRPOTrainingConfig
@@ -156,6 +157,8 @@ class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
         return sft_loss(logps_BC, batch.mask_BC, tokens=tokens, phi=self._settings.chord_phi)
 
     def _stopped(self, figures: dict[str, float]) -> TrainingStoppedError:
+        if damaged := not_finite_weight(self.model):
+            return damaged_weights(self.state.global_step + 1, damaged)
         shown = ", ".join(f"{name} {value:g}" for name, value in figures.items())
         names = ", ".join(dict.fromkeys(one.problem.id for one in self._reward.latest))
         return TrainingStoppedError(

@@ -118,6 +118,36 @@ async def test_a_refused_prompt_does_not_stop_the_run(journal):
     assert (odd.outcome, odd.fault.kind) == (Outcome.INFRA_FAULT, "rejected_request")
 
 
+async def test_a_request_that_a_proxy_finds_too_large_is_not_scored(journal):
+    async def refuse(request):
+        return web.Response(status=413, text="<html><h1>413 Request Entity Too Large</h1>nginx</html>")
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", refuse)
+    async with client_of(app, journal) as client:
+        [reply] = await client.sample(ask("q"), [0])
+        assert (reply.outcome, reply.fault.kind) == (Outcome.INFRA_FAULT, "http_413")
+        assert client.counters.requests_sent == 1
+
+
+@pytest.mark.parametrize("status", [300, 304, 307])
+async def test_a_redirect_without_a_place_does_not_end_a_working_run(status, journal):
+    app, odd = chat_app(answer), []
+
+    @web.middleware
+    async def redirect(request, handler):
+        if b"odd" in await request.read() and not odd:
+            odd.append(status)
+            return web.Response(status=status)
+        return await handler(request)
+
+    app.middlewares.append(redirect)
+    async with client_of(app, journal) as client:
+        assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+        assert texts(await client.sample(ask("odd"), [0])) == ["odd/0"]
+    assert odd == [status]
+
+
 async def test_a_filtered_reply_is_a_model_fault_also_from_the_journal(journal):
     async def filtered(request):
         choice = {"index": 0, "message": {"content": ""}, "finish_reason": "content_filter"}
@@ -218,6 +248,16 @@ async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journa
         await client.sample(ask("p"), [0])
         assert virtual.now - before >= 100.0
     ledger.close()
+
+
+async def test_a_server_that_asks_for_no_wait_refuses_seven_attempts_without_ending_the_request(journal):
+    virtual = VirtualClock()
+    plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=7, retry_after_s=0)
+    options = {"retry": RetryPolicy(), "clock": virtual.clock, "sleep": virtual.sleep}
+    async with client_of(chat_app(answer, faults=plan), journal, **options) as client:
+        assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+    assert virtual.slept[0] == 0.0
+    assert 61 <= sum(virtual.slept) <= 122  # from half of 2 + 4 + 8 + 16 + 32 + 60 s to all of it
 
 
 async def test_retries_end_by_number_of_attempts_and_by_time(journal):

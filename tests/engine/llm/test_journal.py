@@ -162,6 +162,29 @@ async def test_an_unreadable_row_counts_as_absent_and_is_replaced(journal, path)
     assert journal.get_many([key(1)])[key(1)].text == "again"
 
 
+@pytest.mark.parametrize("damage", ["CAST(x'ff00fe' AS TEXT)", "x'ff00fe'", "''", "7", "'[' || completion"])
+async def test_a_damaged_row_leaves_the_others_readable(journal, path, damage):
+    await journal.put(key(1), Completion(text="x"))
+    await journal.put(key(2), Completion(text="y"))
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"UPDATE replies SET completion = {damage} WHERE key = ?", (key(1),))
+    raw.close()
+    assert [one.text for one in journal.get_many([key(1), key(2)]).values()] == ["y"]
+    await journal.put(key(1), Completion(text="again"))
+    assert journal.get_many([key(1)])[key(1)].text == "again"
+
+
+@pytest.mark.parametrize("damage", ["'{\"dropped\": ['", "CAST(x'ff00fe' AS TEXT)", "7", "''", "'[1]'"])
+def test_damaged_capabilities_count_as_unknown_and_are_learnt_again(journal, path, damage):
+    journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"UPDATE abilities SET facts = {damage}")
+    raw.close()
+    assert journal.capabilities("http://a/v1", "m", 60.0) == {}
+    journal.remember_capabilities("http://a/v1", "m", {"dropped": ["n"]})
+    assert journal.capabilities("http://a/v1", "m", 60.0) == {"dropped": ["n"]}
+
+
 async def test_a_reply_is_stored_although_its_caller_was_cancelled(journal):
     async def caller():
         await journal.put(key(1), Completion(text="paid for"))

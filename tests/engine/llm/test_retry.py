@@ -45,6 +45,20 @@ def decide(status, message="", headers=None, **asked):
             id="times",
         ),
         pytest.param({"soon": None, "nan": None, "inf": None, "": None, None: None}, id="invalid"),
+        pytest.param(
+            {
+                "Wed, 15 Nov 2023 00:13:20 +0200": 0.0,
+                "Tue, 14 Nov 2023 22:13:30 -0000": 10.0,
+                "Wed, 21 Oct 2015 07:28:00 +9999": None,
+                "Wed, 21 Oct 2015 07:28:00 +99999999999999": None,
+                "Wed, 21 Oct 2015 07:28:00 -" + "9" * 300: None,
+                "Mon, 01 Jan 0001 00:00:00 +2300": 0.0,
+                "Fri, 31 Dec 9999 23:59:59 -2359": 251_702_387_939.0,
+                "Fri, 99 Dec 9999 23:59:59 GMT": None,
+                "0001-01-01T00:00:00+23:59": 0.0,
+            },
+            id="odd zones and years",
+        ),
     ],
 )
 def test_waits_are_read_in_every_form(waits):
@@ -86,6 +100,26 @@ def test_retry_after_takes_precedence_over_the_largest_relevant_reset(headers, s
 )
 def test_the_action_for_a_status(action, statuses):
     assert {decide(status, "no").action for status in statuses} == {action}
+
+
+@pytest.mark.parametrize(
+    "body", ["<html><h1>413 Request Entity Too Large</h1></html>", "", {"message": "Request size limit exceeded"}]
+)
+def test_a_413_of_a_proxy_is_not_the_fault_of_the_prompt(body):
+    decision = classify_status(413, {}, body, RequestContext(answered=True))
+    assert (decision.action, decision.code) == (RetryAction.GIVE_UP, "http_413")
+    assert "client_max_body_size" in decision.message
+
+
+@pytest.mark.parametrize("status", [101, 300, 301, 304, 307])
+def test_a_redirect_without_a_place_is_retried(status):
+    assert decide(status).action is RetryAction.RETRY
+
+
+def test_a_redirect_of_an_endpoint_that_has_answered_does_not_end_the_run():
+    """A proxy that asks people to log in, for example; the address itself is right."""
+    assert decide(302, headers={"location": "/login"}).action is RetryAction.STOP
+    assert decide(302, headers={"location": "/login"}, answered=True).action is RetryAction.RETRY
 
 
 def test_x_should_retry_overrides_the_status():
@@ -212,6 +246,22 @@ def test_a_wait_requested_by_the_server_is_never_shortened():
     waits = [policy.wait_s(decision, 1, rng) for _ in range(200)]
     assert min(waits) >= 20.0
     assert max(waits) <= 21.0
+
+
+@pytest.mark.parametrize("asked", ["0", "-5", "Wed, 21 Oct 2015 07:28:00 GMT", "0.003"])
+def test_a_server_that_asks_for_no_wait_is_not_asked_eight_times_in_a_second(asked):
+    """The first wait is the one that it asked for. The back-off of the others is half of 2, 4, ... 64 s or more."""
+    policy, rng = RetryPolicy(), random.Random(5)
+    decision = decide(429, headers={"retry-after": asked})
+    waits = [policy.wait_s(decision, failures, rng) for failures in range(1, 8)]
+    assert waits[0] < 0.01
+    assert all(wait >= least for wait, least in zip(waits[1:], (1, 2, 4, 8, 16, 30), strict=True))
+
+
+def test_a_longer_wait_that_the_server_asks_for_counts_after_every_failure():
+    policy, rng = RetryPolicy(), random.Random(5)
+    decision = decide(429, headers={"retry-after": "70"})
+    assert all(70 <= policy.wait_s(decision, failures, rng) <= 71 for failures in range(1, 12))
 
 
 def test_dropping_a_parameter_has_no_wait():

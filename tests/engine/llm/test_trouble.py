@@ -170,6 +170,45 @@ async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_
         assert (client.counters.requests_sent, client.counters.retries) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [{"content": None}, {}, {"content": " \n"}, {"content": [{"type": "image_url", "image_url": {"url": "u"}}]}],
+    ids=["null", "missing", "spaces", "no text parts"],
+)
+async def test_an_endpoint_that_sends_many_blank_replies_is_named(message, journal):
+    """Every fifth of 100: told at the fifth, at the tenth and at the twentieth."""
+    asked, told = [], []
+
+    async def chat(request):
+        asked.append(await request.json())
+        choice = {"index": 0, "message": {"content": "text"}, "finish_reason": "stop"}
+        if len(asked) % 5 == 0:
+            choice["message"] = {"role": "assistant", **message}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 9}})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    async with client_of(app, journal) as client:
+        client.report_trouble_to(told.append)
+        for n in range(100):
+            await client.sample(ask(f"q{n}"), [0])
+    assert [line.partition(" sends blank replies: ")[2].partition(" have no text")[0] for line in told] == [
+        "5 of 25",
+        "10 of 50",
+        "20 of 100",
+    ]
+
+
+async def test_a_few_blank_replies_are_not_told(journal):
+    told = []
+    app = chat_app(lambda body, index: " " if body["messages"][0]["content"] in ("q3", "q5") else "text")
+    async with client_of(app, journal) as client:
+        client.report_trouble_to(told.append)
+        for n in range(30):
+            await client.sample(ask(f"q{n}"), [0])
+    assert told == []
+
+
 class Loop:
     """A clock that is set, and timers that are not started."""
 

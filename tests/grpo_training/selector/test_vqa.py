@@ -139,6 +139,25 @@ def test_normalisation_makes_equal_what_the_rules_say(answer, reference, is_equa
     assert (normalize_answer(answer) == normalize_answer(reference)) == is_equal
 
 
+@table(
+    ("answer", "form"),
+    [
+        ("The girl's", "girl's"),
+        ("dogs' beds", "dogs' beds"),
+        ("rock 'n' roll", "rock 'n' roll"),
+        ("5 O'Clock.", "5 o'clock"),
+        ("y'alll", "y'alll"),
+        ("She's, he's", "she's he's"),
+        ("mustn't've", "mustn't've"),
+        ("somebody'd", "somebodyd"),
+        ("somebodyd", "somebodyd"),
+        ("somebodyd've", "somebody'd've"),
+    ],
+)
+def test_apostrophes_are_those_of_the_vqa_evaluation(answer, form):
+    assert normalize_answer(answer) == form
+
+
 SETS = [
     (answer, [reference] * matches + ["zebra crossing"] * (10 - matches), BY_MATCHES[matches if is_equal else 0])
     for number, (answer, reference, is_equal) in enumerate(PAIRS)

@@ -56,6 +56,14 @@ def test_vllm_of_this_environment_comes_before_venv_vllm_and_that_before_the_pat
     assert find_vllm() == (str(own), "0.33.0")
 
 
+@pytest.mark.parametrize("place", [".venv-vllm", "own/.venv-vllm"], ids=["beside it", "in it"])
+def test_an_installed_package_finds_venv_vllm_at_its_environment(monkeypatch, tmp_path, place):
+    no_vllm(monkeypatch, tmp_path)
+    assert find_vllm() is None
+    program = install_vllm(tmp_path / place, "0.32.0")
+    assert find_vllm() == (str(program), "0.32.0")
+
+
 def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, tmp_path):
     """Other builds get no flags of ours."""
     no_vllm(monkeypatch, tmp_path)

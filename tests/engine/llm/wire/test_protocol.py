@@ -91,6 +91,11 @@ def test_capabilities_round_trip_without_unknown_names():
     assert capabilities.without("seed").proven == frozenset({"chat"})
 
 
+@pytest.mark.parametrize("value", [None, 3, "chat", {"chat": 1}, [["chat"], None]])
+def test_capabilities_that_cannot_be_read_are_not_known(value):
+    assert Capabilities.from_facts({"proven": value, "dropped": value}) == Capabilities()
+
+
 def test_one_choice_becomes_one_completion():
     (made,) = drawn_completions(reply(choice("hi")), ["k"], attempts=2)
     assert (made.text, made.finish_reason, made.model, made.request_key) == ("hi", "stop", "m-2", "k")
@@ -121,6 +126,37 @@ def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
         "a",
         "b",
     ]
+
+
+@table(
+    ("indices", "samples"),
+    [
+        ([0, 2], ["0", None, "2"]),  # the second one was left out
+        ([2], [None, None, "2"]),
+        ([2, 1, 0], ["0", "1", "2"]),
+        ([1, 2, 3], ["1", "2", "3"]),  # counted from 1
+        ([None, 1, 2], ["None", "1", "2"]),  # a 0 that is not written
+        ([0, 0, 0], ["0", "0", "0"]),
+        ([0, 7], ["0", None, None]),
+        ([0, 2, 2], ["0", None, "2"]),
+        ([-1, 1, 0], ["0", "1", None]),
+        ([0, 10**30], ["0", None, None]),
+    ],
+)
+def test_a_choice_is_the_sample_that_its_index_says(indices, samples):
+    read = read_reply(reply(*(choice(str(index), index) for index in indices)), 3)
+    made = completions(read, ENDPOINT, ["x", "y", "z"], attempts=1, latency_s=0.5, wasted=Usage())
+    assert [one and one.text for one in made] == samples
+    assert sum(one.usage.completion_tokens for one in made if one) == 6
+
+
+def test_a_reply_without_the_index_of_any_sample_is_retried():
+    with pytest.raises(BadReplyError, match="no choice has the index of a sample"):
+        read_reply(reply(choice("a", 5), choice("b", 7)), 2)
+
+
+def test_the_index_of_the_only_sample_does_not_matter():
+    assert [one.text for one in read_reply(reply(choice("a", 7)), 1).choices] == ["a"]
 
 
 def test_missing_and_unreadable_choices_give_no_completion():

@@ -87,6 +87,8 @@ def test_address_body_and_headers_of_a_request(monkeypatch, ending, address):
         (500, b"[" * 50_000, "[" * 50_000),
         (304, b"", ""),
         (301, b"", ""),  # no Location
+        (307, b"", ""),
+        (308, b"moved", "moved"),
     ],
 )
 async def test_a_status_that_is_not_2xx_is_an_error_with_headers_and_body(status, body, read):
@@ -161,6 +163,35 @@ async def test_the_proxy_of_the_environment_is_used(monkeypatch, environment, us
     assert asked == ["http://models.test/v1/chat/completions"] * uses_proxy
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_dead_proxy_is_named_without_its_password(monkeypatch, scheme):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with refusing_url() as url:
+        proxy = url.removeprefix("http://").removesuffix("/v1")
+        monkeypatch.setenv(f"{scheme}_proxy", f"http://user:password@{proxy}")
+        decision = await classified(f"{scheme}://models.test/v1")
+    said = f"the proxy {proxy} (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY): connection refused"
+    assert (decision.code, decision.message, decision.may_be_billed) == ("connection", said, False)
+
+
+async def test_a_proxy_that_wants_a_password_is_named(monkeypatch):
+    async def refuse(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        proxy = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:password@{proxy}")
+        monkeypatch.delenv("https_proxy", raising=False)
+        decision = await classified("https://models.test/v1")
+    assert decision.message.startswith(f"the proxy {proxy} (")
+    assert decision.message.endswith(": HTTP 407 Proxy Authentication Required")
+    assert not decision.may_be_billed
+
+
 async def test_a_proxy_that_is_not_an_http_proxy_is_refused(monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5://user:password@127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="'socks5' cannot be used") as caught:
@@ -214,6 +245,7 @@ async def test_nothing_was_sent_to_a_server_that_is_not_there():
     unknown = await classified("http://no-such-host.invalid/v1")
     assert (unknown.action, unknown.code, unknown.may_be_billed) == (RetryAction.RETRY, "connection", False)
     assert unknown.message.startswith("the host name is not known (")
+    assert unknown.message.endswith(": no-such-host.invalid")
 
 
 async def test_nothing_was_sent_to_a_server_that_accepts_no_connection(monkeypatch):

@@ -416,6 +416,31 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
 
 
+@pytest.mark.parametrize("name", ["response", "completion", "responses", "completions"])
+@pytest.mark.parametrize("rewards", ["rewards", "reward", "score"])
+def test_a_list_of_replies_has_a_list_of_as_many_rewards(tmp_path, name, rewards):
+    """As ``docs/how-to/fine-tune.md`` says."""
+    groups, report = scored(
+        tmp_path,
+        {"prompt": "Say one.", name: ["one", [{"role": "assistant", "content": "uno"}], "two"], rewards: [1, 0.5, 0]},
+        {"prompt": "Say two.", name: ["two", "one"], rewards: [1]},
+    )
+    assert [[(one.text, one.reward) for one in each.responses] for each in groups] == [
+        [("one", 1.0), ("uno", 0.5), ("two", 0.0)]
+    ]
+    assert report.dropped == {scored_files.BROKEN_ROWS: 1}
+
+
+@pytest.mark.parametrize("message", [{"role": "assistant", "content": "one"}, {"content": "one"}])
+def test_a_list_of_messages_is_one_reply(tmp_path, message):
+    [group], _ = scored(
+        tmp_path,
+        {"prompt": "Say one.", "completion": [message], "reward": 1},
+        {"prompt": "Say one.", "response": [message], "reward": 0},
+    )
+    assert [(one.text, one.reward) for one in group.responses] == [("one", 1.0), ("one", 0.0)]
+
+
 def test_messages_are_the_prompt_where_the_prompt_is_null(tmp_path):
     """As in a table with the columns of several formats."""
     row = {"prompt": None, "messages": [{"role": "user", "content": "Say one."}], "completion": "one"}

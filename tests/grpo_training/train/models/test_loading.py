@@ -174,8 +174,9 @@ def test_an_adapter_of_another_model_or_rank(folder, tmp_path):
     other_rank, _ = load_model(settings(wide, lora_r=8))
     with pytest.raises(InputError, match="belong to another model or LoRA"):
         load_weights(other_rank, tmp_path / "lora")
-    with pytest.raises(MissingInputError, match="No adapter in"):
+    with pytest.raises(MissingInputError, match="No adapter in") as missing:
         load_weights(small, tmp_path / "nothing")
+    assert "remove this checkpoint" in missing.value.fix
 
 
 def test_a_lora_on_modules_that_do_not_exist(folder):

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
@@ -582,6 +583,38 @@ def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_
     with pytest.raises(InputError, match="No groups to train on"):
         train(settings(model), [], tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_with_weights_that_are_not_finite_is_named_as_the_cause(model, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(model, damaged)
+    [file] = damaged.glob("*.safetensors")
+    stored = load_file(file)
+    name = next(name for name in stored if "layers.1" in name and name.endswith("down_proj.weight"))
+    stored[name].view(-1)[3] = float("nan")
+    save_file(stored, file, {"format": "pt"})
+    with pytest.raises(InputError, match="The weights of the model are not finite") as raised:
+        train(settings(damaged), good_and_bad(), tmp_path / "run")
+    assert "layers.1.mlp.down_proj" in raised.value.why
+    assert "download them again" in raised.value.fix
+
+
+def test_weights_that_are_not_finite_during_a_training_are_named_as_the_cause(model, tmp_path, monkeypatch):
+    """Neither the rows nor the learning rate of the step are to blame."""
+    real_rows = loop._rows_of
+
+    def rows_of(training, index):
+        if index == 2:
+            next(training.model.parameters()).data.view(-1)[0:] = float("nan")
+        return real_rows(training, index)
+
+    monkeypatch.setattr(loop, "_rows_of", rows_of)
+    with pytest.raises(
+        TrainingStoppedError, match="The loss of step 3 is not finite, as weights of the model"
+    ) as raised:
+        train(settings(model), good_and_bad(), tmp_path / "run")
+    assert "embed_tokens" in raised.value.why
+    assert "learning_rate" not in raised.value.fix
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])

@@ -161,6 +161,8 @@ class ScaffoldTask(Task[Scaffold]):
         structure = {"r_graph": 0.0, "r_logic": 0.0}
         if graph is not None:
             worth *= graph.grounding.score
+            if not verdict.correct:
+                worth *= graph.grounding.particular
             structure = {
                 "r_graph": worth * (mean_of_measured(graph.graph) or 0.0),
                 "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),

@@ -15,6 +15,8 @@ from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.relations import is_asked_for, is_constant
 from engine.answers.shapes import Shape, read_shape
+from engine.answers.spoken import remainder
+from engine.mathematics.quantities.numerals import read_numeral
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
@@ -22,6 +24,10 @@ Comparison = Literal["exact", "measured"]
 
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
+
+
+_COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
+"""In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""
 
 
 class NeedsWorkerError(Exception):
@@ -63,6 +69,8 @@ class Comparer(ABC):
             answer, truth: the texts.
             shape: the shape of the truth, if it has been read already.
         """
+        if "mod" in answer + truth and (decision := self._same_remainders(answer, truth)) is not None:
+            return decision
         if self.same(read_shape(answer), shape or read_shape(truth)):
             return True
         if "," not in answer + truth:
@@ -73,12 +81,23 @@ class Comparer(ABC):
             return self.same(read_shape(answer), read_shape(truth.replace(",", ".")))
         return False
 
+    def _same_remainders(self, answer: str, truth: str) -> bool | None:
+        r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
+        said, meant = remainder(answer), remainder(truth)
+        if said and meant:
+            return said[1] == meant[1] and (said[0] - meant[0]) % meant[1] == 0
+        if said:
+            return self.same(Shape("value", str(said[0])), read_shape(truth))
+        return self.same(read_shape(answer), Shape("value", str(meant[0]))) if meant else None
+
     def same(self, answer: Shape, truth: Shape) -> bool:
         """Whether an answer has the shape and the values of the truth."""
         answer, truth = _unwrapped(answer), _unwrapped(truth)
         kinds = {answer.kind, truth.kind}
         if "relation" in kinds:
             return self._same_relation(answer, truth)
+        if "ratio" in kinds:
+            return self._same_ratio(answer, truth)
         if "matrix" in kinds:
             return self._same_matrix(answer, truth)
         if "union" in kinds:
@@ -135,6 +154,26 @@ class Comparer(ABC):
         is_set = shape.kind == "set" or (shape.kind == "list" and {part.kind for part in shape.parts} == {"tuple"})
         return Shape(shape.kind, parts=tuple(dict.fromkeys(shape.parts))) if is_set else shape
 
+    def _same_ratio(self, answer: Shape, truth: Shape) -> bool:
+        """Two ratios, reduced or not; a ratio of two terms and a quotient, but no integer."""
+        if answer.kind != truth.kind:
+            ratio, other = (answer, truth) if answer.kind == "ratio" else (truth, answer)
+            if ratio.text != ":" or len(ratio.parts) != 2 or other.kind != "value" or _is_integer(other.text):
+                return False
+            quotient = "({})/({})".format(*(part.text for part in ratio.parts))
+            return self._same_values(*((quotient, other.text) if ratio is answer else (other.text, quotient)))
+        if len(answer.parts) != len(truth.parts):
+            return False
+        if answer.text != ":" or truth.text != ":" or (_is_clock(answer) and _is_clock(truth)):
+            return self._same_in_order(answer.parts, truth.parts)
+        (said, *others), (meant, *true) = answer.parts, truth.parts
+        return all(
+            self._same_values(f"({one.text})*({meant.text})", f"({other.text})*({said.text})")
+            if _are_numbers(one, other, said, meant)
+            else self.same(one, other) and self.same(said, meant)
+            for one, other in zip(others, true, strict=True)
+        )
+
     def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
         """Two matrices; a matrix and the tuple of its rows, its only row or column; a matrix and a sum of matrices."""
         if answer.kind == truth.kind:
@@ -188,7 +227,7 @@ class Comparer(ABC):
         if all(is_constant(side.text) for side in relation.parts):
             if not all(self._same_values(step.text, result.text) for step in steps):
                 return False
-        elif relation is truth or not is_asked_for(steps[0].text):
+        elif not is_asked_for(steps[0].text) or (relation is truth and _COORDINATES.search(steps[0].text)):
             return False
         return self._same_values(*((result.text, value.text) if relation is answer else (value.text, result.text)))
 
@@ -215,6 +254,20 @@ def _unwrapped(shape: Shape) -> Shape:
     while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
         shape = shape.parts[0]
     return shape
+
+
+def _is_integer(text: str) -> bool:
+    number = read_numeral(text)
+    return number is not None and number.value.denominator == 1
+
+
+def _is_clock(ratio: Shape) -> bool:
+    """Whether a ratio looks like a time of day, such as 3:45."""
+    return len(ratio.parts) == 2 and re.fullmatch(r"[0-5]\d", ratio.parts[1].text) is not None
+
+
+def _are_numbers(*shapes: Shape) -> bool:
+    return all(is_constant(shape.text) for shape in shapes)
 
 
 def _are_named(shape: Shape) -> bool:

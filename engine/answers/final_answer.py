@@ -13,6 +13,7 @@ from itertools import islice
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
+from engine.mathematics.quantities.number_words import read_number_words
 from engine.mathematics.quantities.numerals import read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
 
@@ -63,6 +64,14 @@ _MAX_UNIT_CHARS = 40
 _BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
 _AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
 _WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*\d[^{}]*)\}")
+_ANNOUNCED_IN_TEXT = re.compile(r"^\\text\w*\s*\{[^{}]*(?:\b(?:is|are|equals)|[:=])\s*\}\s*(?=\S)", re.IGNORECASE)
+_COMPARES = re.compile(
+    r"\s+(?:[A-Za-z]+\s+){0,2}(?:less|more|fewer|greater|smaller|larger|bigger|higher|lower|longer|shorter|older|younger)\s+than\b"
+    r"|\s+(?:short of|times|below|above|over|under|beyond)\b",
+    re.IGNORECASE,
+)
+"""What follows a number that is only a part of the value: "42 less than the total"."""
+_NUMBER_WORDS = re.compile(r"\\(?:text(?:bf|rm)?|mathrm|mbox)\s*\{([A-Za-z\s-]{3,80})\}")
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
 )
@@ -99,8 +108,12 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = _own_turn(text[-_MAX_TEXT_CHARS:]).strip()
     if len(text) <= 20 and text.isalnum():
         return clean(text)
+    text = _ANNOUNCED_IN_TEXT.sub("", text, count=1)
     answer = _marked(text)
-    text = text if answer is None else answer
+    text = _ANNOUNCED_IN_TEXT.sub("", text if answer is None else answer, count=1)
+    spelled = _NUMBER_WORDS.fullmatch(text)
+    if spelled and (number := read_number_words(spelled[1])) is not None:
+        return str(number)
     in_text = _WHOLE_TEXT.fullmatch(text)
     text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
@@ -324,6 +337,8 @@ def _only_number(sentence: str) -> str | None:
     if len(numbers) != 1 or _DENIES.search(sentence) or _MATH.search(sentence):
         return None
     start, end = numbers[0].span()
+    if not sentence[:start].strip() and _COMPARES.match(sentence, end):
+        return None
     if _OPERATOR_BEFORE.search(sentence[max(0, start - _MAX_UNIT_CHARS) : start]) or _OPERATOR_AFTER.match(
         sentence, end
     ):

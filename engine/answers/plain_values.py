@@ -47,6 +47,7 @@ _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|t
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?)?", re.DOTALL)
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
+_OTHER_CHOICE = re.compile(r"(?<![\w'])([A-H])(?![\w'])(?!(?<=A)\s+[a-z])")  # not the article
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
 _TEN = 10
 _UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
@@ -109,7 +110,9 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
     elif right[1].unit and not left[1].unit:
         left = without_tail(answer, expected=right[1].unit)
     (answer_core, answer_tail), (truth_core, truth_tail) = left, right
-    if answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns:
+    are_different = answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns
+    is_counted = bool((answer_tail.unit and truth_tail.nouns) or (truth_tail.unit and answer_tail.nouns))
+    if are_different or (is_counted and "unit" not in answer_tail.nouns | truth_tail.nouns):
         return (answer, ()), (truth, ())
     return (answer_core, answer_tail.unit), (truth_core, truth_tail.unit)
 
@@ -206,6 +209,12 @@ def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision
     return Decision(same_number(answer, truth, rel_tol), method)
 
 
+def _names_another(letter: str, answer: str) -> bool:
+    """Whether a choice with a text after it names another choice too: "B. Actually D"."""
+    rest = answer.partition(letter)[2]
+    return any(other[1] != letter for other in _OTHER_CHOICE.finditer(rest))
+
+
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     plain_answer, plain_truth = _UNWRAP.sub(r"\1", answer).strip(), _UNWRAP.sub(r"\1", truth).strip()
     if truth_is_number:
@@ -215,7 +224,7 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
         return Decision(True, "text")
     letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
     if letter and choice:
-        return Decision(choice[1] == letter[1], "text")
+        return Decision(choice[1] == letter[1] and not _names_another(choice[1], plain_answer), "text")
     if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):
         return Decision(written_alike(plain_answer, plain_truth), "text")
     return None

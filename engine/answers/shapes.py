@@ -11,6 +11,8 @@ Policies:
 * An equation is a value only if it states one: ``x = 5``, ``f(2) = 5`` and ``|AB| = 5`` are 5; ``2x = 5``, ``x^2 = 5``
   and ``x^2 + y^2 = 25`` are equations, and equal other equations only. An answer ``m + n = 5`` is 5, because it cannot
   be solved for one unknown; an answer ``33 + 1 + 24 = 58`` is 58 if it is true. A truth ``x + y = 5`` is a line.
+* ``1:2`` is a ratio and equals 2:4 and 1/2, but no integer; ``1:2:3`` is no quotient. "3 to 5" is ordered and is not
+  reduced, because it may be a range or a score.
 * A matrix of one row differs from one of one column; ``(1, 2)`` equals both. A determinant is a number.
 
 ``comparison`` compares shapes.
@@ -37,7 +39,7 @@ from engine.answers.relations import (
 MAX_PARTS = 100
 _MAX_BRACKETS = 60
 
-Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation", "matrix"]
+Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation", "matrix", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Shape:
 
     Args:
         kind: the kind of shape.
-        text: the text of a value, the brackets of an interval (``[)``), or the sign of a relation
-            (``=``, ``<``, ``<=``, ``!=``).
+        text: the text of a value, the brackets of an interval (``[)``), the sign of a relation
+            (``=``, ``<``, ``<=``, ``!=``), or ``:`` or ``to`` for a ratio.
         parts: the shapes inside; the sides of a relation; the rows of a matrix, which are tuples.
         name: the name of a value (``x`` in ``x = 5``) or of an interval's variable (``x > 3``).
     """
@@ -69,10 +71,16 @@ _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MAX_SIGNS = 4
 _OPPOSITE = {"+": "-", "-": "+"}
 _REALS = re.compile(r"\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|all real numbers|\\Re", re.IGNORECASE)
+_COLON = re.compile(r"\s*:\s*")
+_MAX_TERMS = 8
+_BETWEEN = re.compile(
+    r"(?P<left>[^\s,;]{1,20})\s*(?:\s(?:to|till|until|versus|vs\.?|bis|à)\s|(?<=\d)\s+al?\s+(?=\d)|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
+)
+"""Two values in an order. Between numbers, such a word would be read as a product of letters."""
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
 _EMPTY_SET = re.compile(
     r"\\emptyset|\\varnothing|\\\{\s*\\\}|(?:\\text\s*\{)?\s*(?:(?:there\s+(?:is|are)\s+)?no\s+(?:real\s+)?solutions?(?:\s+exists?)?"
-    r"|(?:the\s+)?empty\s+set)\s*\}?",
+    r"|(?:the\s+)?empty\s+set|none)\s*\}?",
     re.IGNORECASE,
 )
 
@@ -144,11 +152,23 @@ def _single(text: str) -> Shape:
     """A text without separators outside its brackets."""
     if _PLAIN.fullmatch(text):
         return Shape("value", text)
-    for read in (_matrix, _member, _relation, _bracketed, _interval, _plus_minus):
+    for read in (_matrix, _member, _relation, _bracketed, _interval, _plus_minus, _ratio):
         shape = read(text)
         if shape is not None:
             return shape
     return Shape("set") if _EMPTY_SET.fullmatch(text) else Shape("value", text)
+
+
+def _ratio(text: str) -> Shape | None:
+    """``1:2:3`` and "3 to 5"."""
+    if ":" in text:
+        pieces = _split(text, _COLON)
+        if 2 <= len(pieces) <= _MAX_TERMS and text.count(":") == len(pieces) - 1:
+            return Shape("ratio", ":", tuple(Shape("value", piece) for piece in pieces))
+    between = _BETWEEN.fullmatch(text)
+    if between is None:
+        return None
+    return Shape("ratio", "to", tuple(Shape("value", between[side]) for side in ("left", "right")))
 
 
 def _member(text: str) -> Shape | None:

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from engine.answers.comparison import Comparer
+from engine.answers.parameters import with_parameter_of
 from engine.answers.plain_values import without_tails, written_alike
 from engine.answers.shapes import Shape
 from engine.mathematics.equivalence import (
@@ -34,7 +35,11 @@ _MOST_BITS, _MOST_FACTORS = 40_000, 100
 _NO_FORMULA = re.compile(
     r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix"
     r"|\\(?:sum|prod|[dt]?binom|choose)(?![A-Za-z])|gcd|lcm"
-)  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates
+    r"|\\(?:triangle|angle|measuredangle|overline|overrightarrow|overleftrightarrow|vec|widehat|square|odot|sim|cong)"
+    r"|\\(?:parallel|perp|mid|nmid|equiv)(?![A-Za-z])|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
+)  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates;
+# points of a figure and inverse functions, which it takes for products and reciprocals
+_CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
 _PRINTED = {"E": "e", "I": "i"}
@@ -142,6 +147,8 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
+        if _calls(answer) != _calls(truth) and not written_alike(answer, truth):
+            return False
         try:
             left, right = read_formula(answer), read_formula(truth)
         except FormulaSyntaxError as error:
@@ -155,6 +162,7 @@ class WorkerComparer(Comparer):
                 self.method = "math_verify"
             return bool(decision)
         left, right = _with_names_of(left, right), _with_names_of(right, left)
+        left = with_parameter_of(left, right)
         by_value = self._by_value(answer, truth, left, right)
         return same_formula(left, right) if by_value is None else by_value
 
@@ -203,6 +211,11 @@ class WorkerComparer(Comparer):
                 timeout_seconds=None,
             )
         )
+
+
+def _calls(text: str) -> list[str]:
+    """The calls of unknown functions: f(2x) is no product."""
+    return sorted("".join(call.split()) for call in _CALL.findall(text))
 
 
 def _with_names_of(formula: Node, other: Node) -> Node:

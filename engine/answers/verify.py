@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerError
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.shapes import Shape, read_shape
+from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
 from engine.errors import InputError
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tokens import Dialect
@@ -32,7 +33,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 7
+VERIFIER_VERSION = 8
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -87,6 +88,10 @@ def verify_answer(
     """
     if comparison == "exact" and rel_tol is None and answer and _are_integers(answer, ground_truth):
         return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
+    if has_other_digits(ground_truth):
+        ground_truth, answer = with_ascii_digits(ground_truth), with_ascii_digits(answer or "")
+    elif answer and has_other_digits(answer):  # no problem with such an answer has these digits
+        return _verdict(False, "text", answer, ground_truth)
     truth = _prepared(ground_truth, comparison)
     if not truth or len(truth) > MAX_ANSWER_CHARS:  # the condition of ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
@@ -155,7 +160,7 @@ def _unusable(text: object, why: str) -> InputError:
 
 def _prepared(text: str, comparison: Comparison) -> str:
     text = answer_text(text, reads_dollars=comparison == "exact")
-    return without_side_remarks(text) if comparison == "measured" else text
+    return plainly_written(without_side_remarks(text) if comparison == "measured" else text)
 
 
 def _ask_worker(

@@ -70,11 +70,28 @@ _ROUNDED = 2e-3  # constants are often written in three figures
 
 def is_conventional(value: Value) -> bool:
     """Whether a number may stand in a formula without being in the problem."""
-    if not isinstance(value, float):
-        exact = Fraction(value)
-        if abs(exact.numerator) in CONVENTIONAL_INTEGERS and exact.denominator in CONVENTIONAL_INTEGERS:
-            return True
-    return is_physical_constant(value)
+    return is_conventional_fraction(value) or is_physical_constant(value)
+
+
+def is_conventional_fraction(value: Value) -> bool:
+    """Whether a number is a conventional integer, or a fraction of two of them."""
+    if isinstance(value, float):
+        return False
+    exact = Fraction(value)
+    return abs(exact.numerator) in CONVENTIONAL_INTEGERS and exact.denominator in CONVENTIONAL_INTEGERS
+
+
+_WHOLE_CONSTANTS = frozenset(Fraction(value) for value in PHYSICAL_CONSTANTS.values() if value.is_integer())
+_FREQUENT_INTEGERS = CONVENTIONAL_INTEGERS - {12}
+
+
+def is_distinctive(value: Value) -> bool:
+    """Whether a number in a problem's text tells this problem from others: it is in no formula and no constant."""
+    exact = Fraction(value)
+    if abs(exact.numerator) in _FREQUENT_INTEGERS and exact.denominator in _FREQUENT_INTEGERS:
+        return False
+    is_whole = exact.denominator == 1  # 999 is not the density of water
+    return exact not in _WHOLE_CONSTANTS if is_whole else not is_physical_constant(value)
 
 
 def is_physical_constant(value: Value) -> bool:

@@ -7,20 +7,23 @@ scaffold is the share of the numbers behind its target that the problem gives.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.mathematics.binding import BoundRule
+from engine.mathematics.parsing.tree import Name, Number
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
-from engine.scaffold.conventions import is_conventional
+from engine.scaffold.conventions import is_conventional, is_distinctive
 from engine.scaffold.execution import Execution, Program, run
 from engine.scaffold.given_values import Known, read_known
-from engine.scaffold.problem_numbers import ProblemNumbers, number_leaves, problem_numbers
+from engine.scaffold.joint_moves import JointMoves, Occurrence, origins_of
+from engine.scaffold.made_constants import made_constants
+from engine.scaffold.problem_numbers import ProblemNumbers, leaves, problem_numbers
 
-STRUCTURE_VERSION = 3
+STRUCTURE_VERSION = 4
 """Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
 
 _FREE_CONVENTIONS = 4
@@ -28,6 +31,8 @@ _CONVENTIONS_PER_NUMBER = 3
 _FREE_READS = 4
 _READS_PER_NUMBER = 3
 _WITH_FOREIGN = 0.5
+_MOST_TIMES = 6  # how often a rule reads one variable: five times in Heron's formula
+_OWN_NUMBERS = 2
 _COMMON = (0, 1, 2)  # in a rule they are conventional, also where the problem has them
 _MOST_SHOWN = 8
 _MOST_KNOWNS = 500  # no problem has more; comparing units takes time
@@ -50,12 +55,14 @@ class Grounding:
         working: share of the rules that the target needs and that do more than pass a value on.
         foreign: the numbers that the problem does not give, as text, at most eight.
         reason: why the score is 0 (``no_number``, ``no_rule``, ``answer_given``); else empty.
+        particular: how far the numbers of the problem are ones that other problems do not have, in [0, 1].
     """
 
     score: float
     working: float
     foreign: tuple[str, ...] = ()
     reason: str = ""
+    particular: float = 0.0
 
 
 def ground(
@@ -63,12 +70,14 @@ def ground(
 ) -> Grounding:
     """Compare the numbers behind the target with those of a problem's text.
 
-    Knowns that the target does not need, and rules that are words, are not considered. Conventional constants
+    Knowns that the target does not need, and rules that are words, are not considered. A number of the problem counts
+    if the target's value changes when all its occurrences change together (``joint_moves``). Conventional constants
     (``engine.scaffold.conventions``) are free, up to three for each use of a number of the problem and four more: a
     long row of them would spell any number. If the text has no numbers, they take the place of the problem's. For the
     same reason the rules read variables at most three times for each number of the problem and four times more: sums
     and differences of the given numbers lead to 1, and doublings of it to any number. Each further one counts as a
-    number that the problem does not give. Of 20 right recorded scaffolds none comes near it.
+    number that the problem does not give, and so does each constant that rules make out of conventional ones
+    (``made_constants``). Of 20 right recorded scaffolds none comes near it.
 
     Args:
         scaffold: the scaffold.
@@ -92,17 +101,84 @@ def ground(
         return Grounding(0.0, share, reason="no_rule")
     numbers = _Numbers(given, others)
     numbers.read(needed.rules.values(), problem)
-    foreign = tuple(shown for value in numbers.foreign[:_MOST_SHOWN] if (shown := format_value(value)))
-    if any(agree(value, answer) for value in numbers.foreign for answer in answers):
+    order = {effect: place for place, effect in enumerate(execution.order)}
+    in_order = sorted(needed.rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
+    made = made_constants(in_order, scaffold.target_variable, others, problem.gives)
+    strange_values = list(dict.fromkeys([*numbers.foreign, *made.values]))
+    foreign = tuple(shown for value in strange_values[:_MOST_SHOWN] if (shown := format_value(value)))
+    if any(agree(value, answer) for value in (*strange_values, *made.around_target) for answer in answers):
         return Grounding(0.0, share, foreign, "answer_given")
-    count = len(numbers.given.difference(dead))
-    if not count:
-        return Grounding(0.0, share, foreign, "no_number")
     excess = max(0, numbers.conventional - _FREE_CONVENTIONS - _CONVENTIONS_PER_NUMBER * numbers.uses)
-    excess += max(0, numbers.reads - _FREE_READS - _READS_PER_NUMBER * count)
-    strange = len(numbers.foreign) + excess
-    score = count / (count + strange)
-    return Grounding(score * _WITH_FOREIGN if strange else score, share, foreign)
+    excess += max(0, numbers.reads - _FREE_READS - _READS_PER_NUMBER * len(numbers.given.difference(dead)))
+    strange = max(len(numbers.foreign) + excess, len(made.values))
+    occurrences = _occurrences(numbers, knowns, execution.program.knowns, problem)
+    moves = JointMoves(execution, needed.rules, occurrences)
+    own = [one for one in occurrences if (one.name if one.name is not None else one.value) in numbers.given - set(dead)]
+    live = _live(own, moves, problem.distinctive, needs_all=bool(strange) or not problem.distinctive)
+    if not live:
+        return Grounding(0.0, share, foreign, "no_number")
+    particular = _particular(_sources(live), problem, bool(others))
+    score = len(live) / (len(live) + strange)
+    return Grounding(score * _WITH_FOREIGN if strange else score, share, foreign, particular=particular)
+
+
+def _live(
+    own: Sequence[Occurrence], moves: JointMoves, distinctive: frozenset[float], needs_all: bool
+) -> list[Occurrence]:
+    """The numbers of the problem that the target depends on; where not all are needed, as few as decide the score.
+
+    A known that is the only use of its number has been changed already, by ``intervene``.
+    """
+    found: list[Occurrence] = []
+    enough = min(_OWN_NUMBERS, len(distinctive))
+    for one in sorted(own, key=lambda one: (one.name is None, not one.sources & distinctive)):
+        if not needs_all and found and len(distinctive & _sources(found)) >= enough:
+            break
+        if (one.name is not None and moves.is_alone(one)) or moves.changes_target(one):
+            found.append(one)
+    return found
+
+
+def _sources(occurrences: Iterable[Occurrence]) -> frozenset[float]:
+    """The numbers of the text that some occurrences follow from."""
+    return frozenset().union(*(one.sources for one in occurrences))
+
+
+def _particular(sources: frozenset[float], problem: ProblemNumbers, has_others: bool) -> float:
+    """How far these numbers of a text tell a scaffold from one that would be written for any other text, in [0, 1].
+
+    Two distinctive numbers suffice. Where a text has only numbers that most texts have, these must be two or more
+    without 0, 1, 2 and the fractions that ordinals may be, and the scaffold must use all of them and no others.
+    """
+    if problem.distinctive:
+        enough = min(_OWN_NUMBERS, len(problem.distinctive))
+        return min(1.0, len(sources & problem.distinctive) / enough)
+    usual = {float(number) for number in problem.stated if not _may_be_ordinal(number, problem)}.difference(_COMMON)
+    if not usual:
+        return float(any(map(is_distinctive, sources)))
+    return float(len(usual) >= _OWN_NUMBERS and usual <= sources and not has_others)
+
+
+def _may_be_ordinal(number: Fraction, problem: ProblemNumbers) -> bool:
+    """Whether a number may be the fraction that an ordinal also says: "third" is 3 and 1/3."""
+    return 0 < number < 1 and 1 / number in problem.stated
+
+
+def _occurrences(
+    numbers: _Numbers, knowns: Mapping[str, Known], values: Mapping[str, Value], problem: ProblemNumbers
+) -> list[Occurrence]:
+    """The knowns and the numbers in rules that follow from numbers of the problem."""
+    found = [
+        Occurrence(name, values.get(name, known.value), origins_of(problem, known.value, known.unit))
+        for name, known in knowns.items()
+        if name in numbers.given
+    ]
+    found += [
+        Occurrence(None, value, origins_of(problem, value))
+        for value in numbers.literals
+        if value and problem.gives(value)
+    ]
+    return found
 
 
 class _Numbers:
@@ -124,21 +200,27 @@ class _Numbers:
         self.foreign = [value for value in others.values() if not is_conventional(value)]
         self.conventional = len(others) - len(self.foreign)
         self.uses = self.reads = 0
+        self.literals: set[Value] = set()
 
     def read(self, rules: Iterable[BoundRule], problem: ProblemNumbers) -> None:
         """Add the numbers that rules write."""
         strange: set[Value] = set()
-        names = frozenset(self.given)
+        knowns = frozenset(self.given)
         for rule in rules:
-            self.uses += len(rule.reads & names)
-            self.reads += len(rule.reads)
-            for value in {
-                value for side in (rule.left, rule.right) if side is not None for value in number_leaves(side)
-            }:
-                if value not in _COMMON and problem.gives(value):
-                    self.given.add(value)
-                    self.uses += 1
-                elif is_conventional(value):
+            self.uses += len(rule.reads & knowns)
+            sides = (rule.right,) if rule.left is None else (rule.left, rule.right)
+            written = [leaf for side in sides for leaf in leaves(side)]
+            often = Counter(leaf.name for leaf in written if isinstance(leaf, Name) and leaf.name in rule.reads)
+            self.reads += sum(1 + max(0, times - _MOST_TIMES) for times in often.values())
+            values = [leaf.value for leaf in written if isinstance(leaf, Number)]
+            self.literals.update(values)
+            given = {value for value in values if value not in _COMMON and problem.gives(value)}
+            self.given |= given
+            self.uses += len(given)
+            for value in values:
+                if value in given:
+                    continue
+                if is_conventional(value):
                     self.conventional += 1
                 else:
                     strange.add(value)

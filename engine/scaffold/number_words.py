@@ -6,28 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_SMALL: Mapping[str, int] = {
-    **{word: value for value, word in enumerate(_UNITS)},
-    **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
-}
-_LARGE: Mapping[str, int] = {
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "dozen": 12,
-    "score": 20,
-}
-_ORDINALS: Mapping[str, int] = {
-    **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),
-    "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
-    "half": 2, "halve": 2, "quarter": 4,
-}  # fmt: skip
+from engine.mathematics.quantities.number_words import cardinal, ordinal
+
 _TIMES: Mapping[str, Fraction] = {
     **dict.fromkeys(("twice", "double", "doubled", "doubles", "pair", "couple", "both", "two"), Fraction(2)),
     **dict.fromkeys(("thrice", "triple", "tripled", "triples", "treble"), Fraction(3)),
@@ -45,18 +25,18 @@ def spoken_numbers(text: str) -> Iterator[Fraction]:
     words = re.findall(r"[a-z]+", text.lower())
     place = 0
     while place < len(words):
-        value, after = _cardinal(words, place)
+        value, after = cardinal(words, place)
         if value is not None:
             yield Fraction(value)
-            divisor = _ordinal(words[after]) if after < len(words) else None
+            divisor = ordinal(words[after]) if after < len(words) else None
             if divisor is not None:
                 yield Fraction(value, divisor)
             place = after
             continue
         word = words[place]
-        ordinal = _ordinal(word)
-        if ordinal is not None:
-            yield from (Fraction(ordinal), Fraction(1, ordinal))
+        rank = ordinal(word)
+        if rank is not None:
+            yield from (Fraction(rank), Fraction(1, rank))
         if word in _TIMES:
             yield _TIMES[word]
         place += 1
@@ -64,33 +44,6 @@ def spoken_numbers(text: str) -> Iterator[Fraction]:
         yield Fraction(_chinese(match[0]))
     if "半" in text:
         yield Fraction(1, 2)
-
-
-def _ordinal(word: str) -> int | None:
-    return _ORDINALS.get(word) or _ORDINALS.get(word.removesuffix("s")) or (2 if word == "halves" else None)
-
-
-def _cardinal(words: list[str], place: int) -> tuple[int | None, int]:
-    """The cardinal number that starts at a word, and the place after it."""
-    total = part = 0
-    start = place
-    while place < len(words):
-        word = words[place].removesuffix("s") if words[place] not in _SMALL else words[place]
-        if word in _SMALL:
-            small = _SMALL[word]
-            if part % 100 and not (part % 10 == 0 and small < 10):
-                break  # "two three" are two numbers
-            part += small
-        elif word in _LARGE and (part or (place == start and word != "score")):
-            if _LARGE[word] >= 1000:
-                total, part = total + (part or 1) * _LARGE[word], 0
-            else:
-                part = (part or 1) * _LARGE[word]
-        elif not (word == "and" and place > start and place + 1 < len(words) and words[place - 1] in _LARGE
-                  and words[place + 1] in _SMALL):  # fmt: skip
-            break
-        place += 1
-    return (total + part, place) if place > start else (None, place)
 
 
 def _chinese(digits: str) -> int:

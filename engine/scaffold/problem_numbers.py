@@ -15,16 +15,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS, evaluate
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Node, Number, Series
+from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number, Series
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import convert, from_base_units
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget
+from engine.scaffold.conventions import is_distinctive
 from engine.scaffold.number_words import IMPLIED_BY_WORD, spoken_numbers
 
 _MAX_TEXT = 20_000
@@ -75,22 +76,30 @@ class _Magnitudes:
     def __len__(self) -> int:
         return len(self._exact)
 
+    def __iter__(self) -> Iterator[Fraction]:
+        return iter(self._exact)
+
     def __contains__(self, value: Value) -> bool:
+        return self.nearest(value) is not None
+
+    def nearest(self, value: Value) -> Fraction | float | None:
+        """The number that a value is, without its sign; None if it is none of them."""
         try:
             exact = abs(Fraction(value))
             rounded = float(exact)
         except (OverflowError, ValueError):
-            return False
+            return None
         if exact in self._exact:
-            return True
+            return exact
         if isinstance(value, int):
-            return False
+            return None
         tolerance = _EQUAL if rounded.is_integer() else _ROUNDED
         place = bisect_left(self._floats, rounded * (1 - tolerance))
-        return place < len(self._floats) and self._floats[place] <= rounded * (1 + tolerance)
+        is_near = place < len(self._floats) and self._floats[place] <= rounded * (1 + tolerance)
+        return self._floats[place] if is_near else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProblemNumbers:
     """The numbers of a problem's text.
 
@@ -98,11 +107,13 @@ class ProblemNumbers:
         stated: the numbers that the text writes.
         implied: values that follow from them or from words in one step.
         quantities: the written numbers with the unit that follows them.
+        has_percentages: whether the text has percentages.
     """
 
     stated: _Magnitudes
     implied: _Magnitudes
     quantities: tuple[tuple[Fraction, Powers], ...]
+    has_percentages: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.stated or self.implied)
@@ -115,7 +126,16 @@ class ProblemNumbers:
         """Whether the text states or implies a number; ``unit`` is the unit that the scaffold writes with it."""
         if value in self.stated or value in self.implied:
             return True
-        return any(_is_converted(value, unit, number, written) for number, written in self.quantities)
+        return any(True for _ in self.sources_in_other_units(value, unit))
+
+    def sources_in_other_units(self, value: Value, unit: Powers = ()) -> Iterator[Fraction]:
+        """The written numbers that are a value in another unit."""
+        return (number for number, written in self.quantities if _is_converted(value, unit, number, written))
+
+    @cached_property
+    def distinctive(self) -> frozenset[float]:
+        """The written numbers that a formula for other problems would not have, without their signs."""
+        return frozenset(float(number) for number in self.stated if is_distinctive(number))
 
 
 @lru_cache(maxsize=256)
@@ -130,9 +150,10 @@ def problem_numbers(text: str) -> ProblemNumbers:
     implied.update(_durations(cleaned))
     for value in stated:
         implied.update(_followers(value))
-    if "%" in cleaned or "percent" in cleaned:
+    has_percentages = "%" in cleaned or "percent" in cleaned
+    if has_percentages:
         implied.update(value for number in stated for value in _of_percentage(number))
-    return ProblemNumbers(_Magnitudes(stated), _Magnitudes(implied), quantities)
+    return ProblemNumbers(_Magnitudes(stated), _Magnitudes(implied), quantities, has_percentages)
 
 
 def _one_notation(text: str) -> str:
@@ -198,17 +219,17 @@ def constant_parts(tree: Node) -> Iterator[Fraction]:
             yield from constant_parts(part)
 
 
-def number_leaves(tree: Node) -> Iterator[Value]:
-    """The numbers that a formula writes."""
-    match tree:
-        case Number():
-            yield tree.value
-        case Apply():
-            for argument in tree.arguments:
-                yield from number_leaves(argument)
-        case Series():
-            for part in (tree.body, tree.first, tree.last):
-                yield from number_leaves(part)
+def leaves(tree: Node) -> Iterator[Number | Name]:
+    """The numbers and names that a formula writes."""
+    stack = [tree]
+    while stack:
+        match node := stack.pop():
+            case Number() | Name():
+                yield node
+            case Apply():
+                stack += node.arguments
+            case Series():
+                stack += (node.body, node.first, node.last)
 
 
 def _followers(value: Fraction) -> Iterator[Fraction]:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.answers.comparison import Comparison
+from engine.answers.spoken import has_other_digits, with_ascii_digits
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.mathematics.values import Value
@@ -152,7 +153,9 @@ class ScaffoldTask(Task[Scaffold]):
         answer, source = stated, _source(stated, "stated")
         if graph is not None and graph.answer is not None:
             answer, source = graph.answer, "executed"
-        verdict = verify_answer(answer, problem.answer, comparison=self.comparison)
+        has_problems_digits = answer is not None and has_other_digits(problem.text)
+        read = with_ascii_digits(answer or "") if has_problems_digits else answer
+        verdict = verify_answer(read, problem.answer, comparison=self.comparison)
         if verdict.correct is None:  # no checker could be started: nothing is known about the answer
             why = {"verdict": verdict.method, "why": verdict.detail}
             return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail=why)
@@ -161,6 +164,8 @@ class ScaffoldTask(Task[Scaffold]):
         structure = {"r_graph": 0.0, "r_logic": 0.0}
         if graph is not None:
             worth *= graph.grounding.score
+            if not verdict.correct:
+                worth *= graph.grounding.particular
             structure = {
                 "r_graph": worth * (mean_of_measured(graph.graph) or 0.0),
                 "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),

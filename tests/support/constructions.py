@@ -7,6 +7,9 @@ from fractions import Fraction
 
 from engine.records import Problem
 
+HIGHEST_FAKED = 0.75
+"""The bound for a right answer with made-up structure; an honest scaffold has 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -312,6 +315,28 @@ def one_as_a_function(of, number):
     )
 
 
+def _spelled(number):
+    """A number by its decimal digits, made of the constants that any formula may have."""
+    digits = "0 1 2 3 4 (10/2) 6 (10-3) (10-2) (10-1)".split()
+    return f"{digits[number // 100]}*100 + {digits[number // 10 % 10]}*10 + {digits[number % 10]}"
+
+
+def spelled_and_a_difference_of_0(of, number):
+    name, given, written = _plain(of)
+    return reply(of, {name: written}, [f"t = {_spelled(number)} + ({name} - {given})"], of.stated(number))
+
+
+def spelled_times_a_quotient_of_1(of, number):
+    name, _, written = _plain(of)
+    return reply(of, {name: written, "b": written}, [f"t = ({_spelled(number)}) * {name} / b"], of.stated(number))
+
+
+def spelled_rest(of, number):
+    name, given, written = _plain(of)
+    sign = "+" if number >= given else "-"
+    return reply(of, {name: written}, [f"t = {name} {sign} ({_spelled(abs(number - given))})"], of.stated(number))
+
+
 def remainder(of, number):
     """A multiple of a given number, modulo a prime: there is one for every number."""
     name, given, written = _plain(of)
@@ -432,6 +457,9 @@ CONSTRUCTIONS: dict[str, Callable[[Case, int], str]] = {
     "all given numbers and a rest": all_given_and_a_rest,
     "`t = a + crates - crates`": given_numbers_that_cancel,
     "decimal digits of the answer": digits_from_conventions,
+    "`t = 1*100 + (10-1)*10 + (10/2) + (crates - 12)`": spelled_and_a_difference_of_0,
+    "... `* crates / b`, b another 12": spelled_times_a_quotient_of_1,
+    "`t = crates + (1*100 + (10-2)*10 + 3)`": spelled_rest,
     "binary digits of the answer": binary_digits,
     "... from 1 as a difference of given numbers": binary_digits_without_constants,
     "... from `C(crates, crates)`": one_as_a_function,

@@ -17,6 +17,7 @@ _SYMBOLS = {
     "∪": r"\cup ", "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "\N{OHM SIGN}": r"\Omega ",
     "\N{MICRO SIGN}": r"\mu ", "Å": r"\AA ", "\N{ANGSTROM SIGN}": r"\AA ", "⟨": r"\langle ", "⟩": r"\rangle ",
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
+    "△": r"\triangle ",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
     "€": " euro", "£": " GBP", "￥": " yuan", "元": " yuan",
     **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
@@ -41,6 +42,7 @@ _REWRITES = tuple(
         ("leq", r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
         ("geq", r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
         ("frac", r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
+        ("sqrt", r"\\sqrt(\[[^\[\]]*\])?(\d)(?=\d)", r"\\sqrt\1{\2}"),  # as LaTeX reads it; of √23 a space is left
         ("neq", r"\\neq(?![A-Za-z])", r"\\ne "),
         ("langle", r"\\langle(?![A-Za-z])", "("),
         ("rangle", r"\\rangle(?![A-Za-z])", ")"),

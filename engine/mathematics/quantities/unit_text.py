@@ -30,7 +30,8 @@ _PREFIXED = {
     "pc": "parsec", "Wh": "watt_hour", "Da": "unified_atomic_mass_unit",
 }  # fmt: skip
 _PLAIN = {
-    "min": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second", "d": "day",
+    "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second",
+    "d": "day",
     "yr": "year", "yrs": "year", "deg": "degree", "arcmin": "arcminute", "arcsec": "arcsecond", "rev": "turn",
     "rpm": "revolutions_per_minute", "atm": "standard_atmosphere", "torr": "torr", "Torr": "torr",
     "mmHg": "millimeter_Hg", "psi": "pound_force_per_square_inch", "ft": "foot", "in": "inch", "yd": "yard",
@@ -54,12 +55,13 @@ _PREFIXED_WORDS = {
 _PLAIN_NAMES = """
 minute hour day week month year century euro yuan yen rupee ruble peso franc
 degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
-turn knot foot
+turn knot foot fortnight millennium acre furlong fathom quart pint cup tablespoon teaspoon stone
 """
 _PLAIN_WORDS = {
     **{name: name for name in _PLAIN_NAMES.split()},
     "gauss": "si_gauss", "feet": "foot", "inches": "inch", "revolution": "turn", "tonne": "metric_ton",
     "lightyear": "light_year", "dollar": "us_dollar", "cent": "us_cent", "rouble": "ruble", "centurie": "century",
+    "decade": "decayear", "millennia": "millennium", "nauticalmile": "nautical_mile", "fluidounce": "fluid_ounce",
     "atmosphere": "standard_atmosphere", "arcminute": "arcminute", "arcsecond": "arcsecond",
 }  # fmt: skip
 
@@ -100,6 +102,8 @@ _ONE_SPELLING = tuple(
         (r"\b[Cc]ubic\s+([A-Za-z]+)", r"\1^3"),
         (r"\blight[\s-]years?\b", "ly"),
         (r"\\ell", "l"),
+        (r"\b[Nn]autical\s+mile(s?)\b", r"nauticalmile\1"),
+        (r"\b[Ff]luid\s+ounce(s?)\b", r"fluidounce\1"),
     )
 )  # fmt: skip
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")

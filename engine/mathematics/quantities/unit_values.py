@@ -15,16 +15,23 @@ _VALUES = {
     "m": {
         "meter": "1", "angstrom": "1e-10", "inch": "0.0254", "foot": "0.3048", "yard": "0.9144", "mile": "1609.344",
         "astronomical_unit": "149597870700", "light_year": "9460730472580800", "parsec": "30856775814913673",
+        "furlong": "792000/3937", "fathom": "7200/3937", "nautical_mile": "1852",
     },
-    "m2": {"hectare": "10000"},
-    "m3": {"liter": "0.001", "cubic_centimeter": "1e-6", "gallon": "0.003785411784"},
+    "m2": {"hectare": "10000", "acre": "62726400000/15499969"},
+    "m3": {
+        "liter": "0.001", "cubic_centimeter": "1e-6", "gallon": "0.003785411784", "quart": "0.000946352946",
+        "pint": "0.000473176473", "cup": "0.0002365882365", "fluid_ounce": "0.0000295735295625",
+        "tablespoon": "0.00001478676478125", "teaspoon": "0.00000492892159375",
+    },
     "kg": {
         "gram": "0.001", "metric_ton": "1000", "pound": "0.45359237", "ounce": "0.028349523125",
+        "stone": "6.35029318",
         "unified_atomic_mass_unit": "1.66053906892e-27",
     },
     "s": {
         "second": "1", "minute": "60", "hour": "3600", "day": "86400", "week": "604800", "month": "2629800",
-        "year": "31557600", "century": "3155760000",
+        "year": "31557600", "fortnight": "1209600", "decayear": "315576000", "century": "3155760000",
+        "millennium": "31557600000",
     },
     "s-1": {
         "hertz": "1", "becquerel": "1", "curie": "3.7e10", "revolutions_per_minute": "0.10471975511965977",

@@ -6,7 +6,7 @@ Policies:
 * A temperature alone (25 degrees Celsius) is an absolute temperature; in a product (J/(kg degC)) it is a difference.
 * A per cent is a hundredth.
 * Units of one dimension that measure different things are not converted: a frequency in Hz is not an angular one in
-  rad/s or an activity in Bq, and Gy is not Sv. A turn is one period: 60 rpm is 1 Hz.
+  rad/s or an activity in Bq, Gy is not Sv, and lm is not cd. A turn is one period: 60 rpm is 1 Hz.
 * Sums of money are converted within one currency.
 """
 
@@ -29,12 +29,14 @@ _MEASURES = {
     "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
     "turn": "turn", "revolutions_per_minute": "turn", "hertz": "period", "becquerel": "decay", "curie": "decay",
     "gray": "absorbed dose", "sievert": "equivalent dose",
+    "candela": "luminous intensity", "lumen": "luminous flux", "lux": "luminous flux",
 }  # fmt: skip
 _CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
 _HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.)\s*", re.IGNORECASE)
-_SPREAD = re.compile(r"\\pm\s*[\d.]+(?:[eE][+-]?\d+)?")
+_SPREAD = re.compile(r"\\pm\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?:\s*%)?")
+_WIDEST_SPREAD = Fraction(1, 10)
 _REMARK = re.compile(r",\s*([A-Za-z][A-Za-z\s]*)$")
 _BRACKETED_NUMBER = re.compile(r"^\(\s*([^()]*)\s*\)(?=\s*\S)")
 _SPLIT = re.compile(r"(?<=[\d}).])\s*(?=[A-Za-z\\^])|\s+")
@@ -59,8 +61,17 @@ class Quantity:
 
 
 def without_side_remarks(text: str) -> str:
-    """Remove "about" and the uncertainty of a measurement from a cleaned text; "5 N, down" becomes "5 N down"."""
-    return _REMARK.sub(r" \1", _SPREAD.sub("", _HEDGE.sub("", text.strip())))
+    """Remove "about" and the uncertainty of a measurement from a cleaned text; "5 N, down" becomes "5 N down".
+
+    An uncertainty of more than a tenth of the value stays: "5 ± 3" is no measurement of 5.
+    """
+    text = _HEDGE.sub("", text.strip())
+    spread = _SPREAD.search(text) if "pm" in text else None
+    if spread is not None:
+        value = numeral_prefix(text.lstrip("( "))
+        if value is None or abs(Fraction(spread[1])) <= abs(value[0].value) * _WIDEST_SPREAD:
+            text = text[: spread.start()] + text[spread.end() :]
+    return _REMARK.sub(r" \1", text)
 
 
 def read_quantity(text: str) -> Quantity | None:

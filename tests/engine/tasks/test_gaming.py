@@ -10,13 +10,12 @@ from engine.records import Completion, Outcome
 from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, fusion_reward, task_total
 from engine.statistics.groups import combine_rewards
 from engine.tasks.registry import task_named
-from tests.support.constructions import CASES, CONSTRUCTIONS, reply
+from tests.support.constructions import CASES, CONSTRUCTIONS, HIGHEST_FAKED, reply
 
 DOCS = Path(__file__).parents[3] / "docs/reference/rewards.md"
 CRITIC_WEIGHTS = dict.fromkeys(("r_ans", "r_logic", "r_graph", "r_fusion"), 0.25)
 BARE = "The final answer is {}."
 HIGHEST_WRONG = 0.35  # the bound that a wrong construction must stay below
-HIGHEST_FAKED = 0.75  # the bound for a right answer with made-up structure; an honest scaffold has 1
 
 
 @functools.cache
@@ -186,7 +185,7 @@ def test_constructions_are_scored_and_not_refused():
         for make in CONSTRUCTIONS.values():
             found = scored(of, make(of, of.right))
             assert found.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
-            assert found.detail["structure"] == 3
+            assert found.detail["structure"] == 4
 
 
 def rows():

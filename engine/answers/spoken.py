@@ -1,0 +1,108 @@
+r"""Other ways to write a value: number words, compound quantities, remainders, digits of other scripts.
+
+Each function takes a cleaned text, and gives it back unchanged where it is not of its kind.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fractions import Fraction
+
+from engine.mathematics.quantities.number_words import read_number_words
+from engine.mathematics.quantities.numerals import numeral_prefix
+from engine.mathematics.quantities.unit_text import read_unit
+from engine.mathematics.quantities.units import convert
+
+_MAX_CHARS = 80
+_TEXT = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z\s-]*")
+_UNIT_AFTER_WORDS = re.compile(r"(?P<number>[A-Za-z][A-Za-z\s-]*?)\s+(?P<unit>[A-Za-z]+)")
+_AND = re.compile(r"\s*(?:,\s*and|,|and)?\s*(?=[\d.])")
+_JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
+_MAX_PARTS = 4
+_UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([A-Za-z]+)(?:\s*\})?")
+_REMAINDER = re.compile(
+    r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
+    r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
+)
+_UNDEFINED = re.compile(
+    r"(?:(?:is|it is)\s+)?(?:dne|undefined|not\s+defined|(?:does|do)\s+not\s+exist|doesn't\s+exist)", re.IGNORECASE
+)
+
+
+def plainly_written(text: str) -> str:
+    r"""A cleaned answer in its plain form: ``\text{twelve}`` is 12, ``1 hour 30 minutes`` is 90 minutes.
+
+    Number words without ``\text`` may be a part of a sentence, and stay.
+    """
+    if len(text) > _MAX_CHARS or text.isdecimal():
+        return text
+    bare = _TEXT.sub(r"\1", text).strip()
+    if _UNDEFINED.fullmatch(bare):
+        return "undefined"
+    is_marked = bare != text
+    return (_in_digits(bare) if is_marked else None) or (_compound(bare) if bare[:1].isdigit() else None) or text
+
+
+def remainder(text: str) -> tuple[int, int] | None:
+    r"""The value and the modulus of ``17 \pmod{20}`` and ``x \equiv 17 (mod 20)``; None for other texts."""
+    found = _REMAINDER.fullmatch(text.strip()) if "mod" in text and len(text) <= _MAX_CHARS else None
+    if found is None or not (modulus := int(found["m1"] or found["m2"])):
+        return None
+    return int(found["value"]), modulus
+
+
+def with_ascii_digits(text: str) -> str:
+    """A text with the decimal digits of all scripts as 0 to 9."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(char, char)) for char in text)
+
+
+def has_other_digits(text: str) -> bool:
+    """Whether a text has decimal digits of another script, such as Devanagari. Full-width digits are ASCII's."""
+    if text.isascii():
+        return False
+    return any(char.isdecimal() and not char.isascii() for char in unicodedata.normalize("NFKC", text))
+
+
+def _in_digits(text: str) -> str | None:
+    """Number words before a unit in digits. Those alone are read where the answer is found (``final_answer``)."""
+    if not _WORDS.fullmatch(text):
+        return None
+    found = _UNIT_AFTER_WORDS.fullmatch(text)
+    value = read_number_words(found["number"]) if found and read_unit(found["unit"]) else None
+    return None if found is None or value is None else f"{value} {found['unit']}"
+
+
+def _compound(text: str) -> str | None:
+    """A quantity in several units, each smaller than the one before, in the last unit: 5 feet 3 inches are 63 inches.
+
+    None if a part is as large as the unit before it: "1 hour 90 minutes" are two quantities.
+    """
+    total, count, before = Fraction(0), 0, None
+    name, at = "", 0
+    while at < len(text):
+        joint = _AND.match(text, at) if count else None
+        if count and (joint is None or count >= _MAX_PARTS):
+            return None
+        at = joint.end() if joint else at
+        has_comma = joint is not None and joint[0].strip() != ""
+        prefix = numeral_prefix(text[at:])
+        if prefix is None or prefix[0].value < 0:
+            return None
+        at = len(text) - len(prefix[1])
+        word = _UNIT_WORD.match(text, at)
+        unit = read_unit(word[1]) if word else None
+        if word is None or not unit or len(unit) != 1 or unit[0][1] != 1:
+            return None
+        if before is not None:
+            size = convert(Fraction(1), before, unit)
+            if size is None or size <= 1 or prefix[0].value >= size:
+                return None
+            if has_comma and not {before[0][0], unit[0][0]} <= _JOINED_BY_COMMA:
+                return None
+            total *= size
+        total, before, count, name, at = total + prefix[0].value, unit, count + 1, word[1], word.end()
+    return f"{total} {name}" if count > 1 else None

@@ -1,0 +1,84 @@
+"""Cardinal numbers in English words: "two hundred and four", "three quarters", "minus five"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+SMALL: Mapping[str, int] = {
+    **{word: value for value, word in enumerate(_UNITS)},
+    **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
+}
+LARGE: Mapping[str, int] = {
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "dozen": 12,
+    "score": 20,
+}
+ORDINALS: Mapping[str, int] = {
+    **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),
+    "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
+    "half": 2, "halve": 2, "quarter": 4,
+}  # fmt: skip
+_NO_DIVISORS = frozenset(("first", "second"))
+_MAX_CHARS = 120
+_TEXT = re.compile(r"[A-Za-z\s-]+")
+
+
+def read_number_words(text: str) -> Fraction | int | None:
+    """The number that a whole text says; None for other texts. "A dozen" is 12, "three quarters" is 3/4."""
+    if len(text) > _MAX_CHARS:
+        return None
+    words = re.findall(r"[a-z]+", text.lower())
+    if not words or not _TEXT.fullmatch(text):
+        return None
+    sign = 1
+    if words[0] in ("minus", "negative"):
+        sign, words = -1, words[1:]
+    if words and words[0] in ("a", "an") and len(words) > 1:
+        words = ["one", *words[1:]]
+    if words == ["half"]:
+        return Fraction(sign, 2)
+    value, after = cardinal(words, 0)
+    if value is None:
+        return None
+    if after == len(words):
+        return sign * value
+    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in _NO_DIVISORS else None
+    return None if divisor is None else sign * Fraction(value, divisor)
+
+
+def ordinal(word: str) -> int | None:
+    """The number of an ordinal or of the name of a fraction: third, thirds, half."""
+    return ORDINALS.get(word) or ORDINALS.get(word.removesuffix("s")) or (2 if word == "halves" else None)
+
+
+def cardinal(words: Sequence[str], place: int) -> tuple[int | None, int]:
+    """The cardinal number that starts at a word, and the place after it."""
+    total = part = 0
+    start = place
+    while place < len(words):
+        word = words[place].removesuffix("s") if words[place] not in SMALL else words[place]
+        if word in SMALL:
+            small = SMALL[word]
+            if part % 100 and not (part % 10 == 0 and small < 10):
+                break  # "two three" are two numbers
+            part += small
+        elif word in LARGE and (part or (place == start and word != "score")):
+            if LARGE[word] >= 1000:
+                total, part = total + (part or 1) * LARGE[word], 0
+            else:
+                part = (part or 1) * LARGE[word]
+        elif not (word == "and" and place > start and place + 1 < len(words) and words[place - 1] in LARGE
+                  and words[place + 1] in SMALL):  # fmt: skip
+            break
+        place += 1
+    return (total + part, place) if place > start else (None, place)

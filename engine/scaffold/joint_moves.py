@@ -1,0 +1,188 @@
+"""Numeric do() on the numbers of a problem: all places where a scaffold uses one number are changed together.
+
+A scaffold can write a number of its problem several times: as two knowns, as a known and a constant in a rule, in two
+units, as a share and as the rest of it. Where the target does not change when all of them change, as in
+``t = 195 + (crates - 12)``, that number takes no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from engine.mathematics.binding import BoundRule
+from engine.mathematics.parsing.tree import Apply, Node, Number, Series, apply, series
+from engine.mathematics.quantities.unit_text import Powers
+from engine.mathematics.solver import Equation, EquationError, solve_in_worker
+from engine.mathematics.values import Value, WorkBudget, agree, canonical
+from engine.scaffold.execution import Execution, Program, run
+from engine.scaffold.problem_numbers import ProblemNumbers
+
+Relation = Literal["scaled", "inverse", "rest of 1", "rest of 100"]
+Origin = tuple[float, Relation]
+"""A number that the text states, and how a number of the scaffold follows from it."""
+
+_UNITS = 400_000
+_MOST_SOLVER_CALLS = 4
+_MOST_MOVES = 60
+# A changed run that fails so shows nothing about the rules.
+_UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
+_WHOLES = {"rest of 1": 1, "rest of 100": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A number of the problem in a scaffold.
+
+    Args:
+        name: the known; None for a number that rules write.
+        value: the number in the rules.
+        origins: the numbers of the text that it follows from.
+    """
+
+    name: str | None
+    value: Value
+    origins: frozenset[Origin]
+
+    @property
+    def sources(self) -> frozenset[float]:
+        """The numbers of the text, without the relations."""
+        return frozenset(number for number, _ in self.origins)
+
+
+@lru_cache(maxsize=4096)
+def origins_of(problem: ProblemNumbers, value: Value, unit: Powers = ()) -> frozenset[Origin]:
+    """The numbers of a text that a number follows from, in one step; the number itself where only a word implies it."""
+    try:
+        exact, key = abs(Fraction(value)), abs(float(value))
+    except (OverflowError, ValueError):
+        return frozenset()
+    found: set[Origin] = set()
+    steps: list[tuple[Fraction, Relation]] = [(exact, "scaled")]
+    if exact and exact.numerator.bit_length() < 64:
+        steps.append((1 / exact, "inverse"))
+    if 0 < exact < 1:
+        steps.append((1 - exact, "rest of 1"))
+    if problem.has_percentages:
+        steps += [(100 * exact, "scaled"), (100 - exact, "rest of 100")]
+        steps += [(100 * (1 - exact), "rest of 1"), (100 * (exact - 1), "rest of 1"), (exact - 1, "rest of 1")]
+    for step, relation in steps:
+        number = problem.stated.nearest(canonical(step)) if step > 0 else None
+        if number is not None:
+            found.add((float(number), relation))
+    found.update((float(number), "scaled") for number in problem.sources_in_other_units(value, unit))
+    return frozenset(found) or frozenset({(key, "scaled")})
+
+
+class JointMoves:
+    """Changes numbers of a problem in one execution, each in all its occurrences.
+
+    Args:
+        execution: the execution without changes.
+        rules: the places of the rules that the target needs.
+        occurrences: all occurrences of numbers of the problem in these rules and in knowns.
+    """
+
+    def __init__(self, execution: Execution, rules: Iterable[int], occurrences: Sequence[Occurrence]) -> None:
+        self._program = execution.program
+        self._target = execution.program.scaffold.target_variable
+        self._before = execution.values.get(self._target) if execution.executed else None
+        self._failed = {failure.effect for failure in execution.failures if failure.kind in _UNMEASURED}
+        self._rules = frozenset(rules)
+        self._occurrences = occurrences
+        self._known_alive: dict[float, bool] = {}
+        self._budget = WorkBudget(units=_UNITS)
+        self._solver_calls = self._moves = 0
+
+    def is_alone(self, occurrence: Occurrence) -> bool:
+        """Whether no other occurrence follows from the same number of the text."""
+        return not any(other is not occurrence and other.sources & occurrence.sources for other in self._occurrences)
+
+    def changes_target(self, occurrence: Occurrence) -> bool:
+        """Whether a number of the text, changed in all its occurrences, changes the target's value.
+
+        True also where it cannot be measured, because the target has no value or the work is used up.
+        """
+        return self._before is None or any(self._is_alive(source) for source in occurrence.sources)
+
+    def _is_alive(self, source: float) -> bool:
+        if source not in self._known_alive:
+            self._known_alive[source] = any(self._reacts(source, factor) for factor in _factors(source))
+        return self._known_alive[source]
+
+    def _reacts(self, source: float, factor: Fraction) -> bool:
+        self._moves += 1
+        if self._moves > _MOST_MOVES:
+            return True
+        values: dict[str, Value] = {}
+        literals: dict[Value, Value] = {}
+        for occurrence in self._occurrences:
+            for number, relation in occurrence.origins:
+                if number == source:
+                    moved = _moved(occurrence.value, relation, factor)
+                    if occurrence.name is None:
+                        literals[occurrence.value] = moved
+                    else:
+                        values[occurrence.name] = moved
+                    break
+        again = run(self._with(literals), values, self._solver, self._budget)
+        if any(failure.kind in _UNMEASURED and failure.effect not in self._failed for failure in again.failures):
+            return True
+        after = again.values.get(self._target)
+        return after is not None and self._before is not None and not agree(self._before, after)
+
+    def _with(self, literals: dict[Value, Value]) -> Program:
+        """The program with other numbers in its rules."""
+        if not literals:
+            return self._program
+        rules = tuple(
+            (place, _rewritten(rule, literals) if place in self._rules else rule) for place, rule in self._program.rules
+        )
+        return replace(self._program, rules=rules)
+
+    def _solver(self, equation: Equation) -> list[Value]:
+        self._solver_calls += 1
+        if self._solver_calls > _MOST_SOLVER_CALLS:
+            raise EquationError("unsolved", "no solver is asked for this equation")
+        return solve_in_worker(equation)
+
+
+def _factors(source: float) -> tuple[Fraction, ...]:
+    """What a number is multiplied by, so that an integer stays one."""
+    if not source:
+        return ()
+    if source.is_integer():
+        exact = Fraction(source)
+        return ((exact + 1) / exact, Fraction(2), Fraction(3), (exact + 5) / exact)
+    return Fraction(3, 2), Fraction(1, 2), Fraction(4, 5)
+
+
+def _moved(value: Value, relation: Relation, factor: Fraction) -> Value:
+    if relation == "scaled":
+        moved = value * factor
+    elif relation == "inverse":
+        moved = value / factor
+    else:
+        moved = _WHOLES[relation] - factor * (_WHOLES[relation] - value)
+    return moved if isinstance(moved, float) else canonical(moved)
+
+
+def _rewritten(rule: BoundRule, literals: dict[Value, Value]) -> BoundRule:
+    left = None if rule.left is None else _with_numbers(rule.left, literals)
+    return replace(rule, left=left, right=_with_numbers(rule.right, literals))
+
+
+def _with_numbers(node: Node, literals: dict[Value, Value]) -> Node:
+    match node:
+        case Number():
+            moved = literals.get(node.value)
+            return node if moved is None or isinstance(moved, float) else Number(moved)
+        case Apply():
+            return apply(node.function, *(_with_numbers(argument, literals) for argument in node.arguments))
+        case Series():
+            body, first, last = (_with_numbers(part, literals) for part in (node.body, node.first, node.last))
+            return series(node.function, body, node.index, first, last)
+    return node

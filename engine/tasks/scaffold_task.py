@@ -14,23 +14,13 @@ from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value
 from engine.errors import InputError
 from engine.mathematics.values import Value
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
+from engine.scaffold.execution import Execution, execute
 from engine.scaffold.given_values import read_known
-from engine.scaffolder import (
-    STRUCTURE_VERSION,
-    Execution,
-    Grounding,
-    InterventionReport,
-    ParsedScaffold,
-    check_structure,
-    execute,
-    ground,
-    intervene,
-    merge_scaffolds,
-    parse_scaffold,
-    plan_agreement,
-    rule_cause_agreement,
-    scaffold_from_object,
-)
+from engine.scaffold.grounding import STRUCTURE_VERSION, Grounding, ground
+from engine.scaffold.interventions import InterventionReport, intervene
+from engine.scaffold.merge import merge_scaffolds
+from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
+from engine.scaffold.structure import check_structure, plan_agreement, rule_cause_agreement
 from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge
 from engine.tasks.rows import problem_with_answer
 

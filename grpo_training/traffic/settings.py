@@ -180,7 +180,7 @@ class EvaluateSettings(Chosen, BudgetSettings):
     max_tokens: Positive = Field(256, description="maximum tokens per reply")
     output: Path = Field(
         DATASETS / "evaluation.json",
-        description="file of the results; the picture, the finished simulations and the replies are kept next to it",
+        description="file of the results; the curves, the finished simulations and the replies are kept next to it",
     )
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     api_config: Path = Field(

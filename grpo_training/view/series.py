@@ -73,20 +73,6 @@ def _matches(name: str, pattern: str) -> bool:
     return name.startswith(head) and name.endswith(tail) and len(name) > len(head + tail)
 
 
-def ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round values that cover ``low`` to ``high`` in about ``count`` steps of 1, 2 or 5 times a power of ten."""
-    if low == high == 0:
-        high = 1.0  # most metrics are shares
-    if high <= low:
-        low, high = low - (abs(low) * 0.1 or 0.5), high + (abs(high) * 0.1 or 0.5)
-    rough = (high - low) / count
-    power = math.pow(10, math.floor(math.log10(rough)))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    first = math.floor(low / step + 1e-9)
-    last = math.ceil(high / step - 1e-9)
-    return [place * step for place in range(first, last + 1)]
-
-
 def shown(value: float) -> str:
     """A number in four digits."""
     return f"{value:,.0f}" if 10_000 <= abs(value) < _LONGEST else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""The results of an evaluation: the JSON file, the picture beside it, and the tables."""
+"""The results of an evaluation: the JSON file, the curves beside it, and the tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from grpo_training.traffic.evaluation.figures import (
     over_scenarios,
     rows_by_scenario,
 )
-from grpo_training.traffic.evaluation.picture import queue_picture
 from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
+from grpo_training.traffic.evaluation.queue_curves import queue_curves
 from grpo_training.traffic.evaluation.simulations import FailedRun
 from grpo_training.traffic.evaluation.stored_rows import RowResult, share_of_ties
 from grpo_training.traffic.evaluation.tables import show_closed_loop, show_stored_rows
@@ -59,7 +59,7 @@ def write_report(
     rows: Sequence[TrafficRow],
     results: EvaluationResults,
 ) -> None:
-    """Write the results and the picture."""
+    """Write the results and the curves."""
     report: dict[str, Any] = {
         "format": FORMAT,
         "timestamp": timestamp(),
@@ -86,15 +86,15 @@ def write_report(
         }
     replace_file(settings.output, (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
     if results.runs:
-        replace_file(_picture_path(settings), queue_picture(results.runs).encode())
+        replace_file(_curves_path(settings), queue_curves(results.runs).encode())
 
 
 def _json(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {policy: each.to_json() for policy, each in figures.items()}
 
 
-def _picture_path(settings: EvaluateSettings) -> Path:
-    return settings.output.with_suffix(".svg")
+def _curves_path(settings: EvaluateSettings) -> Path:
+    return settings.output.with_suffix(".html")
 
 
 def show_report(view: View, settings: EvaluateSettings, rows: Sequence[TrafficRow], results: EvaluationResults) -> None:
@@ -119,7 +119,7 @@ def show_report(view: View, settings: EvaluateSettings, rows: Sequence[TrafficRo
         )
     view.line(f"Results: {settings.output}")
     if results.runs:
-        view.line(f"Queues over time: {_picture_path(settings)}")
+        view.line(f"Queues over time: {_curves_path(settings)}")
 
 
 def check_complete(results: EvaluationResults) -> None:

@@ -7,6 +7,7 @@ skipped. A line that this refuses is decoded as every other reader of the projec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -15,16 +16,20 @@ from engine.statistics.groups import group_stats
 from engine.storage.lines import Line
 from engine.storage.rollout_store import UnreadableLineError, decode_line
 
+_Number = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+_Count = Annotated[int, msgspec.Meta(gt=-(10**12), lt=10**12)]
+"""No reward, number of tokens, cost or time is larger; sums and squares of such numbers are still floats."""
+
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = 0
-    completion_tokens: int | None = 0
-    cost_usd: float | None = None
+    prompt_tokens: _Count | None = 0
+    completion_tokens: _Count | None = 0
+    cost_usd: _Number | None = None
 
 
 class _Completion(msgspec.Struct):
     usage: _Usage | None = None
-    latency_s: float | None = 0.0
+    latency_s: _Number | None = 0.0
     model: str | None = ""
 
 
@@ -34,11 +39,11 @@ class _Fault(msgspec.Struct):
 
 class _Rollout(msgspec.Struct):
     is_correct: bool | None = None
-    r_ans: float | None = None
-    r_logic: float | None = None
-    r_graph: float | None = None
-    r_total: float | None = None
-    components: dict[str, float | None] | None = None
+    r_ans: _Number | None = None
+    r_logic: _Number | None = None
+    r_graph: _Number | None = None
+    r_total: _Number | None = None
+    components: dict[str, _Number | None] | None = None
     outcome: Outcome | None = None
     fault: _Fault | None = None
     completion: _Completion | None = None
@@ -46,8 +51,8 @@ class _Rollout(msgspec.Struct):
 
 
 class _Stats(msgspec.Struct):
-    mean: float
-    std: float
+    mean: _Number
+    std: _Number
     triggered: bool
 
 
@@ -63,7 +68,7 @@ class _Group(msgspec.Struct):
     timestamp: str | None = ""
     generator_id: str | None = ""
     task: str | None = ""
-    epoch: int | None = 0
+    epoch: _Count | None = 0
     format: int | None = 0
     policy: _Policy | None = None
     stats: _Stats | None = None
@@ -75,8 +80,6 @@ MAX_TEXT = 2000
 """Characters of a problem that a summary keeps, for the search."""
 _MAX_NAME = 80
 _MAX_COMPONENTS = 40
-_LARGEST = 1e12
-"""No reward, number of tokens, cost or time is larger; sums and squares of such numbers are still floats."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -158,7 +161,13 @@ def summarise(line: Line, start: int, end: int, tau: float, texts: dict[str, str
     """
     group = _fast(line)
     if group is None:
-        group = msgspec.convert(decode_line(line, RolloutGroup), _Group, from_attributes=True)
+        record = decode_line(line, RolloutGroup)
+        try:
+            group = msgspec.convert(record, _Group, from_attributes=True)
+        except msgspec.ValidationError as error:
+            raise UnreadableLineError(
+                f"a reward, a number of tokens, a cost or a time is out of range: {error}"
+            ) from None
     return _summary(group, line.number, start, end, tau, lambda text: _shared(texts, text))
 
 
@@ -200,7 +209,6 @@ def _summary(
         if rollout.fault is not None:
             kind = rollout.fault.kind[:_MAX_NAME]
             faults[kind] = faults.get(kind, 0) + 1
-    _check_ranges(group)
     mean, sigma, triggered = _statistics(group, tau)
     completions = [rollout.completion for rollout in group.rollouts if rollout.completion is not None]
     usages = [completion.usage for completion in completions if completion.usage is not None]
@@ -233,24 +241,6 @@ def _summary(
         library_version=shared(policy.library_version),
         model=shared(policy.model or next((one.model for one in completions if one.model), "")),
     )
-
-
-def _check_ranges(group: _Group) -> None:
-    numbers: list[float | None] = [group.epoch]
-    if group.stats is not None:
-        numbers += [group.stats.mean, group.stats.std]
-    for rollout in group.rollouts:
-        numbers += [rollout.r_ans, rollout.r_logic, rollout.r_graph, rollout.r_total]
-        if rollout.components:
-            numbers += rollout.components.values()
-        if rollout.completion is not None:
-            numbers.append(rollout.completion.latency_s)
-            usage = rollout.completion.usage
-            if usage is not None:
-                numbers += [usage.prompt_tokens, usage.completion_tokens, usage.cost_usd]
-    known = [number for number in numbers if number is not None]
-    if known and not -_LARGEST < min(known) <= max(known) < _LARGEST:
-        raise UnreadableLineError("a reward, a number of tokens, a cost or a time is out of range")
 
 
 def _statistics(group: _Group, tau: float) -> tuple[float | None, float | None, bool]:

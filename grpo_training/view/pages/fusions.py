@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.abilities import DisplaysItself
 from engine.errors import ConfigurationError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
@@ -17,19 +16,7 @@ from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
 from grpo_training.view.data.fusions import FusionSummary
 from grpo_training.view.pages.group import task_and_truth
-from grpo_training.view.pages.rollout_view import (
-    CutText,
-    RolloutView,
-    block_view,
-    call_facts,
-    component_views,
-    cut,
-    remaining_facts,
-    reply_texts,
-    scaffold_view,
-    token_views,
-    verdict_of,
-)
+from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
 from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Params, Request, runs_of
@@ -159,36 +146,12 @@ def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None,
 def _result(
     fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver, model: str
 ) -> RolloutView:
-    candidate, run, blocks, thinking = None, None, [], None
+    candidate, run = None, None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
-        if isinstance(task, DisplaysItself):
-            blocks = list(task.display(candidate, problem, fusion.reward_detail, folder))
-        thinking = task.thinking(fusion.completion) if fusion.completion is not None else None
         if isinstance(candidate.content, Scaffold):
             run = run_scaffold(candidate.content, solver)
-    reply, reasoning = reply_texts(fusion.completion, candidate, thinking)
-    components = fusion.rewards.by_name()
-    return RolloutView(
-        name="fusion",
-        verdict=verdict_of(fusion.is_correct, fusion.outcome.carries_reward),
-        answer=(fusion.final_answer or "")[:2000],
-        stated="" if fusion.stated_answer in (None, fusion.final_answer) else str(fusion.stated_answer)[:2000],
-        source=fusion.answer_source or "",
-        total=fusion.rewards.r_total,
-        advantage=None,
-        components=component_views(components, fusion.reward_detail),
-        facts=[
-            *call_facts(fusion.completion, fusion.fault, fusion.repairs),
-            *remaining_facts(components, fusion.reward_detail),
-        ],
-        scaffold=None if run is None else scaffold_view(run, {}),
-        parting=None,
-        blocks=[block_view(block) for block in blocks],
-        reply=reply,
-        reasoning=reasoning,
-        tokens=token_views(fusion.completion, model),
-    )
+    return rollout_view(fusion, candidate, problem, task=task, folder=folder, model=model, run=run)
 
 
 def _facts(fusion: Fusion) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.abilities import DisplaysItself
 from engine.errors import InputError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
@@ -18,19 +17,7 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
 from grpo_training.view.pages.prompt_view import PromptView, prompt_of
-from grpo_training.view.pages.rollout_view import (
-    CutText,
-    RolloutView,
-    block_view,
-    call_facts,
-    component_views,
-    cut,
-    remaining_facts,
-    reply_texts,
-    scaffold_view,
-    token_views,
-    verdict_of,
-)
+from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
     Parting,
     ScaffoldRun,
@@ -139,8 +126,29 @@ def group_page(
     marks = {number: standings(run, compared) for number, run in runs.items()}
     advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
     base = None if reference is None else runs[reference.rollout_id]
-    maker = _Views(task, problem, folder, runs, marks, base, others, model)
-    views = [maker.view(one, candidates[one.rollout_id], advantages.get(one.rollout_id)) for one in shown]
+    parted = {
+        number: parting(run, marks[number], base)
+        for number, run in runs.items()
+        if base is not None and run is not base
+    }
+    views = [
+        replace(
+            rollout_view(
+                one,
+                candidates[one.rollout_id],
+                problem,
+                task=task,
+                folder=folder,
+                model=model,
+                run=runs.get(one.rollout_id),
+                marks=marks.get(one.rollout_id, {}),
+            ),
+            advantage=advantages.get(one.rollout_id),
+            parting=parted.get(one.rollout_id),
+            graph_gives=others.get(one.rollout_id, ""),
+        )
+        for one in shown
+    ]
     first = None if reference is None else str(reference.rollout_id)
     if first is None:
         views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
@@ -193,54 +201,6 @@ def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> R
     """The rollout that the others are compared with: the best paid right one, else the best paid one."""
     usable = [one for one in rollouts if one.rollout_id in runs and one.r_total is not None]
     return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
-
-
-@dataclass(frozen=True)
-class _Views:
-    """Makes the views of a group's rollouts."""
-
-    task: Task | None
-    problem: Problem
-    folder: Path
-    runs: Mapping[int, ScaffoldRun]
-    marks: Mapping[int, Mapping[str, Standing]]
-    reference: ScaffoldRun | None
-    others: Mapping[int, str]
-    model: str
-
-    def view(self, one: Rollout, candidate: Candidate | None, advantage: float | None) -> RolloutView:
-        """The view of a rollout."""
-        components = one.rewards.by_name()
-        run, marks = self.runs.get(one.rollout_id), self.marks.get(one.rollout_id, {})
-        thinking, blocks = None, []
-        if self.task is not None:
-            thinking = self.task.thinking(one.completion) if one.completion is not None else None
-            if candidate is not None and isinstance(self.task, DisplaysItself):
-                blocks = list(self.task.display(candidate, self.problem, one.reward_detail, self.folder))
-        reply, reasoning = reply_texts(one.completion, candidate, thinking)
-        compared = run is not None and self.reference is not None and run is not self.reference
-        return RolloutView(
-            name=str(one.rollout_id),
-            verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
-            answer=(one.answer or "")[:2000],
-            stated="" if one.stated_answer in (None, one.answer) else str(one.stated_answer)[:2000],
-            source=one.answer_source or "",
-            graph_gives=self.others.get(one.rollout_id, ""),
-            total=one.r_total,
-            advantage=advantage,
-            components=component_views(components, one.reward_detail),
-            facts=[
-                *call_facts(one.completion, one.fault, one.repairs),
-                *([("prompt", one.prompt_half)] if one.prompt_half else []),
-                *remaining_facts(components, one.reward_detail),
-            ],
-            scaffold=None if run is None else scaffold_view(run, marks),
-            parting=parting(run, marks, self.reference) if compared and run and self.reference else None,
-            blocks=[block_view(block) for block in blocks],
-            reply=reply,
-            reasoning=reasoning,
-            tokens=token_views(one.completion, self.model),
-        )
 
 
 def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from engine.records import Candidate, Completion, DisplayBlock, Fault, Scaffold
+from engine.abilities import DisplaysItself
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout, Scaffold
+from engine.task import Task
 from grpo_training.view.pages.scaffold_runs import (
     Parting,
     ScaffoldRun,
@@ -96,16 +100,68 @@ class RolloutView:
     stated: str
     source: str
     total: float | None
-    advantage: float | None
     components: list[ComponentView]
     facts: list[tuple[str, str]]
     scaffold: ScaffoldView | None
-    parting: Parting | None
     blocks: list[BlockView]
     reply: CutText | None
     reasoning: CutText | None
-    tokens: list[TokenView] = field(default_factory=list)
+    tokens: list[TokenView]
+    advantage: float | None = None
+    parting: Parting | None = None
     graph_gives: str = ""
+
+
+def rollout_view(
+    one: Rollout | Fusion,
+    candidate: Candidate | None,
+    problem: Problem,
+    *,
+    task: Task | None,
+    folder: Path,
+    model: str,
+    run: ScaffoldRun | None,
+    marks: Mapping[str, Standing] = MappingProxyType({}),
+) -> RolloutView:
+    """The view of a rollout or of a fusion by itself: without what only its group says.
+
+    Args:
+        one: the record.
+        candidate: what the task reads in it; None if the task is not known.
+        problem: its problem.
+        task: its task; None if it is not known.
+        folder: the folder of its file, where a task may have put pictures.
+        model: its folder, or its name in the hub, for the texts of tokens.
+        run: its scaffold, executed.
+        marks: how the values of the scaffold compare with those of others.
+    """
+    name, answer = (str(one.rollout_id), one.answer) if isinstance(one, Rollout) else ("fusion", one.final_answer)
+    components = one.rewards.by_name()
+    thinking, blocks = None, []
+    if task is not None:
+        thinking = task.thinking(one.completion) if one.completion is not None else None
+        if candidate is not None and isinstance(task, DisplaysItself):
+            blocks = list(task.display(candidate, problem, one.reward_detail, folder))
+    reply, reasoning = reply_texts(one.completion, candidate, thinking)
+    return RolloutView(
+        name=name,
+        verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
+        answer=(answer or "")[:2000],
+        stated="" if one.stated_answer in (None, answer) else str(one.stated_answer)[:2000],
+        source=one.answer_source or "",
+        total=one.rewards.r_total,
+        components=component_views(components, one.reward_detail),
+        facts=[
+            *call_facts(one.completion, one.fault, one.repairs),
+            *([("prompt", one.prompt_half)] if one.prompt_half else []),
+            *remaining_facts(components, one.reward_detail),
+        ],
+        scaffold=None if run is None else scaffold_view(run, marks),
+        blocks=[block_view(block) for block in blocks],
+        reply=reply,
+        reasoning=reasoning,
+        tokens=token_views(one.completion, model),
+    )
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> CutText:

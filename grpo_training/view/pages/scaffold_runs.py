@@ -15,7 +15,8 @@ from typing import Any, Literal
 from engine.mathematics.solver import Equation, EquationError, Solver, solve_in_worker
 from engine.mathematics.values import Value, agree, format_value
 from engine.records import Scaffold
-from engine.scaffolder import Execution, InterventionReport, execute, intervene
+from engine.scaffold.execution import Execution, execute
+from engine.scaffold.interventions import InterventionReport, intervene
 
 MAX_DRAWN = 120
 """Variables of the largest graph that is drawn; larger ones are only listed."""

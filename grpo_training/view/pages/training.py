@@ -16,6 +16,8 @@ from grpo_training.view.web.page import Page, Request, runs_of
 if TYPE_CHECKING:
     from grpo_training.view.data.runs import Store
 
+CHART_SCRIPTS = ("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js")
+CHART_STYLES = ("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css")
 METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
 _SAMPLE_CHARACTERS = 4000
 _MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
@@ -181,14 +183,24 @@ def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     Offline, the reward is that of the stored rollouts and says nothing of the model: it has another title, and is last.
     """
     points = thinned(rows) if rows else []
-    charts = {one.name: chart for one in CURVES if (chart := _chart(one, points)) is not None}
+    charts = {one.name: chart for one in CURVES if (chart := chart_of(one.metrics, points, band=one.band)) is not None}
     if "reward" in charts and any(row.get("stage") in _OFFLINE_STAGES for row in rows):
         charts["reward_stored"] = charts.pop("reward")
     return charts
 
 
-def _chart(curves: Curves, points: Sequence[Row]) -> dict[str, Any] | None:
-    names = matching(curves.metrics, points)
+def chart_of(
+    metrics: Sequence[str], points: Sequence[Row], x_text: str = "js.step", *, band: str = ""
+) -> dict[str, Any] | None:
+    """What ``charts.js`` draws of some metrics; None where none of them has a value.
+
+    Args:
+        metrics: one ``*`` in a name matches any text.
+        points: the rows.
+        x_text: the text of the catalogues that says what ``step`` counts.
+        band: the metric that is the standard deviation of the first one.
+    """
+    names = [name for name in matching(metrics, points) if name != "step"]
     rows = [row for row in points if any(number(row, name) is not None for name in names)]
     if not rows:
         return None
@@ -196,13 +208,13 @@ def _chart(curves: Curves, points: Sequence[Row]) -> dict[str, Any] | None:
     for name in names:
         values = [_drawn(number(row, name)) for row in rows]
         one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
-        if curves.band and name == curves.metrics[0]:
-            spreads = [_drawn(number(row, curves.band)) for row in rows]
+        if band and name == metrics[0]:
+            spreads = [_drawn(number(row, band)) for row in rows]
             pairs = list(zip(values, spreads, strict=True))
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
         series.append(one)
-    return {"x": [row["step"] for row in rows], "xText": "js.step", "y": {"format": "number"}, "series": series}
+    return {"x": [row["step"] for row in rows], "xText": x_text, "y": {"format": "number"}, "series": series}
 
 
 def _drawn(value: float | None) -> float | None:
@@ -319,6 +331,6 @@ PAGE = Page(
     nav="run",
     kinds=("training",),
     key="c",
-    scripts=("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js"),
-    styles=("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css", "overview.css", "training.css"),
+    scripts=CHART_SCRIPTS,
+    styles=(*CHART_STYLES, "overview.css", "training.css"),
 )

@@ -6,8 +6,9 @@ import pytest
 
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.records import Scaffold
+from engine.scaffold.execution import execute
+from engine.scaffold.grounding import ground
 from engine.scaffold.problem_numbers import problem_numbers
-from engine.scaffolder import execute, ground
 
 
 @pytest.mark.parametrize(

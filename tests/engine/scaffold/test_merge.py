@@ -5,9 +5,10 @@ import time
 import pytest
 
 from engine.records import CausalEdge, PlanStep, Scaffold
+from engine.scaffold.execution import execute
 from engine.scaffold.merge import Conflict, merge_scaffolds
 from engine.scaffold.parsing import scaffold_from_object
-from engine.scaffolder import check_structure, execute, plan_agreement
+from engine.scaffold.structure import check_structure, plan_agreement
 
 
 def scaffold(*rules, knowns=None, target=None, **fields):

@@ -1,12 +1,12 @@
-"""Totals, differences, intervals and the picture of simulations, compared with values worked out by hand."""
+"""Totals, differences, intervals and the curves of simulations, compared with values worked out by hand."""
 
-import xml.etree.ElementTree as ElementTree
+import json
 
 import pytest
 
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
 from grpo_training.traffic.evaluation.figures import TRAFFIC_FIGURES, by_policy, by_scenario, over_scenarios
-from grpo_training.traffic.evaluation.picture import queue_picture
+from grpo_training.traffic.evaluation.queue_curves import queue_curves
 
 
 def run(scenario, policy, seed, waiting, curve=((10.0, 1), (20.0, 3))):
@@ -58,10 +58,15 @@ def test_one_seed_has_no_interval():
     assert (alone.value, alone.low, alone.high) == (13.0, None, None)
 
 
-def test_the_picture_names_scenarios_and_policies_and_shows_the_mean_over_the_seeds():
+def test_the_curves_name_scenarios_and_policies_and_show_the_mean_over_the_seeds():
     runs = [run("a", "m<script>", 1, 1), run("a", "m<script>", 2, 1, ((10.0, 3), (20.0, 3))), *RUNS]
-    picture = ElementTree.fromstring(queue_picture(runs))
-    text = "".join(picture.itertext())
-    assert all(name in text for name in ("a", "b", "max-pressure", "m<script>"))
-    assert "second 10  m<script> 2  max-pressure 1" in text
-    assert not [element for element in picture.iter() if element.tag.endswith("script")]
+    page = queue_curves(runs)
+    assert "m<script>" not in page
+    charts = json.loads(page.partition('id="charts" data-live>')[2].partition("</script>")[0])
+    assert [(name, chart["x"]) for name, chart in charts.items()] == [("a", [10, 20]), ("b", [10, 20])]
+    assert {one["label"]: one["values"] for one in charts["a"]["series"]} == {
+        "m<script>": [2, 3],
+        "max-pressure": [1, 3],
+        "m": [1, 3],
+    }
+    assert all(f"<figcaption>{name}</figcaption>" in page for name in "ab")

@@ -1,17 +1,14 @@
 import base64
 import hashlib
 import json
-import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.view.charts import Chart
+from grpo_training.view.pages.curves import curves_by_second
 from grpo_training.view.pages.training import CURVES, charts_of, samples_over_time, training_view
-from grpo_training.view.picture import picture
-from grpo_training.view.series import matching, shown, stages, thinned, ticks
+from grpo_training.view.series import matching, shown, stages, thinned
 from grpo_training.view.training_page import write_page
 from grpo_training.view.web.languages import catalogue
 from tests.support.table import table
@@ -76,21 +73,6 @@ def test_the_page_of_an_offline_training_leads_with_the_held_out_figures(tmp_pat
     assert page.source.index("Initial model") < page.source.index('id="curve-held_out"')
     assert {"0.500", "0.600", "+0.100"} <= set(page.text)
     assert next(iter(page_of(tmp_path, rows_of(4)).charts)) == "reward"
-
-
-@table(
-    ("low", "high", "marks"),
-    [
-        (0.0, 1.0, [0.0, 0.5, 1.0]),
-        (0.0, 8.0, [0.0, 2.0, 4.0, 6.0, 8.0]),
-        (0.31, 0.69, [0.3, 0.4, 0.5, 0.6, 0.7]),
-        (-3.0, 4.0, [-4.0, -2.0, 0.0, 2.0, 4.0]),
-        (5.0, 5.0, [4.5, 5.0, 5.5]),
-        (0.0, 0.0, [0.0, 0.5, 1.0]),
-    ],
-)
-def test_ticks_are_round_and_cover_the_values(low, high, marks):
-    assert ticks(low, high) == pytest.approx(marks)
 
 
 def test_numbers_are_short():
@@ -241,21 +223,18 @@ def test_values_beyond_all_scales_do_not_break_the_page(tmp_path, values):
 
 
 @BEYOND
-def test_values_beyond_all_scales_do_not_break_a_picture(values):
-    rows = [{"step": step, "loss": value} for step, value in enumerate(values)]
-    drawn = picture(EVIL, [(Chart(EVIL, ("loss",)), [*rows, {"step": 9, "loss": 1.0}])])
-    text = "".join(ElementTree.fromstring(drawn).itertext())
-    assert not re.search(r"\b(nan|inf)\b", text)
-    assert EVIL in text
-
-
-def test_larger_values_are_higher_in_a_picture():
-    rows = [{"step": step, "kl": value} for step, value in ((0, 0.0), (10, 1.0), (20, None), (30, 0.5))]
-    drawn = ElementTree.fromstring(picture("KL", [(Chart("KL", ("kl",)), rows)]))
-    heights = [float(one.attrib["cy"]) for one in drawn.iter() if one.tag.endswith("circle")]
-    low, high, middle = heights[-3:]
-    assert high < middle < low  # heights are counted from the top
-    assert middle == pytest.approx((low + high) / 2)
+def test_values_beyond_all_scales_do_not_break_curves_over_time(tmp_path, values):
+    rows = [{"step": step, EVIL: value} for step, value in enumerate(values)]
+    (tmp_path / "curves.html").write_text(
+        curves_by_second(EVIL, EVIL, {EVIL: [*rows, {"step": 9, EVIL: 1.0}], "none": rows[:0]})
+    )
+    page = Page(tmp_path / "curves.html")
+    assert [(name, [one["label"] for one in chart["series"]]) for name, chart in page.charts.items()] == [
+        (EVIL, [EVIL])
+    ]
+    assert all(value is None or abs(value) <= 1e12 for value in page.charts[EVIL]["series"][0]["values"])
+    assert EVIL in page.text
+    assert not [tag for tag, attributes in page.tags if "onmouseover" in attributes]
 
 
 def test_half_a_surrogate_and_control_characters_do_not_break_the_page(tmp_path):

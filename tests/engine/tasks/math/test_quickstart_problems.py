@@ -10,7 +10,8 @@ import pytest
 from engine.errors import InputError
 from engine.experience.review import check_text, count_words
 from engine.records import Completion
-from engine.scaffolder import check_structure, execute
+from engine.scaffold.execution import execute
+from engine.scaffold.structure import check_structure
 from engine.tasks.math.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
 from engine.tasks.math.quickstart.wording import expand
 from engine.tasks.registry import task_named

@@ -402,6 +402,66 @@ def test_a_run_where_nothing_can_be_checked_stops_and_a_single_fault_does_not(mo
         train(config_of(model, max_steps=9), tmp_path / "all")
 
 
+EXPECTED_DEFAULTS = {
+    # steps
+    "lr_scheduler_kwargs": None,
+    "average_tokens_across_devices": True,
+    "optim_args": None,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-08,
+    "label_smoothing_factor": 0.0,
+    "neftune_noise_alpha": None,
+    "data_seed": None,
+    "full_determinism": False,
+    # sampling; each completion is used in the step that sampled it, and in no other
+    "top_k": 0,
+    "min_p": None,
+    "cache_implementation": None,
+    "chat_template_kwargs": None,
+    "generation_batch_size": None,
+    "num_iterations": 1,
+    "shuffle_dataset": True,
+    "max_tool_calling_iterations": None,
+    "use_transformers_continuous_batching": False,
+    "transformers_continuous_batching_config": None,
+    "ds3_gather_for_generation": True,
+    "vllm_structured_outputs_regex": None,
+    "vllm_importance_sampling_clip_min": None,
+    # loss
+    "reward_weights": None,
+    "multi_objective_aggregation": "sum_then_normalize",
+    "sync_ref_model": False,
+    "top_entropy_quantile": 1.0,
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "off_policy_mask_threshold": None,
+    "router_aux_loss_coef": None,
+    # precision and memory
+    "fp16": False,
+    "tf32": None,
+    "cast_lm_head_to_fp32": False,
+    "use_liger_kernel": False,
+    "torch_compile": False,
+    "auto_find_batch_size": False,
+    # data; the columns must reach the reward function
+    "remove_unused_columns": False,
+    "dataloader_num_workers": 0,
+    "dataloader_drop_last": False,
+    # records
+    "logging_strategy": "steps",
+    "log_completions": False,
+    "save_only_model": False,
+    "eval_strategy": "no",
+    "load_best_model_at_end": False,
+    "ignore_data_skip": False,
+    "restore_callback_states_from_checkpoint": False,
+    "report_to": "none",
+    "push_to_hub": False,
+    "trust_remote_code": False,
+}
+
+
 LEFT_ALONE = {
     # other parts of TRL and transformers that are off, so that their details mean nothing
     *("activation_checkpointing", "activation_checkpointing_kwargs", "bf16_full_eval", "fp16_full_eval"),
@@ -439,8 +499,17 @@ def test_every_argument_of_trl_is_given_or_left_alone_on_purpose(model, tmp_path
     given = grpo_arguments(config_of(model), tmp_path, bf16=False, use_cpu=True)
     known = {field.name for field in dataclasses.fields(GRPOConfig)}
     assert given.keys() - known == set()
-    assert given.keys() & LEFT_ALONE == set()
-    assert known - given.keys() == LEFT_ALONE, "TRL has a new argument, or lost one: decide what it should be"
+    left = LEFT_ALONE | EXPECTED_DEFAULTS.keys()
+    assert given.keys() & left == set()
+    assert known - given.keys() == left, "TRL has a new argument, or lost one: decide what it should be"
+
+
+def test_the_arguments_that_are_not_given_have_the_expected_values(model, tmp_path):
+    used = GRPOConfig(**grpo_arguments(config_of(model), tmp_path, bf16=False, use_cpu=True))
+    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+    assert {name: defaults[name] for name in EXPECTED_DEFAULTS} == EXPECTED_DEFAULTS
+    differ = {name for name, value in EXPECTED_DEFAULTS.items() if getattr(used, name) != value}
+    assert differ == {"generation_batch_size", "report_to"}, "TRL derives the first; the second is an empty list"
 
 
 def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):

@@ -11,16 +11,11 @@ from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.solver import EquationError
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.scaffold.execution import MAX_RULES
+from engine.scaffold.execution import MAX_RULES, execute
 from engine.scaffold.given_values import read_known
+from engine.scaffold.interventions import intervene
 from engine.scaffold.parsing import scaffold_from_object
-from engine.scaffolder import (
-    check_structure,
-    execute,
-    intervene,
-    plan_agreement,
-    rule_cause_agreement,
-)
+from engine.scaffold.structure import check_structure, plan_agreement, rule_cause_agreement
 from tests.support.table import table
 
 

@@ -14,12 +14,14 @@ Programs run outside this process, on the strongest of three levels of isolation
     The same isolation, set up by this package where bubblewrap is missing and the kernel permits it.
     Does NOT protect from: the above, and errors in this package's implementation.
 ``rlimits``
-    Resource limits and the filter of system calls only (the level is not available without the filter): no
-    processes, sockets, changes to files or locks on them; no signals to other processes and no changes of their
-    priority.
-    Does NOT protect from: reading any file that its user may read. If this process is not root, programs run as the
-    same user, and may read this process's memory through ``/proc``. If this process is root and other users cannot read
-    the interpreter's library, programs run as root without capabilities.
+    Resource limits and the filter of system calls (the level is not available without the filter): no processes,
+    sockets, changes to files or locks on them; no signals to other processes and no changes of their priority. Where
+    the kernel has Landlock (Linux 5.13), programs open no files but the interpreter's library and the system's
+    libraries. Rewards are refused on this level unless it is permitted, see
+    :func:`engine.sandbox.zygote_process.level_for_rewards`.
+    Does NOT protect from, without Landlock: reading any file that its user may read, and, if this process is not root,
+    this process's memory through ``/proc``. If this process is root and other users cannot read the interpreter's
+    library, programs run as root without capabilities.
 
 Other executables, such as Node.js, run on the same levels (``command_process.py``). Their memory limit counts private
 memory instead of address space. They can become another executable that is visible to them, but start no process.

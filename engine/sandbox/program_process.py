@@ -28,8 +28,11 @@ _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.25
 _LATE_S = 1.0
 """A wait that ends later than this was stopped together with this process (Ctrl-Z), and so was the program."""
 _LONGEST_HELD_UP_S = 600.0
-_HELD_UP = frozenset("RDTt")
-"""States of a thread that wants a processor or memory, or is stopped."""
+_LONGEST_DISK_SLEEP_S = 10.0
+"""Time in state D that is excused. A machine short of memory causes such waits, but a program can cause them too."""
+_HELD_UP = frozenset("RTt")
+"""States of a thread that wants a processor or is stopped."""
+_DISK_SLEEP = "D"
 _STATE, _NICE, _POLICY = 0, 16, 38
 """Places in ``/proc/PID/task/TID/stat`` after the name, see ``proc(5)``."""
 _CLOCK_OF_A_PROCESS = 2
@@ -166,7 +169,7 @@ class ProgramProcess:
         self._exit: ProgramExit | None = None
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
-        self.waited_s = self._held_up_s = 0.0
+        self.waited_s = self._held_up_s = self._disk_sleep_s = 0.0
         self._channel, child_end = socket.socketpair()
         self._stdout, child_stdout = os.pipe()
         child_stdin = _as_file(stdin)
@@ -202,7 +205,7 @@ class ProgramProcess:
             self.__exit__(None, None, None)
             raise
         self._cpu_at_start = self.cpu_s()
-        self.waited_s = self._held_up_s = 0.0
+        self.waited_s = self._held_up_s = self._disk_sleep_s = 0.0
         return self
 
     def __exit__(
@@ -291,21 +294,24 @@ class ProgramProcess:
 
     def _count(self, took_s: float, *, is_answered: bool) -> None:
         """Count a wait as sleep of the program, unless the machine holds it up."""
-        if is_answered or not self._is_held_up():
+        states = "" if is_answered else self._states()
+        if _HELD_UP & set(states):
+            self._held_up_s += took_s
+            if self._held_up_s > _LONGEST_HELD_UP_S:
+                raise SandboxError("a program got no processor, or was stopped, for too long")
+        elif _DISK_SLEEP in states and self._disk_sleep_s < _LONGEST_DISK_SLEEP_S:
+            self._disk_sleep_s += took_s
+        else:
             self.waited_s += took_s
-            return
-        self._held_up_s += took_s
-        if self._held_up_s > _LONGEST_HELD_UP_S:
-            raise SandboxError("a program got no processor, or was stopped, for too long")
 
-    def _is_held_up(self) -> bool:
-        """Whether one of its threads wants a processor or is stopped, and none has another priority than at its start.
+    def _states(self) -> str:
+        """The states of its threads; empty if one has another priority than at its start.
 
         A program that lowers its own priority could wait for a processor for as long as the machine is busy.
         """
         threads = list(self._threads())
         is_lower = any((nice, policy) != self._priority for _, nice, policy in threads) and self._priority is not None
-        return not is_lower and any(state in _HELD_UP for state, _, _ in threads)
+        return "" if is_lower else "".join(state for state, _, _ in threads)
 
     def _threads(self) -> Iterator[tuple[str, str, str]]:
         """State, nice value and scheduling policy of its threads; nothing where the kernel does not tell."""

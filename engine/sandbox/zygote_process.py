@@ -16,6 +16,9 @@ from typing import Any
 from engine.errors import ConfigurationError
 from engine.sandbox.levels import LEVELS, Level, zygote_command
 
+ALLOW_WEAK = "SCAFFOLD_ALLOW_WEAK_SANDBOX"
+"""Environment variable that permits the level ``rlimits`` for rewards; ``--allow-weak-sandbox`` sets it."""
+
 _START_S = 30.0
 _END_S = 10.0
 
@@ -157,3 +160,20 @@ def strongest_level() -> Level:
             fix="Use Linux on x86_64 or aarch64, and install bubblewrap (apt install bubblewrap).",
         )
     return _strongest
+
+
+def level_for_rewards() -> Level:
+    """The strongest level, if verdicts that become rewards may be formed on it.
+
+    Raises:
+        ConfigurationError: no level works, or only ``rlimits``, which has not been permitted.
+    """
+    level = strongest_level()
+    if level == "rlimits" and os.environ.get(ALLOW_WEAK) != "1":
+        raise ConfigurationError(
+            "Programs are not scored: only the isolation level rlimits is available on this machine",
+            why="A program shares the file system and the processes of its user there, so it may read its tests.",
+            fix="Install bubblewrap (apt install bubblewrap); in a container, permit user namespaces, see "
+            f"docs/how-to/container.md. To score anyway, pass --allow-weak-sandbox or set {ALLOW_WEAK}=1.",
+        )
+    return level

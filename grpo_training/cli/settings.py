@@ -9,6 +9,7 @@ import argparse
 import copy
 import difflib
 import json
+import os
 import re
 import sys
 import types
@@ -22,6 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from engine.errors import InputError
+from engine.sandbox.zygote_process import ALLOW_WEAK
 from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 
@@ -132,6 +134,8 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
     """
     given = vars(_parser(model, prog, description).parse_args(argv))
     config, print_config = given.pop("config"), given.pop("print_config")
+    if given.pop("allow_weak_sandbox"):
+        os.environ[ALLOW_WEAK] = "1"  # worker processes inherit it
     values = {} if config is None else _read_yaml(config, model)
     values |= {name: _merged(values.get(name), _Given(value, _flag(name))) for name, value in given.items()}
     settings = _validated(model, values, fix=f"See {prog} --help.")
@@ -214,6 +218,11 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
     group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit")
+    group.add_argument(
+        "--allow-weak-sandbox",
+        action="store_true",
+        help="score programs also where only the isolation level rlimits works",
+    )
     return parser
 
 

@@ -54,7 +54,7 @@ def environment() -> Iterator[CheckResult]:
     level = strongest_level()
     fix = "apt-get install bubblewrap; in a container, permit user namespaces."
     yield (
-        warned("isolation of programs: rlimits only", fix)
+        warned("isolation of programs: rlimits only; programs are not scored without --allow-weak-sandbox", fix)
         if level == "rlimits"
         else passed(f"isolation of programs: {level}")
     )

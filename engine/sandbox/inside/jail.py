@@ -9,7 +9,7 @@ import resource
 import struct
 from collections.abc import Sequence
 
-from . import seccomp
+from . import landlock, seccomp
 
 BOX = "/box"
 """The only writable directory on the levels with namespaces: a small file system in memory."""
@@ -147,7 +147,14 @@ def fork(*, own_processes: bool) -> int:
 
 
 def confine(
-    *, uid: int | None, memory_bytes: int, cpu_s: int, own_processes: bool, read_only: bool, executes: bool
+    *,
+    uid: int | None,
+    memory_bytes: int,
+    cpu_s: int,
+    own_processes: bool,
+    read_only: bool,
+    executes: bool,
+    readable: Sequence[str] | None = None,
 ) -> None:
     """Apply the limits of a program and drop all other rights. Called by the child before it reads the program.
 
@@ -159,6 +166,7 @@ def confine(
         own_processes: whether this process has its own PID namespace.
         read_only: refuse changes to files.
         executes: the process may become another executable. It cannot start processes then either.
+        readable: the only files and folders that it may read, where the kernel has Landlock; None for all that it sees.
     """
     for what, limit in (
         (resource.RLIMIT_CPU, cpu_s),
@@ -181,6 +189,8 @@ def confine(
     _check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
     _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    if readable is not None and landlock.supported():
+        landlock.restrict(readable, _DEVICES)
     if seccomp.supported():
         seccomp.install(read_only=read_only, executes=executes)
 

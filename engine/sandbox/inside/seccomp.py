@@ -3,7 +3,8 @@
 The filter is a list of refused calls; all others are allowed. On the levels with namespaces it adds to
 the other restrictions. On the level ``rlimits`` it is the only protection against starting processes, sending signals
 to them, slowing them down, and changing files. On every level it refuses the calls by which a program could kill itself
-with SIGKILL, so that such an end always comes from outside.
+with SIGKILL, so that such an end always comes from outside, and those in which it could wait for as long as it likes
+without being interruptible (state D), which looks like a machine that is short of memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _FILTER_MODE = 2
-_CLONE_THREAD = 0x00010000
+_CLONE_THREAD, _CLONE_VFORK = 0x00010000, 0x00004000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22  # the strict mode ends a process with SIGKILL
 _SIGABRT = 6
@@ -62,6 +63,8 @@ _REFUSED: tuple[tuple[str, int | None, int | None], ...] = (
     ("memfd_create", 319, 279), ("memfd_secret", 447, 447), ("add_key", 248, 217), ("request_key", 249, 218),
     ("keyctl", 250, 219), ("io_uring_setup", 425, 425), ("io_uring_enter", 426, 426),
     ("io_uring_register", 427, 427), ("mlock", 149, 228), ("mlock2", 325, 284), ("mlockall", 151, 230),
+    # uninterruptible waits
+    ("membarrier", 324, 283), ("sync", 162, 81), ("syncfs", 306, 267),
     # configuration of the machine
     ("init_module", 175, 105), ("finit_module", 313, 273), ("delete_module", 176, 106), ("kexec_load", 246, 104),
     ("reboot", 169, 142), ("swapon", 167, 224), ("swapoff", 168, 225), ("syslog", 103, 116), ("acct", 163, 89),
@@ -125,7 +128,8 @@ def _program(machine: str, read_only: bool, executes: bool) -> bytes:
     lines += [_do(_AT_LEAST, _FIRST_X32, 0, 1), _do(_RETURN, _ERRNO | errno.ENOSYS)] if machine == "x86_64" else []
     # Without clone3, glibc uses clone, whose flags a filter can read.
     lines += _when(number("clone3"), [_do(_RETURN, _ERRNO | errno.ENOSYS)])
-    lines += _when(number("clone"), _unless_bit(0, _CLONE_THREAD))
+    # CLONE_VFORK makes the caller wait, in state D, for the end of the new thread.
+    lines += _when(number("clone"), _thread_only())
     lines += _when(number("tgkill"), _unless_equal(2, _SIGABRT))
     lines += _when(number("prctl"), _if_any(0, (_PR_SET_PDEATHSIG, _PR_SET_SECCOMP)))
     # A descriptor's signals go to any process of this user, and can be any signal.
@@ -172,8 +176,10 @@ def _refuse_or_allow() -> list[bytes]:
     return [_do(_RETURN, _ERRNO | errno.EPERM), _do(_RETURN, _ALLOW)]
 
 
-def _unless_bit(argument: int, bit: int) -> list[bytes]:
-    return [_low(argument), _do(_ANY_BIT, bit, 1, 0), *_refuse_or_allow()]
+def _thread_only() -> list[bytes]:
+    """Allow ``clone`` for a thread for which the caller does not wait."""
+    refuse_vfork = [_do(_ANY_BIT, _CLONE_VFORK, 0, 1), _do(_RETURN, _ERRNO | errno.EPERM)]
+    return [_low(0), *refuse_vfork, _do(_ANY_BIT, _CLONE_THREAD, 1, 0), *_refuse_or_allow()]
 
 
 def _if_bit(argument: int, bit: int) -> list[bytes]:

@@ -38,7 +38,7 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
 
     Args:
         control_fd: descriptor of the control socket.
-        paths: paths that stay visible on the level ``namespaces``.
+        paths: paths that stay visible on the level ``namespaces``, and on ``rlimits`` where the kernel has Landlock.
         links: symbolic links on this level, as (target, path).
         level: ``bubblewrap``, ``namespaces`` or ``rlimits``.
         own_users: children run under a user id of this zygote's own. Requires root.
@@ -67,7 +67,7 @@ def main(control_fd: int, paths: list[str], links: list[list[str]], level: str, 
     _send(control, {"ready": os.getpid()})
     uid = _FIRST_UID + os.getpid() if own_users else None
     while job := _next_job(control):
-        _serve(control, null, *job, level=level, uid=uid)
+        _serve(control, null, *job, readable=paths if level == "rlimits" else None, uid=uid)
 
 
 def _send(control: socket.socket, message: dict[str, Any]) -> None:
@@ -85,9 +85,16 @@ def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None
 
 
 def _serve(
-    control: socket.socket, null: int, job: dict[str, Any], fds: list[int], *, level: str, uid: int | None
+    control: socket.socket,
+    null: int,
+    job: dict[str, Any],
+    fds: list[int],
+    *,
+    readable: list[str] | None,
+    uid: int | None,
 ) -> None:
-    own_processes = level != "rlimits"
+    """Run one job; ``readable`` is None on the levels with namespaces."""
+    own_processes = readable is None
     try:
         pid = jail.fork(own_processes=own_processes)
     except OSError as error:
@@ -95,7 +102,7 @@ def _serve(
         return
     if pid == 0:
         try:
-            _become_child(null, fds, job, uid=uid, own_processes=own_processes)
+            _become_child(null, fds, job, uid=uid, readable=readable)
         finally:
             os._exit(70)
     _send(control, {"pid": pid})
@@ -135,7 +142,10 @@ def _wait_or_kill(control: socket.socket, pid: int) -> tuple[bool, bool]:
         os.close(exited)
 
 
-def _become_child(null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, own_processes: bool) -> None:
+def _become_child(
+    null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, readable: list[str] | None
+) -> None:
+    own_processes = readable is None
     channel, stdin, stdout = (os.dup2(fd, 100 + index) for index, fd in enumerate(fds))
     command = job["command"]
     for fd, place in ((stdin, 0), (stdout, 1), (stdout if command else null, 2), (channel, 3)):
@@ -151,6 +161,7 @@ def _become_child(null: int, fds: list[int], job: dict[str, Any], *, uid: int | 
         own_processes=own_processes,
         read_only=not own_processes,
         executes=command is not None,
+        readable=readable,
     )
     if command:
         os.execve(command[0], command, {"LC_ALL": "C.UTF-8"})  # noqa: S606 - no shell is wanted

@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-_LONGEST = 20_000  # characters that are read; a decision takes about twenty
+_LONGEST = 20_000  # characters of a reply that is read; a decision takes about twenty
 
-# The first object that begins with the key `extend`, also with missing quotes or with more keys after it.
-_PARTIAL = re.compile(r'\{["\s]*extend["\s]*:["\s]*(yes|no)["\s]*[,}]', re.IGNORECASE)
+# ASCII: without it `IGNORECASE` also matches letters such as the long s in "yeſ".
+_FLAGS = re.IGNORECASE | re.ASCII
+# An object that begins with the key `extend`, also with missing quotes or with more keys after it.
+_PARTIAL = re.compile(r'\{["\s]*extend["\s]*:["\s]*(yes|no)["\s]*[,}]', _FLAGS)
+_DECISION = re.compile(r"\bextend[\"'\s]*:[\"'\s]*(?:yes|no)\b", _FLAGS)
 
 
 class Tier(StrEnum):
@@ -41,11 +44,14 @@ def read_reply(text: str | None) -> TrafficReply:
     """Read a decision.
 
     Strict: the whole text is one JSON object whose only key is ``extend``, with "yes" or "no" in any case.
-    Partial: somewhere an object begins with such a key. Invalid: neither. Text before ``</think>`` is not part of it.
+    Partial: somewhere an object begins with such a key. Invalid: neither, or more than one decision, also if they are
+    equal; or a text of more than 20,000 characters. Text before ``</think>`` is not part of it.
     """
     if not isinstance(text, str):
         return INVALID
-    text = text.rpartition("</think>")[2][:_LONGEST]
+    text = text.rpartition("</think>")[2]
+    if len(text) > _LONGEST or len(_DECISION.findall(text)) > 1:
+        return INVALID
     value = _only_value(text)
     if value is not None:
         return TrafficReply(Tier.STRICT, value)
@@ -55,9 +61,10 @@ def read_reply(text: str | None) -> TrafficReply:
 
 def _only_value(text: str) -> bool | None:
     try:
-        loaded = json.loads(text.strip())
+        loaded = json.loads(text.strip(), object_pairs_hook=tuple)  # pairs, as a key may occur twice
     except (ValueError, RecursionError):
         return None
-    if not isinstance(loaded, dict) or list(loaded) != ["extend"] or not isinstance(loaded["extend"], str):
+    if not isinstance(loaded, tuple) or len(loaded) != 1:
         return None
-    return {"yes": True, "no": False}.get(loaded["extend"].lower())
+    key, value = loaded[0]
+    return {"yes": True, "no": False}.get(value.lower()) if key == "extend" and isinstance(value, str) else None

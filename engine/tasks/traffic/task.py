@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,20 +20,18 @@ from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
 from engine.tasks.traffic.rewards import (
     OutcomeSettings,
-    TrafficRewardSettings,
     after,
     better_branch,
     observation_of,
     regret,
     row_of_answer,
-    traffic_reward,
 )
 from engine.tasks.traffic.rows import Branches, TrafficRow
 from engine.tasks.traffic.simulation.live import LiveOutcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
 
-_REWARDS = TrafficRewardSettings()
+_GAIN_SCALE = 10.0  # halting vehicles, as ``reward_scale`` of the training reward
 _TRAINING_REWARD = TrafficTrainingReward()
 _FORMAT = {Tier.STRICT: 1.0, Tier.PARTIAL: 0.25, Tier.INVALID: 0.0}
 
@@ -48,9 +47,10 @@ _SCHEMA: dict[str, Any] = {
 class TrafficTask(Task[TrafficReply]):
     """Decisions of a traffic light.
 
-    ``r_ans`` is 1 for the better of the two stored branches (for either, where both ended alike); ``r_tsc`` is the
-    traffic reward, moved into [0, 1]; ``r_format`` pays the form. The truth of a problem is its row as JSON text,
-    so that cached groups can be scored again without the dataset.
+    ``r_ans`` is 1 for the better of the two stored branches (for either, where both ended alike); ``r_tsc`` rises from
+    0.5 to 1 with what it saves over the other branch; ``r_format`` pays the form. The worse branch earns nothing, as
+    there are only two and a fixed reply takes the better one half of the time. The truth of a problem is its row as
+    JSON text, so that cached groups can be scored again without the dataset.
 
     Args:
         options: where the outcomes of the decisions come from; by default they are those that the row stores.
@@ -111,14 +111,11 @@ class TrafficTask(Task[TrafficReply]):
                 fault = Fault(kind="simulation_failed", message="the decision could not be simulated")
                 return Measurement({}, None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": fault.message})
             row = row.model_copy(update={"branches": branches})
-        best = better_branch(row)
-        is_correct = best is None or reply.extend == best
+        gain = after(not reply.extend, row) - after(reply.extend, row)
+        is_correct = gain >= 0
+        components = {"r_ans": 1.0, "r_tsc": (1 + math.tanh(gain / _GAIN_SCALE)) / 2, "r_format": _FORMAT[reply.tier]}
         return Measurement(
-            components={
-                "r_ans": float(is_correct),
-                "r_tsc": (1 + traffic_reward(reply.extend, row, _REWARDS)) / 2,
-                "r_format": _FORMAT[reply.tier],
-            },
+            components=components if is_correct else dict.fromkeys(components, 0.0),
             is_correct=is_correct,
             answer=reply.decision,
             answer_source="stated",

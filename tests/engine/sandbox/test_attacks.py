@@ -1,5 +1,6 @@
 """Hostile programs. Each passes no test and damages nothing, and the program after it runs normally."""
 
+import json
 import os
 import shutil
 import textwrap
@@ -10,6 +11,7 @@ import pytest
 
 from engine.records import Outcome
 from engine.sandbox import levels
+from engine.sandbox.inside import landlock
 from engine.sandbox.program_process import Limits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
@@ -463,15 +465,37 @@ def test_modes_and_times_are_no_message_to_the_next_program(tester, change):
 
 
 def test_what_lies_on_the_disk_cannot_be_read(tester, tmp_path):
-    if tester.level == "rlimits":
-        pytest.skip("this level does not protect from reading; its docstring says so")
+    if tester.level == "rlimits" and not landlock.supported():
+        pytest.skip("without Landlock this level does not protect from reading; its docstring says so")
     secret = tmp_path / "answers"
     secret.write_text(HIDDEN)
     os.chmod(tmp_path, 0o777)
     paths = [str(secret), str(Path(__file__)), "/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", "/dev/shm"]
     program = "import os\ndef f(path): return os.path.exists(path)"
+    if tester.level == "rlimits":  # Landlock lets a program see that a file is there, but not open it
+        program = "import os\ndef f(path):\n    try: return bool(os.open(path, 0))\n    except OSError: return False"
     report = tester.run(program, [CallTest("f", (path,), expected=False) for path in paths])
     assert report.all_passed, report
+
+
+def test_a_dataset_on_the_disk_gives_no_answers(tester, tmp_path):
+    """The tests of the problems lie where a run on this machine has them: in a folder that this user can read."""
+    if tester.level == "rlimits" and not landlock.supported():
+        pytest.skip("without Landlock this level does not protect from reading; its docstring says so")
+    rows = [{"prompt": "Add two numbers.", "tests": [{"fn": "f", "args": [20, 22], "expected": 42}]}]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    os.chmod(tmp_path, 0o777)
+    program = """
+        import json, os
+        def f(*args):
+            for folder, _, names in os.walk("FOLDER"):
+                for line in open(os.path.join(folder, names[0])):
+                    for test in json.loads(line)["tests"]:
+                        if test["args"] == list(args):
+                            return test["expected"]
+    """
+    program = textwrap.dedent(program).replace("FOLDER", str(tmp_path))
+    assert tester.run(program, [CallTest("f", (20, 22), expected=42)]).passed == 0
 
 
 def test_grandchildren_do_not_survive(tmp_path, monkeypatch):

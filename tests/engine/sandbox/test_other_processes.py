@@ -19,7 +19,7 @@ NUMBERS = {
     "fcntl": (72, 25), "ioctl": (16, 29), "timer_create": (222, 107), "timer_settime": (223, 110),
     "setpriority": (141, 140), "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "ioprio_set": (251, 30), "seccomp": (317, 277),
-    "prctl": (157, 167), "flock": (73, 32),
+    "prctl": (157, 167), "flock": (73, 32), "membarrier": (324, 283), "sync": (162, 81), "clone": (56, 220),
 }
 column = ["x86_64", "aarch64"].index(os.uname().machine)
 reader, writer = os.pipe()
@@ -57,6 +57,9 @@ BODIES = {
     "scheduler_of_another": "return call('sched_setscheduler', OTHER, 5, struct.pack('i', 0))",
     "parameters_of_another": "return call('sched_setparam', OTHER, struct.pack('i', 0))",
     "attributes_of_another": "return call('sched_setattr', OTHER, struct.pack('IIQiI', 48, 5, 0, 0, 0) + bytes(24), 0)",
+    "wait_for_all_processors": "while True: call('membarrier', 1, 0, 0)",
+    "wait_for_all_disks": "while True: call('sync')",
+    "wait_for_a_thread": "call('clone', 0x00014900, 0, 0, 0, 0)",
     "disk_of_another": "return call('ioprio_set', 1, OTHER, 3 << 13)",
     "disk_of_the_user": "return call('ioprio_set', 3, 0, 3 << 13)",
 }

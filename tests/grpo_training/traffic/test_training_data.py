@@ -25,9 +25,9 @@ def test_both_decisions_are_scored_as_the_task_scores_a_models_reply_and_say_tha
     group = enumerated_group(problem, RewardEvaluator(), Policy(model=ENUMERATED), "now")
     extend, switch = group.rollouts
     assert (extend.completion.text, switch.completion.text) == ('{"extend": "yes"}', '{"extend": "no"}')
-    # r_ans 0.5, r_tsc 0.4 (1 + tanh(3 / 10)) / 2 or (1 + tanh(-1 / 10)) / 2, r_format 0.1
-    assert extend.r_total == pytest.approx(0.5 + 0.4 * 0.64566 + 0.1, abs=1e-4)
-    assert switch.r_total == pytest.approx(0.4 * 0.45016 + 0.1, abs=1e-4)
+    # r_ans 0.5, r_tsc 0.4 (1 + tanh(4 / 10)) / 2, r_format 0.1; the worse branch earns nothing
+    assert extend.r_total == pytest.approx(0.5 + 0.4 * 0.68997 + 0.1, abs=1e-4)
+    assert switch.r_total == 0
     assert (extend.is_correct, switch.is_correct) == (True, False)
     assert group.policy.model == ENUMERATED
     assert all(one.reward_detail[ENUMERATED] and one.completion.model == ENUMERATED for one in group.rollouts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import cmath
 import math
+import re
 from collections.abc import Hashable
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +22,11 @@ TOLERANCE = 1e-6
 _NOISE = 1e-12
 """Relative tolerance where an integer is expected: 3.0000000000000004 is 3, but 1000000001 is not 1000000007."""
 _LONGEST_NUMBER = 400
+_NUMBER = re.compile(
+    r"[+-]?(?:(?P<whole>[0-9]+)|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)",
+    re.IGNORECASE | re.ASCII,
+)
+"""A number as programs print it. Python's ``float`` also reads ``4_2`` and the digits of other scripts."""
 
 
 def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
@@ -133,7 +139,10 @@ def _close_texts(got: str, expected: str) -> bool:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return int(text) if found["whole"] else float(text)
 
 
 def _is_container(value: Any) -> bool:

@@ -15,11 +15,11 @@ from engine.sandbox.inside.wire import NotPlainError, encode
 from engine.sandbox.levels import Level
 from engine.sandbox.pool import ZygotePool
 from engine.sandbox.program_process import Limits
-from engine.sandbox.zygote_process import SandboxError, strongest_level
+from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.code.testing.judging import Judge
 from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
 
-VERSION = 3
+VERSION = 4
 """Part of the key of every cached result. Change it when the meaning of a status changes."""
 
 
@@ -28,12 +28,12 @@ class ProgramTester:
 
     Args:
         size: programs that run at the same time; None is one per core.
-        level: the level of isolation; None is the strongest that works on this machine.
+        level: the level of isolation; None is the strongest that works on this machine, if rewards are permitted on it.
         kept_results: size of the cache, in reports.
         fail: fault injection for tests: called before each program; a returned text is raised as a sandbox error.
 
     Raises:
-        ConfigurationError: no level of isolation works on this machine.
+        ConfigurationError: no level of isolation works on this machine, or only one that is not permitted.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProgramTester:
         kept_results: int = 10_000,
         fail: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.level: Level = level or strongest_level()
+        self.level: Level = level or level_for_rewards()
         self.size = size or os.cpu_count() or 1
         self.owner = os.getpid()
         self._programs = ZygotePool(self.size, self.level)

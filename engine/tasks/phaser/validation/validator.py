@@ -16,7 +16,7 @@ from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
 from engine.sandbox.command_process import CommandStoppedError
 from engine.sandbox.levels import Level
-from engine.sandbox.zygote_process import SandboxError, strongest_level
+from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
 from engine.tasks.phaser.validation.judging import (
@@ -71,14 +71,14 @@ class PhaserValidator:
             index: the index of Phaser's API.
             workers: programs that are validated at the same time; two processes each.
             runtime: ``headless``, or ``chromium`` for a real browser, which is slower and makes screenshots.
-            level: the level of isolation; the strongest available one by default.
+            level: the level of isolation; by default the strongest available one, if rewards are permitted on it.
 
         Raises:
             ConfigurationError: Node.js, a package or the sandbox is not as it must be; with the fix.
         """
         node = find_node()
         chromium = find_chromium() if runtime == "chromium" else None
-        validator = cls(index, node, workers, level or strongest_level(), chromium)
+        validator = cls(index, node, workers, level or level_for_rewards(), chromium)
         try:
             validator._versions["eslint_config"] = validator._workers[-1].start()
         except (CommandStoppedError, SandboxError) as error:

@@ -6,7 +6,6 @@ STRICT = [
     ('{"extend": "yes"}', True),
     ('{ "extend" :\n "no" }', False),
     ('{"extend":"YES"}', True),
-    ('{"extend":"yes","extend":"no"}', False),
     ('<think>{"extend":"yes"} would be wrong</think>\n{"extend":"no"}', False),
     (f'{"long thinking " * 5000}</think>{{"extend":"no"}}', False),
 ]
@@ -18,9 +17,17 @@ PARTIAL = [
     ('[{"extend":"no"}]', False),
     ('{"d":{"extend":"yes"}}', True),
     ('{"extend":" yes "}', True),
-    ('{"extend":"no"} {"extend":"yes"}', False),
 ]
 INVALID = [
+    '{"extend":"yes","extend":"no"}',
+    '{"ext\\u0065nd":"yes","extend":"no"}',
+    '{"extend":"no"} {"extend":"yes"}',
+    '{"extend": "no"}\n{"extend": "no"}',
+    "{\"extend\":\"no\"} or rather {'extend': 'yes'}",
+    '{"extend":"no","why":"extend: yes would be worse"}',
+    '{"extend": "ye\u017f"}',
+    'I say {"extend": "ye\u017f"}',
+    '{"extend": "no"}' + "." * 20_000 + '{"extend": "yes"}',
     '{"a":1,"extend":"yes"}',
     "{'extend': 'yes'}",
     '{"extend": true}',

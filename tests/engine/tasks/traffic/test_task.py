@@ -34,7 +34,7 @@ def test_the_better_branch_earns_most_and_no_decision_earns_nothing(dataset):
     assert (first.task, first.id) == ("traffic", "grid2x2_n7_600_9")
     totals = [measured(first, text).rewards.r_total for text in ('{"extend": "yes"}', '{"extend": "no"}', "yes")]
     assert totals[0] > 0.8
-    assert totals[1] < 0.5
+    assert totals[1] == 0
     assert totals[2] == 0
     assert measured(second, '{"extend": "no"}').is_correct
 
@@ -48,6 +48,19 @@ def test_a_right_decision_in_poor_form_earns_more_than_a_wrong_one_in_perfect_fo
     first, _ = load_problems(str(dataset))
     poor, perfect = measured(first, 'I say {"extend": "yes"}'), measured(first, '{"extend": "no"}')
     assert poor.rewards.r_total > perfect.rewards.r_total + 0.2
+
+
+def test_a_better_decision_earns_more_where_it_saves_more_and_either_is_right_where_both_end_alike(dataset):
+    values = json.loads(dataset.read_text())
+    for one, name in zip(values, ("far", "tie"), strict=True):
+        switch = {"far": 29, "tie": 9}[name] * one["horizon"]
+        one["branches"]["switch"]["queue_seconds"] = switch
+        one["branches"]["extend"]["queue_seconds"] = 9 * one["horizon"]
+    dataset.write_text(json.dumps(values))
+    far, tie = load_problems(str(dataset))
+    # gain 20: 0.5 + 0.4 (1 + tanh 2) / 2 + 0.1 = 0.9928; gain 0: 0.5 + 0.4 / 2 + 0.1 = 0.8
+    assert measured(far, '{"extend": "yes"}').rewards.r_total == pytest.approx(0.9928, abs=1e-4)
+    assert [measured(tie, f'{{"extend": "{word}"}}').rewards.r_total for word in ("yes", "no")] == [0.8, 0.8]
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "{" * 50_000, '{"extend": {"extend": "no"', "是"])

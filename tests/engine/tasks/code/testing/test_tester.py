@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InputError
+from engine.errors import ConfigurationError, InputError
 from engine.records import Outcome
+from engine.sandbox import program_process, zygote_process
 from engine.sandbox.program_process import WALL_FACTOR, Limits
 from engine.sandbox.zygote_process import strongest_level
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
@@ -126,6 +127,19 @@ def test_a_right_program_passes(tester, name):
 
 
 WRONG = {
+    "underscores_printed": ("print('4_2.0 0.5')", StdinTest("", "42.0 0.5", cmp="float")),
+    "digits_of_another_script_printed": ("print('٤٢ ٠.٥')", StdinTest("", "42 0.5", cmp="float")),
+    "end_of_an_iteration": ("def f(x): raise StopIteration", AssertTest("for x, y in zip(map(f, [1, 2]), [3, 4]):\n    assert x == y")),
+    "end_of_an_iteration_as_a_subclass": (
+        "class End(StopIteration): pass\ndef f(x): raise End",
+        AssertTest("assert all(y == 3 for y in map(f, [1, 2]))"),
+    ),
+    "end_of_a_callable_iterator": ("def f(): raise StopIteration", AssertTest("for x in iter(f, 0):\n    assert x == 1")),
+    "forged_end_of_an_iteration": (
+        "import os\ndef f(x):\n    text = b'{\"error\":\"runtime_error\",\"text\":\"\",\"raised\":[\"StopIteration\",\"\"]}'\n"
+        "    os.write(3, len(text).to_bytes(4, 'big') + text)",
+        AssertTest("assert all(y == 3 for y in map(f, [1, 2]))"),
+    ),
     "near_integer_printed": ("print('1000000001 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
     "near_float_for_an_integer_printed": ("print('1000000001.0 0.5')", StdinTest("", "1000000007 0.5", cmp="float")),
     "near_integer": ("def f(): return [1000000001, 0.5]", CallTest("f", expected=[1000000007, 0.5], cmp="float")),
@@ -319,6 +333,16 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
 
 
+def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):
+    monkeypatch.setattr(program_process, "_LONGEST_DISK_SLEEP_S", 0.5, raising=False)
+    monkeypatch.setattr(program_process.ProgramProcess, "_threads", lambda self: iter([("D", "0", "0")]))
+    limits = Limits(time_s=0.2, total_s=0.2)
+    long = tester.run("import time\ndef f(): time.sleep(20)", [CallTest("f", expected=None)], limits=limits)
+    assert (long.outcome, long.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,))
+    short = "import time\ndef f():\n    time.sleep(0.2 * 6 + 0.2)\n    return 1"
+    assert tester.run(short, [CallTest("f", expected=1)], limits=limits).all_passed
+
+
 def test_time_in_which_this_process_is_stopped_does_not_count():
     code = """
         from engine.sandbox.program_process import Limits
@@ -438,6 +462,16 @@ def test_many_threads_share_it():
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(one, range(60)))
     assert strongest_level() in ("bubblewrap", "namespaces", "rlimits")
+
+
+def test_programs_are_not_scored_on_the_weakest_level_unless_it_is_permitted(monkeypatch):
+    monkeypatch.setattr(zygote_process, "_strongest", "rlimits")
+    monkeypatch.delenv("SCAFFOLD_ALLOW_WEAK_SANDBOX", raising=False)
+    with pytest.raises(ConfigurationError, match="rlimits") as refused:
+        ProgramTester()
+    assert "--allow-weak-sandbox" in refused.value.fix
+    monkeypatch.setenv("SCAFFOLD_ALLOW_WEAK_SANDBOX", "1")
+    assert ProgramTester().level == "rlimits"
 
 
 def test_nothing_is_left_when_the_engine_is_killed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +14,20 @@ from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
-from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, shown_path
+
+
+def _one_spelling(place: str) -> str:
+    """``FILE.py:NAME`` with the shortest path, so that a file under two spellings is one configuration."""
+    file, colon, name = place.rpartition(":")
+    if not file.endswith(".py"):
+        return place
+    path = Path(os.path.normpath(WORKING_DIR / Path(file).expanduser()))
+    return f"{shown_path(path)}{colon}{name}"
+
+
+TaskPlace = Annotated[str, AfterValidator(_one_spelling)]
+"""Name of a task, ``FILE.py:NAME`` or ``MODULE:NAME``."""
 
 ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
@@ -158,7 +172,7 @@ class RoleSettings(ClientSettings):
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
-    task: str | None = Field(
+    task: TaskPlace | None = Field(
         None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
     )
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")

@@ -1,0 +1,65 @@
+"""Is the verdict of ``improve`` true? Runs of the command against a server whose experiences help, do nothing or harm.
+
+python -m bench.improve --seeds 20 --problems 40
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from grpo_training.improve import __main__ as improve
+from grpo_training.runs import named
+from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.planted_answers import KINDS, PlantedServer
+
+_EFFECTS = {"helps": 0.30, "does nothing": 0.0, "harms": -0.30}
+"""Of an experience on the chance of a right answer to problems of its family, a third of all."""
+
+
+def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, float, float]:
+    """The verdict of one run, the gain that it found, and the seconds that it took."""
+    folder, server = Path(tempfile.mkdtemp(prefix="bench-improve-")), PlantedServer(kind, effect, seed)
+    rows = server.rows(range(problems))
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    named.WORKING_DIR = folder
+    started = time.monotonic()
+    with serve_in_thread(chat_app(server.reply)) as url:
+        entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": 32}
+        (folder / "api.json").write_text(json.dumps({"default": entry, "analyst": entry | {"model": "analyst"}}))
+        words = ["--dataset", folder / "rows.jsonl", "--api-config", folder / "api.json", "--seed", seed]
+        with contextlib.redirect_stdout(io.StringIO()):
+            improve.main([str(word) for word in words])
+    [result] = (json.loads(path.read_text()) for path in folder.glob("runs/*/improved/result.json"))
+    gain = 0.0 if result["gate"] is None else result["gate"]["mean"]
+    return result["verdict"], gain, time.monotonic() - started
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--problems", type=int, default=40)
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
+    arguments = parser.parse_args(argv)
+    for kind in arguments.kinds:
+        for name, effect in _EFFECTS.items():
+            runs = [verdict(kind, effect, seed, arguments.problems) for seed in range(arguments.seeds)]
+            counts = Counter(found for found, _, _ in runs)
+            shown = ", ".join(f"{what} {count}" for what, count in counts.most_common())
+            gain, seconds = fmean(one for _, one, _ in runs), fmean(one for _, _, one in runs)
+            print(f"{kind:7} {name:13} {shown}; mean difference {gain:+.1%}, {seconds:.0f} s a run", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

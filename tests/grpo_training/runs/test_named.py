@@ -1,0 +1,134 @@
+"""Runs with names: where results are, which run a command takes, and tasks of a user's own."""
+
+import json
+import os
+import textwrap
+
+import pytest
+
+from engine.errors import InputError, MissingInputError
+from grpo_training import critic, generator1
+from grpo_training.export import __main__ as export
+from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.runs import named
+from grpo_training.runs import settings as run_settings
+from grpo_training.show import __main__ as show
+from tests.support.fault_server import chat_app, serve_in_thread
+
+TASK = textwrap.dedent(
+    """
+    from engine.tasks.simple import SimpleTask
+
+    def right(reply, row):
+        return float(reply.strip() == row["answer"])
+
+    TASK = SimpleTask("{problem}", right, name="echo_of_a_file", instructions="Repeat the word.")
+    """
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder."""
+    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_settings, "WORKING_DIR", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path, words):
+    rows = [{"problem": f"Repeat {word}.", "answer": word} for word in words]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def generate(folder, *flags, model="m"):
+    """Run generator 1; the requests that the server has got."""
+    app = chat_app(lambda body, index: "red" if index % 2 else "blue")
+    with serve_in_thread(app) as url:
+        entry = {"api_key": "EMPTY", "base_url": url, "model": model}
+        (folder / "api.json").write_text(json.dumps({"default": entry}))
+        words = ["--api-config", folder / "api.json", "--rollouts", 2, "--tau", 9, *flags]
+        assert generator1.main([str(word) for word in words]) == 0
+    return [seen.body for seen in app["seen"]]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "name"),
+    [
+        ("physics", "gpt-4o-mini", "physics-gpt-4o-mini"),
+        ("/data/mails.csv", "Qwen/Qwen2.5-7B", "mails-Qwen2.5-7B"),
+        ("openai/gsm8k:test", "m", "openai-gsm8k-test-m"),
+        ("../mails 2.jsonl", "a b", "mails-2-a-b"),
+        ("problems?size=3", "☃", "problems-size-3"),
+    ],
+)
+def test_the_name_of_a_run_comes_from_dataset_and_model(dataset, model, name):
+    assert named.automatic_name(dataset, model) == name
+
+
+def test_another_dataset_or_model_is_another_run_and_the_same_one_continues(folder, capsys):
+    write(folder / "one.jsonl", ["red", "blue"])
+    write(folder / "two.jsonl", ["green"])
+    assert len(generate(folder, "--dataset", folder / "one.jsonl")) > 0
+    generate(folder, "--dataset", folder / "two.jsonl")
+    generate(folder, "--dataset", folder / "one.jsonl", model="other")
+    assert generate(folder, "--dataset", folder / "one.jsonl") == []
+    assert {path.name for path in (folder / "runs").iterdir()} == {"one-m", "two-m", "one-other"}
+    with pytest.raises(InputError, match="another configuration") as raised:
+        generate(folder, "--dataset", folder / "one.jsonl", "--temperature", 1)
+    assert "another --run" in str(raised.value)
+    assert "python -m grpo_training.critic --run one-m" in capsys.readouterr().out
+
+
+def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
+    write(folder / "one.jsonl", ["red"])
+    write(folder / "two.jsonl", ["green"])
+    with pytest.raises(MissingInputError, match="There is no run in"):
+        show.main([])
+    for name in ("one", "two"):
+        generate(folder, "--dataset", folder / f"{name}.jsonl")
+    os.utime(folder / "runs/one-m/cache/generator_1_rollouts.jsonl", (1, 1))
+    os.utime(folder / "runs/one-m/cache/generator_1_run.json", (1, 1))
+    capsys.readouterr()
+    show.main([])
+    shown = capsys.readouterr()
+    assert "two_001" in shown.out
+    assert "Run: two-m, the newest of 2" in shown.err
+    show.main(["--run", "one-m"])
+    assert "one_001" in capsys.readouterr().out
+    with pytest.raises(InputError, match="There is no run 'three'") as raised:
+        show.main(["--run", "three"])
+    assert "two-m, one-m" in str(raised.value)
+
+
+def test_results_of_versions_without_names_are_continued_where_they_are(folder, capsys):
+    write(folder / "one.jsonl", ["red"])
+    places = ("--cache-dir", folder / "grpo_training/cache", "--experiences-dir", folder / "data/grpo_experiences")
+    generate(folder, "--dataset", folder / "one.jsonl", *places)
+    assert generate(folder, "--dataset", folder / "one.jsonl") == []
+    assert "Continuing the results in" in capsys.readouterr().out
+    assert not (folder / "runs").exists()
+    assert named.found_run(None).cache == folder / "grpo_training/cache"
+
+
+def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_path(folder, capsys):
+    (folder / "own.py").write_text(TASK)
+    write(folder / "words.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "words.jsonl", "--task", "./own.py:TASK")
+    assert generate(folder, "--dataset", folder / "words.jsonl", "--task", "own.py:TASK") == []
+    given = ["--to", "trl-grpo", "--output", folder / "out.jsonl"]
+    assert export.main([str(word) for word in given]) == 0
+    app = chat_app(lambda body, index: "red")
+    with serve_in_thread(app) as url:
+        words = ["--base-url", url, "--model", "m", "--generators", "1", "--tau", "9"]
+        assert critic.main(words) == 0
+    assert (folder / "runs/words-m/cache/critic_results.jsonl").stat().st_size
+
+
+def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):
+    settings = GeneratorSettings(run="a", cache_dir=folder)
+    with pytest.raises(InputError, match="--run and --cache-dir exclude each other"):
+        named.in_own_run(settings, "physics", "generator_1")
+    for name in ("../a", "a/b", "", ".hidden", "x" * 101):
+        with pytest.raises(InputError, match="cannot be the name of a run"):
+            named.run_folder(name)

@@ -1,4 +1,4 @@
-"""The judge: scores the reasoning of a candidate; used if the role ``reward_evaluator`` is configured."""
+"""The judge: scores the reasoning of a candidate, or how much of a rubric an answer fulfils."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from agents.chat import ChatClient, ask
 from agents.templates import role_template
+from engine.abilities import JudgedByRubric
 from engine.reading.json_reading import read_json_object
-from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
+from engine.records import Candidate, ChatRequest, Fault, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 
 _SCHEMA: dict[str, Any] = {
@@ -29,7 +30,14 @@ class Opinion:
 
 
 class Judge:
-    """Asks for opinions, which are part of ``r_logic`` with a weight of their own."""
+    """Asks for opinions. Those on reasoning are part of ``r_logic``, those by a rubric are ``r_rubric``.
+
+    Args:
+        client: asks.
+        role: whose endpoint is asked.
+        max_tokens: of a reply.
+        style: prompt style.
+    """
 
     def __init__(
         self,
@@ -46,11 +54,18 @@ class Judge:
 
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
         """Ask for an opinion on the reasoning of a candidate."""
+        template = role_template("judge", task, self._style)
+        return await self._ask(template.render(problem=problem.text, scaffold=task.show(candidate)))
+
+    async def opinion_by_rubric(self, task: Task, problem: Problem, rubric: str, answer: str) -> Opinion:
+        """Ask how much of a rubric an answer fulfils."""
+        template = role_template("rubric_judge", task, self._style)
+        return await self._ask(template.render(problem=problem.text, rubric=rubric, answer=answer))
+
+    async def _ask(self, messages: tuple[Message, ...]) -> Opinion:
         request = ChatRequest(
             role=self._role,
-            messages=role_template("judge", task, self._style).render(
-                problem=problem.text, scaffold=task.show(candidate)
-            ),
+            messages=messages,
             sampling=self._sampling,
             json_schema=_SCHEMA,
             purpose="judge",
@@ -59,6 +74,14 @@ class Judge:
         if answer.read is None:
             return Opinion(None, Outcome.INFRA_FAULT, answer.reply.fault)
         return answer.read
+
+
+async def judged_by_rubric(judge: Judge, task: Task, problem: Problem, candidate: Candidate) -> Opinion | None:
+    """The opinion on an answer to a problem that has a rubric; None if it has none, or there is no answer to judge."""
+    rubric = task.rubric(problem) if isinstance(task, JudgedByRubric) else None
+    if rubric is None or candidate.stated_answer is None:
+        return None
+    return await judge.opinion_by_rubric(task, problem, rubric, candidate.stated_answer)
 
 
 def _read(reply: Reply) -> Opinion:

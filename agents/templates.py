@@ -17,6 +17,7 @@ _VARIABLES = {
     "generator_experience_extraction": _EXTRACTION,
     "critic_experience_extraction": _EXTRACTION,
     "judge": frozenset({"problem", "scaffold"}),
+    "rubric_judge": frozenset({"problem", "rubric", "answer"}),
 }
 _OPTIONAL = dict.fromkeys(("generator_experience_extraction", "critic_experience_extraction"), frozenset({"tried"}))
 _WITH_TASK_VARIABLES = ("generator", "critic")

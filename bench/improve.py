@@ -35,7 +35,12 @@ def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, fl
     started = time.monotonic()
     with serve_in_thread(chat_app(server.reply)) as url:
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": 32}
-        (folder / "api.json").write_text(json.dumps({"default": entry, "analyst": entry | {"model": "analyst"}}))
+        roles = {
+            "default": entry,
+            "analyst": entry | {"model": "analyst"},
+            "reward_evaluator": entry | {"model": "judge"},
+        }
+        (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / "rows.jsonl", "--api-config", folder / "api.json", "--seed", seed]
         with contextlib.redirect_stdout(io.StringIO()):
             improve.main([str(word) for word in words])

@@ -63,6 +63,14 @@ class TakesOpinions(Protocol):
 
 
 @runtime_checkable
+class JudgedByRubric(Protocol):
+    """Answers to some problems have no truth; a judge says how much of a rubric they fulfil: ``r_rubric``."""
+
+    def rubric(self, problem: Problem) -> str | None:
+        """The criteria of a good answer; None for a problem with a truth, which needs no judge."""
+
+
+@runtime_checkable
 class TrainsOnline(Protocol):
     """Online training whose configuration has settings of a reward pays this reward."""
 

@@ -14,6 +14,10 @@ from engine.task import Measurement, Task
 
 FUSION_WEIGHT = 0.25
 """Default weight of ``r_fusion``."""
+RUBRIC = "r_rubric"
+"""The component that a judge measures, by the rubric of a problem without a truth."""
+_FULFILLED = 0.5
+"""An answer that fulfils this share of its rubric counts as right."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class RewardEvaluator:
             baseline: for a fusion, the totals that it is compared with.
         """
         measurement = _within_bounds(task.evaluate(candidate, problem))
+        if RUBRIC in measurement.components and measurement.components[RUBRIC] is None:
+            measurement, opinion = _by_rubric(measurement, opinion), None
         components = dict(measurement.components)
         weights = self.weights_of(task, components)
         if baseline is not None:  # without the opinion, as the inputs were scored
@@ -133,6 +139,16 @@ def _within_bounds(measurement: Measurement) -> Measurement:
     return replace(
         measurement, components={}, is_correct=None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": bad}
     )
+
+
+def _by_rubric(measurement: Measurement, opinion: float | None) -> Measurement:
+    """The measurement with the opinion of the judge; without one nothing is scored."""
+    if opinion is None:
+        why = "no judge has read the answer, or its opinion could not be read"
+        fault = Fault(kind="not_verified", message=why)
+        return replace(measurement, components={}, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": why})
+    components = {**measurement.components, RUBRIC: opinion}
+    return replace(measurement, components=components, is_correct=opinion >= _FULFILLED)
 
 
 def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:

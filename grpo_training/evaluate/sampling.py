@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from agents.chat import ChatClient
 from agents.generator import generator_messages, read_candidate
+from agents.judge import Judge, judged_by_rubric
 from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences, experiences_for
 from engine.records import ChatRequest, Experience, Outcome, Problem, Reply, Sampling
@@ -39,6 +40,7 @@ async def evaluate_problems(
     lessons: Sequence[Experience] | LearnedExperiences = (),
     evaluator: RewardEvaluator | None = None,
     judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
+    judge_role: str | None = None,
 ) -> list[ProblemResult]:
     """Draw samples of every problem and judge them.
 
@@ -57,6 +59,7 @@ async def evaluate_problems(
         evaluator: scores the candidates.
         judged: called after each problem, in the order of ``problems``, with its result and its samples. The
             samples are not kept afterwards.
+        judge_role: role that judges answers by the rubric of their problem; None: ``role``.
 
     Returns:
         one result per problem, in their order.
@@ -66,6 +69,7 @@ async def evaluate_problems(
         ScaffoldError: from the client: rejected requests, an exhausted budget, a journal that cannot be written.
     """
     scorer = evaluator or RewardEvaluator()
+    judge = Judge(client, judge_role or role, max_tokens=sampling.max_tokens, style=style)
     results: list[ProblemResult] = []
 
     async def work(_: int, problem: Problem) -> list[JudgedSample]:
@@ -78,9 +82,7 @@ async def evaluate_problems(
             purpose="evaluation",
         )
         replies = await client.sample(request, range(first_sample, first_sample + samples))
-        return list(
-            await asyncio.gather(*(asyncio.to_thread(_judge, scorer, task, problem, reply) for reply in replies))
-        )
+        return list(await asyncio.gather(*(_judge(scorer, judge, task, problem, reply) for reply in replies)))
 
     def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:
         results.append(ProblemResult.of(problem, own))
@@ -93,12 +95,14 @@ async def evaluate_problems(
     return results
 
 
-def _judge(scorer: RewardEvaluator, task: Task, problem: Problem, reply: Reply) -> JudgedSample:
-    """Parse and score one completion; blocking."""
+async def _judge(scorer: RewardEvaluator, judge: Judge, task: Task, problem: Problem, reply: Reply) -> JudgedSample:
+    """Parse and score one completion, in a thread as a checker may take seconds."""
     if reply.outcome is Outcome.INFRA_FAULT:
         return JudgedSample(reply.sample_index, reply.outcome, None, fault=reply.fault)
-    candidate = read_candidate(task, problem, reply)
-    scored = scorer.score(task, problem, candidate)
+    candidate = await asyncio.to_thread(read_candidate, task, problem, reply)
+    verdict = await judged_by_rubric(judge, task, problem, candidate)
+    opinion = None if verdict is None else verdict.score
+    scored = await asyncio.to_thread(scorer.score, task, problem, candidate, opinion=opinion)
     return JudgedSample(
         reply.sample_index,
         scored.outcome,

@@ -151,7 +151,8 @@ async def gate(
         )
     if state.trials.model not in ("", model):
         print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
-    finding, answers, looks = await _looks(settings, client, state, problems, test, stream)
+    judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
+    finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream)
     verdict = verdict_of(finding)
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -186,6 +187,7 @@ async def _looks(
     state: LibraryState,
     problems: Sequence[Problem],
     test: GroupSequentialTest,
+    judge_role: str,
     stream: TextIO,
 ) -> tuple[Finding, _Answers, int]:
     """Ask until a look decides; the finding, the answers, and the number of looks."""
@@ -209,6 +211,7 @@ async def _looks(
                         style=settings.prompts,
                         lessons=arm,
                         judged=lambda result, _: done(*result.counts[::-1]),
+                        judge_role=judge_role,
                     )
                     for arm in (lessons, ())
                 )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from agents.analyst import ExperienceAnalyst
-from agents.judge import Judge
+from agents.judge import Judge, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ApiManager
 from engine.llm.client import Counters, LLMClient, sum_of
@@ -49,7 +49,8 @@ class Cluster(Protocol):
 class Session:
     """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
 
-    ``tasks`` are those of the run's problems; None: not known yet.
+    ``tasks`` are those of the run's problems; None: not known yet. ``rubric_judge`` judges answers that have a rubric
+    in place of a truth: the same endpoint, or else that of the learner itself.
 
     Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
     replies and prepare requests.
@@ -62,6 +63,7 @@ class Session:
     evaluator: RewardEvaluator
     tasks: Sequence[Task] | None = None
     remote: Cluster | None = None
+    rubric_judge: Judge | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
     @property
@@ -90,6 +92,11 @@ class Session:
             if verdict.outcome is Outcome.INFRA_FAULT:
                 return verdict.fault or Fault(kind="judge_unreachable")
             opinion = verdict.score
+        elif self.rubric_judge is not None:
+            by_rubric = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
+            if by_rubric is not None and by_rubric.outcome is Outcome.INFRA_FAULT:
+                return by_rubric.fault or Fault(kind="judge_unreachable")
+            opinion = by_rubric.score if by_rubric is not None else None
         check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
         scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
@@ -143,14 +150,17 @@ def make_session(
     tasks: Sequence[Task] | None = None,
 ) -> Session:
     """A session of a client that is open. It has to be closed before the client."""
-    judge = Judge(client, max_tokens=settings.max_tokens, style=settings.prompts)
+    has_judge = manager.has("reward_evaluator")
+    judge_role = "reward_evaluator" if has_judge else role
+    judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
     return Session(
         manager,
         client,
         make_analyst(settings, manager, client, role, kind, tasks),
-        judge if manager.has("reward_evaluator") else None,
+        judge if has_judge else None,
         RewardEvaluator(settings.reward_weights, settings.weight_judge),
         tasks,
+        rubric_judge=judge,
     )
 
 

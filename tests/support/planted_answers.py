@@ -52,6 +52,14 @@ KINDS = {
 }
 
 
+KINDS["rubric"] = Kind(
+    lambda n: f"The reply is polite and names case {n}.",
+    lambda n: f"Answer: Dear customer,\nthank you for writing about case {n}.",
+    lambda n: f"Answer: No, {n} is your own fault.",
+)
+"""A judge, the model ``judge`` of the server, gives 1 to answers that are polite."""
+
+
 @dataclass
 class PlantedServer:
     """Replies to chat requests.
@@ -73,7 +81,7 @@ class PlantedServer:
             {
                 "id": f"case-{n}",
                 "question": f"In case {n} about {FAMILIES[n % 3]}, what is it?",
-                "answer": self._kind.truth(n),
+                self.field: self._kind.truth(n),
             }
             for n in numbers
         ]
@@ -88,12 +96,20 @@ class PlantedServer:
         text = " ".join(message["content"] for message in body["messages"])
         number = int(_NUMBER.findall(text)[-1])
         family = FAMILIES[number % 3]
+        if body["model"] == "judge":
+            answer = body["messages"][-1]["content"].partition("Answer:")[2]
+            return json.dumps({"score": 1.0 if "thank you" in answer else 0.2})
         if body["model"] == "analyst":
             self.proposals += 1
             content = f"In cases about {family}, apply rule-{family}-{self.proposals} of the handbook for {family}."
             return json.dumps({"operations": [{"op": "add", "content": content, "category": family}]})
         is_right = _fraction(self.seed, text, body.get("seed"), index) < self.chance(number, set(_LESSON.findall(text)))
         return f"I look at it.\n{(self._kind.right if is_right else self._kind.wrong)(number)}"
+
+    @property
+    def field(self) -> str:
+        """The field of the truth in the rows."""
+        return "rubric" if self.kind == "rubric" else "answer"
 
     @property
     def _kind(self) -> Kind:

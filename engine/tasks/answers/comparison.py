@@ -20,7 +20,7 @@ from engine.answers.verify import is_value, verify_answer
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
 
-Kind = Literal["label", "number", "text", "contains", "regex", "list", "set", "json", "date"]
+Kind = Literal["label", "number", "text", "contains", "regex", "list", "set", "json", "date", "rubric"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 MAX_ANSWER = 4000

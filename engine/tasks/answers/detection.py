@@ -13,6 +13,8 @@ from engine.errors import InputError
 from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
 from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
 
+RUBRIC_FIELD = "rubric"
+"""The field of rows without a right answer: what a judge looks for."""
 QUESTIONS = (
     *TEXT_FIELDS,
     "input",
@@ -25,7 +27,7 @@ QUESTIONS = (
     "review",
     "document",
 )
-ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold")
+ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold", RUBRIC_FIELD)
 _NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
 _MOST_LABELS, _LONGEST_LABEL = 30, 60
 _UNIT_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:%|[^\W\d_][\w/^·°µ-]*|[€$£])?")
@@ -102,19 +104,24 @@ def check_truths(answers: Sequence[str], how: HowCompared) -> None:
 
 def described(how: HowCompared) -> str:
     """The comparison in a few words, for the start of a run."""
+    if how.kind == "rubric":
+        return "judged by the rubric of each row"
     if how.kind == "label":
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
-        return f"one of {len(how.labels)} labels ({shown})"
-    return {
-        "number": "numbers",
-        "text": "short texts, equal but for case and punctuation",
-        "contains": "texts that the answer has to contain",
-        "regex": "regular expressions",
-        "list": "lists in their order",
-        "set": "lists in any order",
-        "json": "JSON objects, field by field",
-        "date": "dates" + (", day first" if how.day_first else ""),
-    }[how.kind]
+        return f"compared as one of {len(how.labels)} labels ({shown})"
+    return (
+        "compared as "
+        + {
+            "number": "numbers",
+            "text": "short texts, equal but for case and punctuation",
+            "contains": "texts that the answer has to contain",
+            "regex": "regular expressions",
+            "list": "lists in their order",
+            "set": "lists in any order",
+            "json": "JSON objects, field by field",
+            "date": "dates" + (", day first" if how.day_first else ""),
+        }[how.kind]
+    )
 
 
 def _kind_of(answers: Sequence[str]) -> str:

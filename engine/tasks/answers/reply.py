@@ -32,10 +32,10 @@ def read_answer(text: str, kind: Kind) -> str | None:
         found = tagged
     elif marks:
         rest = text[marks[-1].end() :].strip()
-        found = rest if kind in ("json", "list", "set") else rest.partition("\n")[0]
+        found = rest if kind in ("json", "list", "set", "rubric") else rest.partition("\n")[0]
     elif (boxed := _last_box(text)) is not None:
         found = boxed
-    elif kind == "json":
+    elif kind in ("json", "rubric"):
         found = text
     else:
         found = text if "\n" not in text and len(text) <= _SHORT else ""

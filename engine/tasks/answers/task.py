@@ -15,7 +15,7 @@ from engine.experience.review import leaks_short_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement
 from engine.tasks.answers.comparison import HowCompared, compare, plain, read_json
-from engine.tasks.answers.detection import answer_text, columns, described, how_compared
+from engine.tasks.answers.detection import RUBRIC_FIELD, answer_text, columns, described, how_compared
 from engine.tasks.answers.reply import read_answer
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
@@ -30,7 +30,7 @@ class AnswersTask(PlainTask):
     """
 
     name = "answers"
-    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.6, "r_fields": 0.4})
+    reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.6, "r_fields": 0.4, "r_rubric": 1.0})
     prompt_variables = frozenset({"kind", "labels", "keys"})
     reply_description = "reasoning, then a last line that begins with Answer:"
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
@@ -47,9 +47,12 @@ class AnswersTask(PlainTask):
         Raises:
             InputError: there is no field of a question or an answer, or the answers do not fit the comparison.
         """
-        truths = [answer_text(row[found[1]]) for row in rows if (found := columns(row)) is not None]
+        known = [(row, found) for row in rows if (found := columns(row)) is not None]
+        truths = [answer_text(row[found[1]]) for row, found in known]
+        if compare_as is None and known and all(found[1].lower() == RUBRIC_FIELD for _, found in known):
+            compare_as = "rubric"
         how = how_compared(truths or [""], compare_as) if truths else HowCompared(kind="text")
-        return lambda row, where: self._problem(row, where, how), f"compared as {described(how)}"
+        return lambda row, where: self._problem(row, where, how), described(how)
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row with a question and an answer; how it is compared is found out from this row alone."""
@@ -102,8 +105,12 @@ class AnswersTask(PlainTask):
         return candidate.fault.message if candidate.fault is not None else None
 
     def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
-        """Compare the answer with the truth."""
+        """Compare the answer with the truth; a judge measures the answer to a problem with a rubric."""
         truth, how = truth_of(problem)
+        if how.kind == "rubric":
+            if candidate.content is None:
+                return Measurement({"r_rubric": 0.0}, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
+            return Measurement({"r_rubric": None}, None, candidate.content, "stated", detail={"compared_as": how.kind})
         fields = {"r_fields": 0.0} if how.kind == "json" else {}
         if candidate.content is None:
             return Measurement({"r_ans": 0.0, **fields}, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
@@ -123,6 +130,11 @@ class AnswersTask(PlainTask):
             detail={"compared_as": how.kind},
         )
 
+    def rubric(self, problem: Problem) -> str | None:
+        """The rubric, where there is no truth."""
+        truth, how = truth_of(problem)
+        return truth if how.kind == "rubric" else None
+
     def same_answer(self, left: str, right: str) -> bool:
         """Whether two answers are equal but for case, quotes and punctuation."""
         return plain(left) == plain(right)
@@ -134,12 +146,16 @@ class AnswersTask(PlainTask):
     def gold_reply(self, problem: Problem) -> str | None:
         """The truth after the mark; None where it is a pattern."""
         truth, how = truth_of(problem)
-        return None if how.kind == "regex" else f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
+        return (
+            None
+            if how.kind in ("regex", "rubric")
+            else f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
+        )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""
         truth, how = truth_of(problem)
-        if how.kind == "label":
+        if how.kind in ("label", "rubric"):
             return False
         return leaks_short_answer(content, problem.model_copy(update={"answer": truth}))
 

@@ -31,7 +31,8 @@ def start(folder, server, *flags, data="mails.jsonl", code=0):
     app = chat_app(server.reply)
     with serve_in_thread(app) as url:
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": 32}
-        roles = {"default": entry, "analyst": entry | {"model": "analyst"}}
+        roles = {name: entry | {"model": name} for name in ("analyst", "judge")}
+        roles = {"default": entry, "analyst": roles["analyst"], "reward_evaluator": roles["judge"]}
         (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / data, "--api-config", folder / "api.json", *flags]
         assert improve.main([str(word) for word in words]) == code

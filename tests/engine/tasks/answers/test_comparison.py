@@ -4,9 +4,12 @@ import time
 
 import pytest
 
+from engine.records import Completion, Outcome
+from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.answers.comparison import HowCompared, compare
 from engine.tasks.answers.detection import how_compared
 from engine.tasks.answers.reply import read_answer
+from engine.tasks.registry import task_named
 
 LABELS = HowCompared(kind="label", labels=("billing", "shipping", "other"))
 
@@ -140,3 +143,21 @@ def test_the_answer_of_a_reply_is_the_last_marked_one(reply, answer):
 def test_json_is_read_from_a_fence_after_the_mark_or_from_the_text():
     for reply in ('Answer:\n```json\n{"a": 1}\n```', 'Answer: {"a": 1}', 'Here it is: {"a": 1} done', '{"a": 1}'):
         assert read_answer(reply, "json") == '{"a": 1}'
+
+
+def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
+    task = task_named("answers")
+    reader, said = task.reader([{"mail": f"Mail {n}", "rubric": "It is polite."} for n in range(3)])
+    assert said == "judged by the rubric of each row"
+    problem = reader({"mail": "Mail 7", "rubric": "It is polite."}, "here")
+    assert task.rubric(problem) == "It is polite."
+    evaluator, reply = RewardEvaluator(), task.parse(Completion(text="Answer: Thank you,\nbye"), problem)
+    assert reply.content == "Thank you,\nbye"
+    right, wrong, unjudged = (evaluator.score(task, problem, reply, opinion=one) for one in (0.75, 0.25, None))
+    assert (right.is_correct, right.rewards.r_total) == (True, 0.75)
+    assert (wrong.is_correct, wrong.rewards.r_total) == (False, 0.25)
+    assert (unjudged.outcome, unjudged.rewards.r_total) == (Outcome.INFRA_FAULT, None)
+    empty = evaluator.score(task, problem, task.parse(Completion(text=""), problem))
+    assert (empty.is_correct, empty.rewards.r_total) == (False, 0.0)
+    with_answer = reader({"mail": "Mail 7", "answer": "x", "rubric": "It is polite.", "compare": "text"}, "here")
+    assert task.rubric(with_answer) is None

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from engine.experience.said_values import said_values
 from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
@@ -75,7 +76,8 @@ def holds_answer(content: str, answer: str) -> bool:
     """Whether a text gives away a short answer.
 
     A number, also with a unit, is searched as a number: 7 is not found in 17, but 025 is found as 25 and 1/2 as 0.5;
-    the sign is ignored. An answer with one significant digit is common in prose, so it counts only where the text
+    the sign is ignored. Number words, Roman numerals, other bases, digits one by one and sums ("203 + 1") are evaluated
+    (``said_values``). An answer with one significant digit is common in prose, so it counts only where the text
     calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain word, or up to two
     characters, count again only where the text calls them the answer.
     """
@@ -233,9 +235,16 @@ _ANSWER_CHARACTERS = 200
 def _holds_number(content: str, number: Numeral) -> bool:
     text = clean(content)
     is_common = number.figures == 1
-    return any(
+    if any(
         found.value == number.value and (not is_common or bool(_SAYS_ANSWER.search(text, 0, start)))
         for start, found in find_numerals(text)
+    ):
+        return True
+    # Round numbers in words ("a hundred", "twenty") are as common in prose as digits.
+    is_common = is_common or len(str(number.value).rstrip("0")) == 1
+    return any(
+        value == number.value and (not is_common or bool(_SAYS_ANSWER.search(before)))
+        for before, value in said_values(content)
     )
 
 

@@ -7,6 +7,7 @@ scaffold is the share of the numbers behind its target that the problem gives.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def ground(
     live = _live(own, moves, problem.distinctive, needs_all=bool(strange) or not problem.distinctive)
     if not live:
         return Grounding(0.0, share, foreign, "no_number")
-    particular = _particular(_sources(live), problem, bool(others))
+    particular = _particular(_sources(live), problem, not set(others.values()) <= set(_COMMON))
     score = len(live) / (len(live) + strange)
     return Grounding(score * _WITH_FOREIGN if strange else score, share, foreign, particular=particular)
 
@@ -148,7 +149,8 @@ def _particular(sources: frozenset[float], problem: ProblemNumbers, has_others: 
     """How far these numbers of a text tell a scaffold from one that would be written for any other text, in [0, 1].
 
     Two distinctive numbers suffice. Where a text has only numbers that most texts have, these must be two or more
-    without 0, 1, 2 and the fractions that ordinals may be, and the scaffold must use all of them and no others.
+    without 0, 1, 2 and the fractions that ordinals may be, and the scaffold must use all of them, and no others
+    but 0, 1 and 2.
     """
     if problem.distinctive:
         enough = min(_OWN_NUMBERS, len(problem.distinctive))
@@ -175,7 +177,7 @@ def _occurrences(
     ]
     found += [
         Occurrence(None, value, origins_of(problem, value))
-        for value in numbers.literals
+        for value in itertools.islice(sorted(numbers.literals), _MOST_KNOWNS)
         if value and problem.gives(value)
     ]
     return found

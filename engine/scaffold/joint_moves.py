@@ -7,6 +7,7 @@ units, as a share and as the rest of it. Where the target does not change when a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -93,13 +94,14 @@ class JointMoves:
         self._failed = {failure.effect for failure in execution.failures if failure.kind in _UNMEASURED}
         self._rules = frozenset(rules)
         self._occurrences = occurrences
+        self._uses = Counter(source for occurrence in occurrences for source in occurrence.sources)
         self._known_alive: dict[float, bool] = {}
         self._budget = WorkBudget(units=_UNITS)
         self._solver_calls = self._moves = 0
 
     def is_alone(self, occurrence: Occurrence) -> bool:
         """Whether no other occurrence follows from the same number of the text."""
-        return not any(other is not occurrence and other.sources & occurrence.sources for other in self._occurrences)
+        return all(self._uses[source] == 1 for source in occurrence.sources)
 
     def changes_target(self, occurrence: Occurrence) -> bool:
         """Whether a number of the text, changed in all its occurrences, changes the target's value.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from engine.mathematics.quantities.number_words import cardinal, ordinal
+from engine.mathematics.quantities.number_words import cardinal, chinese_numbers, ordinal
 
 _TIMES: Mapping[str, Fraction] = {
     **dict.fromkeys(("twice", "double", "doubled", "doubles", "pair", "couple", "both", "two"), Fraction(2)),
@@ -14,10 +14,6 @@ _TIMES: Mapping[str, Fraction] = {
     **dict.fromkeys(("quadruple", "quadrupled"), Fraction(4)),
     **dict.fromkeys(("half", "halves", "halved"), Fraction(1, 2)),
 }
-
-_DIGITS_ZH = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-_POWERS_ZH = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
-_NUMERAL_ZH = re.compile(f"[{''.join(_DIGITS_ZH)}{''.join(_POWERS_ZH)}]{{1,12}}")
 
 
 def spoken_numbers(text: str) -> Iterator[Fraction]:
@@ -40,26 +36,9 @@ def spoken_numbers(text: str) -> Iterator[Fraction]:
         if word in _TIMES:
             yield _TIMES[word]
         place += 1
-    for match in _NUMERAL_ZH.finditer(text):
-        yield Fraction(_chinese(match[0]))
+    yield from chinese_numbers(text)
     if "半" in text:
         yield Fraction(1, 2)
-
-
-def _chinese(digits: str) -> int:
-    total = part = 0
-    digit: int | None = None
-    for character in digits:
-        if character in _DIGITS_ZH:
-            digit = _DIGITS_ZH[character] if digit is None else 10 * digit + _DIGITS_ZH[character]
-            continue
-        power = _POWERS_ZH[character]
-        if power == 10_000:
-            total, part = (total + part + (digit or 0)) * power, 0
-        else:
-            part += (1 if digit is None else digit) * power
-        digit = None
-    return total + part + (digit or 0)
 
 
 def _table() -> dict[str, tuple[Fraction, ...]]:

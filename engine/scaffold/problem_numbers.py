@@ -67,7 +67,7 @@ _DURATION = re.compile(
 
 
 class _Magnitudes:
-    """Numbers without their signs; decimals are looked up with a tolerance."""
+    """Numbers without their signs; decimals are looked up with a tolerance of their last figure."""
 
     def __init__(self, numbers: Iterable[Fraction]) -> None:
         self._exact = frozenset(abs(number) for number in numbers)
@@ -93,10 +93,12 @@ class _Magnitudes:
             return exact
         if isinstance(value, int):
             return None
-        tolerance = _EQUAL if rounded.is_integer() else _ROUNDED
-        place = bisect_left(self._floats, rounded * (1 - tolerance))
-        is_near = place < len(self._floats) and self._floats[place] <= rounded * (1 + tolerance)
-        return self._floats[place] if is_near else None
+        place = bisect_left(self._floats, rounded * (1 - _ROUNDED))
+        while place < len(self._floats) and self._floats[place] <= rounded * (1 + _ROUNDED):
+            if _is_near(value, self._floats[place]):
+                return self._floats[place]
+            place += 1
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +298,17 @@ def _usual_ratios(written: Powers) -> tuple[Fraction, ...]:
 
 
 def _is_near(value: Value, other: Value) -> bool:
+    """Whether a value is another one, up to its sign, or that one in the figures that the value shows."""
     try:
-        return math.isclose(abs(float(value)), abs(float(other)), rel_tol=_ROUNDED, abs_tol=1e-12)
+        number, meant = abs(float(value)), abs(float(other))
     except OverflowError:
         return False
+    if math.isclose(number, meant, rel_tol=_EQUAL, abs_tol=1e-12):
+        return True
+    return math.isclose(number, meant, rel_tol=_ROUNDED) and abs(number - meant) <= _last_place(number)
+
+
+def _last_place(number: float) -> float:
+    """One unit of the last figure of a decimal: 0.001 of 0.866."""
+    digits, _, power = f"{number:.14e}".partition("e")
+    return float(10 ** (int(power) - len(digits.rstrip("0").partition(".")[2])))

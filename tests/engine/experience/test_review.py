@@ -4,8 +4,17 @@ import time
 
 import pytest
 
-from engine.experience.review import MAX_WORDS, DuplicateIndex, category_slug, check_text, count_words, shingles
+from engine.experience.review import (
+    MAX_WORDS,
+    DuplicateIndex,
+    category_slug,
+    check_text,
+    count_words,
+    holds_answer,
+    shingles,
+)
 from engine.records import Experience, Problem
+from engine.tasks.math.quickstart import instances
 from tests.support.table import table
 
 
@@ -159,6 +168,92 @@ def test_lessons_are_not_taken_for_markup(text):
 )
 def test_the_answer_is_not_given_away(answer, text):
     assert code(text, answer=answer) == "answer"
+
+
+@table(
+    ("answer", "text"),
+    [
+        ("204", text)
+        for text in (
+            "CCIV",
+            "cciv",
+            "use 0xCC",
+            "CC in hex",
+            "CC base 16",
+            "0b11001100",
+            "0o314",
+            "take 203+1",
+            "Two hundred and four",
+            "two-hundred-four",
+            "203 plus one",
+            "one less than 205",
+            "twice 102",
+            "half of 408",
+            "the product of 12 and 17",
+            "12 x 17",
+            "12 × 17",
+            "2 0 4",
+            "2-0-4",
+            "two zero four",
+            "two-oh-four",
+            "digits 2, 0 and 4",
+            "14 squared plus 8",
+            "\\frac{408}{2}",
+            "2²·51",
+            "二百零四",
+            "２０４",
+            "٢٠٤",
+            "२०४",
+            "a dozen times 17",
+            "17 dozen",
+            "2 hundred and 4",
+            "the square root of 41616",
+            "1000 - 796",
+            "XII times XVII",
+            "remember 3 + 200 + 4 + 9 here",
+            "2*(100+2)",
+            "5!+84",
+        )
+    ]
+    + [
+        ("3/4", "three quarters"),
+        ("3/4", "one half plus one quarter"),
+        ("4", "The answer is four."),
+        ("4", "Answer: 2+2"),
+    ],
+)
+def test_an_answer_in_words_numerals_or_sums_is_given_away(answer, text):
+    assert code(text, answer=answer) == "answer"
+
+
+def test_sound_advice_gives_no_answer_away():
+    """The experiences of all families against the answers of problems of all of them."""
+    known = list(instances("test", 60))
+    lessons = {lesson for one in known for lesson in one.family.lessons[:3]}
+    assert len(lessons) > 60
+    for lesson in lessons:
+        for one in known:
+            assert not holds_answer(lesson, one.problem.answer), (lesson, one.problem.answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Split a hundred into tens before you count.",
+        "For two dice, list the thirty-six pairs.",
+        "Use n(n+1)/2 for sums.",
+        "In MIX problems, weigh each part.",
+        "Mid points halve a side: divide by two.",
+        "Convert 60*60 seconds once.",
+        "Check one case, then a second and a third.",
+        "Write 10^3 for a thousand.",
+        "Use base ten only at the end.",
+        "Label the points I, II and III in order.",
+    ],
+)
+def test_numbers_in_sound_advice_are_no_answers(text):
+    for number in (4, 7, 20, 24, 48, 73, 110, 204, 1200):
+        assert code(text, answer=str(number)) is None, number
 
 
 @table(

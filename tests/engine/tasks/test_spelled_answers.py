@@ -100,6 +100,14 @@ def test_the_rest_of_an_answer_made_of_constants_is_foreign(rule):
     assert checked > 100
 
 
+def test_a_number_with_more_figures_is_no_rounded_number_of_the_problem():
+    problem = Problem(id="p", text=ORANGES, answer="197", task="math")
+    for rule in ("t = (12.00197 - c)*100000", "t = (c - 11.99803)*10^5"):
+        found = total(problem, reply(None, {"c": 12}, [rule], "197"))
+        assert found.is_correct
+        assert found.rewards.r_total <= HIGHEST_FAKED
+
+
 UNITS = {"kg": ("g", 1000), "m": ("cm", 100), "km": ("m", 1000), "cm": ("mm", 10)}
 
 

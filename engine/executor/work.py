@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from concurrent.futures import Future
+from typing import Generic, Protocol, Self, TypeVar
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -28,9 +29,6 @@ from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, ScoreSettings
 from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
 from grpo_training.score_rollouts.verdicts import Verdict, VerdictKeys
 from grpo_training.score_rollouts.workers import Reply, Verified, VerifierDescription
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 TOO_MANY_INFRA_FAULTS = 3
 """Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""

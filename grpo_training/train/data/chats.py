@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError, MissingInputError
 from engine.llm.wire.protocol import clean
 from engine.records import Message
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.scored_files import RowError, json_rows, prompt_messages, report_broken
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 def load_chats(config: GRPOTrainingConfig) -> TrainingData:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Rollout, RolloutGroup
@@ -14,12 +14,10 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
 

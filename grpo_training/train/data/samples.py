@@ -90,6 +90,10 @@ class Sample:
         return len(self.prompt_ids) + len(self.completion_ids)
 
 
+Group = Sequence[Sample]
+"""The samples of one prompt."""
+
+
 def fingerprint(groups: Iterable[Sequence[Sample]]) -> str:
     """A hash of samples, to recognise them when a run is resumed."""
     digest = hashlib.sha256()

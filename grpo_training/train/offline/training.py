@@ -5,19 +5,24 @@ from __future__ import annotations
 import importlib
 import json
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.optimizer import AcceleratedOptimizer
 from accelerate.utils import DistributedType, gather_object
+from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
-from grpo_training.train.data.batches import collate
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
-from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.data.samples import Group, Sample, fingerprint
 from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import (
@@ -44,31 +49,17 @@ from grpo_training.train.objective.policy import Policy
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.checkpoints import (
     State,
+    Validation,
     check_same_run,
     checkpoints,
     load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
 )
-from grpo_training.train.offline.plan import plan_steps
+from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
 from grpo_training.train.processes import check_same, local_share
 from grpo_training.training.schedules import AdaptiveKL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from accelerate.optimizer import AcceleratedOptimizer
-    from torch import Tensor
-
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.batches import Batch
-    from grpo_training.train.data.samples import Sample
-    from grpo_training.train.offline.checkpoints import Validation
-    from grpo_training.train.offline.plan import PlannedStep
-
-    Group = Sequence[Sample]
 
 BEST = "best.json"
 _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import torch
 from datasets import Dataset
@@ -27,6 +27,7 @@ from trl import GRPOConfig
 from engine.records import Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
@@ -43,9 +44,6 @@ from grpo_training.train.online.trl_arguments import check_arguments, count_step
 from grpo_training.train.processes import check_same
 from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.schedules import AdaptiveKL
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 def train_online(

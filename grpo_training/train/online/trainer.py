@@ -9,22 +9,20 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from trl import GRPOTrainer
 
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.objective.logprobs import completion_logps
+from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
 from grpo_training.training.losses import LossTerm, sft_loss
 from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weights
 from grpo_training.training.stopped import TrainingStoppedError
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
 
 
 class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]

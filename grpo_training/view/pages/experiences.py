@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
+from grpo_training.view.data.runs import Library, Run, Store
 from grpo_training.view.pages.library_view import Place, change_views, library_view
 from grpo_training.view.web.page import Operation, Page, Params, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Library, Run, Store
 
 _SAME_MEAN = 1e-9
 

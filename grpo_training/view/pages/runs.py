@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Run, Store
 
 LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
 """The page that a run's name links to, by its kind."""

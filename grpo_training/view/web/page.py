@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Kind, Run, Store
+from grpo_training.view.data.runs import Kind, Run, Store
 
 Params = Mapping[str, str]
 """The variable parts of a page's path, by name."""

@@ -41,11 +41,11 @@ class WorkerDescription(Protocol[ItemT_contra, ResultT_co]):
         """
 
 
-class WorkerPool(ABC, Generic[ItemT, ResultT]):
+class ItemPool(ABC, Generic[ItemT, ResultT]):
     """Workers that were opened from one description. A context manager, whose end closes the workers."""
 
     @abstractmethod
-    def __enter__(self) -> WorkerPool[ItemT, ResultT]:
+    def __enter__(self) -> ItemPool[ItemT, ResultT]:
         """Start the workers."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Executor(ABC):
         *,
         in_flight: int = 1,
         lost: Callable[[int], object] | None = None,
-    ) -> WorkerPool[ItemT, ResultT]:
+    ) -> ItemPool[ItemT, ResultT]:
         """A pool of workers.
 
         Args:

@@ -42,7 +42,7 @@ from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT
 from grpo_training.train.models.positions import position_note
 from grpo_training.train.models.sharding import is_sharded, whole
-from grpo_training.train.offline.checkpoints import Validation
+from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
@@ -255,7 +255,7 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         yield "no groups are held out: the last weights are exported"
 
 
-def _validation_metrics(training: Training, held_out: Validation) -> dict[str, float]:
+def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[str, float]:
     if training.config.mode == "sft":
         return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
     return {

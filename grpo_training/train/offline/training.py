@@ -45,11 +45,11 @@ from grpo_training.train.models.sharding import (
 )
 from grpo_training.train.models.zero import enable_zero, zero_plugin
 from grpo_training.train.objective.logprobs import check_logits, check_padding_free
-from grpo_training.train.objective.policy import Policy
+from grpo_training.train.objective.policy import LogProbModel
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.checkpoints import (
+    HeldOutFigures,
     State,
-    Validation,
     check_same_run,
     checkpoints,
     load_tensors,
@@ -75,7 +75,7 @@ class Training:
         run_dir: gets checkpoints and the trained model.
         accelerator: device, precision and processes.
         model, tokenizer: the model that learns.
-        policy: the :class:`Policy` of that model, as accelerate has wrapped it; all log-probs come from it.
+        policy: the :class:`LogProbModel` of that model, as accelerate has wrapped it; all log-probs come from it.
         plan: all optimizer steps.
         reference: the policy at the start of the training.
         optimizer: its state is that of the current phase.
@@ -171,7 +171,7 @@ def prepare(
         check_logits(model.eval())
         if config.padding_free:
             check_padding_free(model)
-    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
+    policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
         config=config,
@@ -300,7 +300,7 @@ def restore(training: Training) -> int:
     return done
 
 
-def save(training: Training, number: int, held_out: Validation | None) -> None:
+def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
     """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
 
     All processes call it; the first one writes.
@@ -335,7 +335,7 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
         replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
 
 
-def export(training: Training, start: Validation | None) -> Selection:
+def export(training: Training, start: HeldOutFigures | None) -> Selection:
     """Write the selected model, and what was selected and why to ``export.json``.
 
     Args:

@@ -38,7 +38,7 @@ from grpo_training.train.online.callback import STATE, RunCallback, check_same_p
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
 from grpo_training.train.online.reward_settings import payers
-from grpo_training.train.online.rewards import TaskReward, dataset_rows
+from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from grpo_training.train.online.trainer import DualSourceTrainer
 from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
@@ -100,7 +100,7 @@ def train_online(
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
         reward = stack.enter_context(
-            TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
+            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
         )
         trainer = DualSourceTrainer(
             config=config,

@@ -19,7 +19,7 @@ from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.objective.logprobs import completion_logps
-from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
+from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.training.losses import LossTerm, sft_loss
 from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weights
 from grpo_training.training.stopped import TrainingStoppedError
@@ -45,7 +45,7 @@ class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
         self,
         *,
         config: GRPOTrainingConfig,
-        reward: TaskReward,
+        reward: TrlReward,
         prompt_ids: dict[str, tuple[int, ...]],
         teacher: Sequence[Sample],
         kl: AdaptiveKL,

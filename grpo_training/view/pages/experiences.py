@@ -89,7 +89,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
         index.update(request.budget_s)
         for group in index.all():
             if request.has_group(run, group.line):
-                found.setdefault(group.key, []).append((run.id, group.line, group.mean))
+                found.setdefault((group.problem_id, group.epoch), []).append((run.id, group.line, group.mean))
 
     def group_of(place: Place) -> tuple[str, int] | None:
         problem, epoch, mean = place

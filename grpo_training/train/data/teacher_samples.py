@@ -77,11 +77,6 @@ def _sample(
         group_id=f"teacher:{trace.task_id}:{trace.sample_idx}",
         prompt_ids=prompt_ids,
         completion_ids=completion_ids,
-        reward=1.0,
-        advantage=0.0,
-        old_logps=None,
-        ids_source="retokenized",
-        truncated=False,
         is_correct=True,
     )
 

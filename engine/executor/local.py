@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Generic
 
 from engine.errors import IncompleteRunError
-from engine.executor.work import Executor, ItemT, ResultT, Worker, WorkerDescription, WorkerPool
+from engine.executor.work import Executor, ItemPool, ItemT, ResultT, Worker, WorkerDescription
 
 
 class LocalExecutor(Executor):
@@ -43,7 +43,7 @@ class LocalExecutor(Executor):
         return LocalPool(description, workers, in_flight)
 
 
-class LocalPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
+class LocalPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     """Workers on this machine.
 
     Args:

@@ -20,7 +20,7 @@ import ray
 from ray.exceptions import RayActorError
 
 from engine.errors import IncompleteRunError, ScaffoldError
-from engine.executor.work import ItemT, ResultT, Worker, WorkerDescription, WorkerPool
+from engine.executor.work import ItemPool, ItemT, ResultT, Worker, WorkerDescription
 
 MOST_LOSSES = 5
 """An item whose workers ended this many times is given up: it may be what ends them."""
@@ -69,7 +69,7 @@ class _Member:
         return [job for call in self.calls for job in call.jobs]
 
 
-class RayPool(WorkerPool[ItemT, ResultT], Generic[ItemT, ResultT]):
+class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     """Actors that are opened from one description.
 
     A worker gets items when it is ready. When it ends (its process was killed, its node left), its items go to the

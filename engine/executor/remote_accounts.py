@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
@@ -18,9 +19,6 @@ from engine.executor.accounts import Found, Settlement
 from engine.llm.limits.budget import Hold
 from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, machine_clock
 from engine.records import Completion
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _PAUSES_FOR_S = 0.25
 """Pauses of endpoints are read again after this time. A request reads its stored replies and the pauses together."""

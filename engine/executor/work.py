@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from concurrent.futures import Future
+from typing import Generic, Protocol, Self, TypeVar
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -43,11 +41,11 @@ class WorkerDescription(Protocol[ItemT_contra, ResultT_co]):
         """
 
 
-class WorkerPool(ABC, Generic[ItemT, ResultT]):
+class ItemPool(ABC, Generic[ItemT, ResultT]):
     """Workers that were opened from one description. A context manager, whose end closes the workers."""
 
     @abstractmethod
-    def __enter__(self) -> WorkerPool[ItemT, ResultT]:
+    def __enter__(self) -> ItemPool[ItemT, ResultT]:
         """Start the workers."""
 
     @abstractmethod
@@ -88,7 +86,7 @@ class Executor(ABC):
         *,
         in_flight: int = 1,
         lost: Callable[[int], object] | None = None,
-    ) -> WorkerPool[ItemT, ResultT]:
+    ) -> ItemPool[ItemT, ResultT]:
         """A pool of workers.
 
         Args:

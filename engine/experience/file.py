@@ -9,27 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.review import category_slug, check_text
 from engine.experience.state import LibraryState
 from engine.records import Experience, Operation
 
-_ARRAY: TypeAdapter[tuple[Experience, ...]] = TypeAdapter(tuple[Experience, ...])
 _MAX_BYTES = 16 << 20
 _END = b"\n]\n"
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
 
 
-def render_library(state: LibraryState) -> bytes:
-    """The content of the file: an array of the experiences, oldest first. Equal states give equal bytes."""
-    return _ARRAY.dump_json(state.experiences, indent=2) + b"\n"
-
-
 class LibraryRenderer:
-    """:func:`render_library` for the states of one library: only new and changed experiences are written anew."""
+    """The content of the file for the states of one library: an array of the experiences, oldest first.
+
+    Equal states give equal bytes. Only new and changed experiences are written anew.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, tuple[Experience, Experience, bytes]] = {}

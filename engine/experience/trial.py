@@ -166,10 +166,6 @@ def _tilted_prior(effect: float) -> tuple[float, ...]:
     return weights
 
 
-PRIOR_EFFECT = _mean_effect(_PRIOR)
-"""The mean effect of an experience that was never measured."""
-
-
 @functools.lru_cache(maxsize=8192)
 def _figures(trial: Trial, variance: float) -> TrialFigures:
     return TrialFigures(

@@ -6,15 +6,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.api_manager import LEARNERS, ApiManager
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from grpo_training.serve.local_server import LocalServer
+from grpo_training.serve.local_server import LocalServer
 
 ROLE = "generator_1"
 """The role of single-model evaluations."""

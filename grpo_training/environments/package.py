@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jinja2
 
@@ -17,9 +17,6 @@ from engine.storage.append_log import replace_file
 from engine.storage.installation import DISTRIBUTION
 from engine.tasks.registry import load_task
 from grpo_training.environments.problem_files import PROBLEMS, write_problems
-
-if TYPE_CHECKING:
-    import argparse
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _FILES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from engine.contract.checks import CheckLevel, CheckResult, failed, passed, skipped, warned
 from engine.errors import ConfigurationError, MissingInputError
@@ -18,9 +17,7 @@ from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.verdict import Validation
 from grpo_training.cli.check_report import CheckReport
-
-if TYPE_CHECKING:
-    from grpo_training.phaser.settings import ValidateSettings
+from grpo_training.phaser.settings import ValidateSettings
 
 
 def validate(settings: ValidateSettings) -> int:

@@ -6,16 +6,14 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.records import Outcome, Problem, timestamp
 from grpo_training.score_rollouts.near_copies import Payment
+from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey
+from grpo_training.score_rollouts.settings import ScoreSettings
+from grpo_training.score_rollouts.verdict_log import WorkEntry
 from grpo_training.training.advantages import GroupAdvantages
-
-if TYPE_CHECKING:
-    from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey
-    from grpo_training.score_rollouts.settings import ScoreSettings
-    from grpo_training.score_rollouts.verdict_log import WorkEntry
 
 _MOST_UNKNOWN = 50
 

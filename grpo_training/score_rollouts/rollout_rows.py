@@ -19,7 +19,6 @@ from engine.task import REPLY_FIELDS, Task, completion_of_row
 
 ID_FIELDS = ("prompt_id", "problem_id", "task_id", "id")
 _SHOWN = 10
-_CHUNK = 1 << 20
 
 GroupKey = tuple[str, str]
 """``(step, prompt_id)``; the step as JSON text."""
@@ -150,11 +149,8 @@ def check_usable(found: Survey, path: Path, *, skip_bad_rows: bool) -> None:
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _row(line: Line, task: Task, prompts: Collection[str]) -> RolloutRow | BadRow:

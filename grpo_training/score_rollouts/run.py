@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -14,7 +15,7 @@ from engine.abilities import HasCheckOptions, ScoresForeignRows
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.executor.choice import is_cluster, open_executor
-from engine.executor.work import WorkerPool
+from engine.executor.work import ItemPool
 from engine.records import Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
@@ -27,10 +28,7 @@ from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
 from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
 from grpo_training.score_rollouts.verdicts import Verdict, VerdictKeys
-from grpo_training.score_rollouts.workers import Reply, Verified, VerifierDescription
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from grpo_training.score_rollouts.workers import Verified, VerifierDescription, VerifyItem
 
 TOO_MANY_INFRA_FAULTS = 3
 """Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""
@@ -141,7 +139,7 @@ class _Verification:
                 finally:
                     self._store()
 
-    def _verify(self, pool: WorkerPool[Reply, Verified], ahead: int) -> None:
+    def _verify(self, pool: ItemPool[VerifyItem, Verified], ahead: int) -> None:
         self._restore()
         for number, row in enumerate(good_rows(self.settings.rollouts, self.task, self.problems)):
             if not self.log.has(number):
@@ -164,7 +162,7 @@ class _Verification:
                 batch = []
         self.cache.add(batch)  # a crash may have come between the log and the cache
 
-    def _place(self, pool: WorkerPool[Reply, Verified], number: int, row: RolloutRow) -> None:
+    def _place(self, pool: ItemPool[VerifyItem, Verified], number: int, row: RolloutRow) -> None:
         """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
         key = self.keys.key(self.problems[row.prompt_id], row.completion)
         if key in self._waiting:
@@ -177,12 +175,12 @@ class _Verification:
         self._waiting[key] = []
         self._submit(pool, number, key, row)
 
-    def _submit(self, pool: WorkerPool[Reply, Verified], number: int, key: str, row: RolloutRow) -> None:
-        future = pool.submit(Reply(self.problems[row.prompt_id], row.completion))
+    def _submit(self, pool: ItemPool[VerifyItem, Verified], number: int, key: str, row: RolloutRow) -> None:
+        future = pool.submit(VerifyItem(self.problems[row.prompt_id], row.completion))
         self._running[future] = (number, key, row)
         future.add_done_callback(self._ended.put)
 
-    def _collect(self, pool: WorkerPool[Reply, Verified]) -> None:
+    def _collect(self, pool: ItemPool[VerifyItem, Verified]) -> None:
         done = [self._ended.get()]
         while not self._ended.empty():
             done.append(self._ended.get())
@@ -193,7 +191,7 @@ class _Verification:
             self._settle(pool, key, result.verdict)
         self._store()
 
-    def _settle(self, pool: WorkerPool[Reply, Verified], key: str, verdict: Verdict) -> None:
+    def _settle(self, pool: ItemPool[VerifyItem, Verified], key: str, verdict: Verdict) -> None:
         """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
         waiting = self._waiting.pop(key)
         if verdict.is_reusable:

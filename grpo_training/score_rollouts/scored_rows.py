@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.generator import generator_messages
 from engine.records import Problem
@@ -12,12 +12,10 @@ from engine.storage.append_log import sync_directory
 from engine.task import Task
 from grpo_training.score_rollouts.near_copies import Payment
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
+from grpo_training.score_rollouts.settings import ScoreSettings
 from grpo_training.score_rollouts.verdict_log import WorkEntry, WorkLog, as_json_line
 from grpo_training.score_rollouts.verdicts import completion_hash
 from grpo_training.training.advantages import GroupAdvantages, group_advantages
-
-if TYPE_CHECKING:
-    from grpo_training.score_rollouts.settings import ScoreSettings
 
 NO_PROMPT = "none"
 """The prompt style that leaves the field ``prompt`` out."""

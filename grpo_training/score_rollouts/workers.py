@@ -15,7 +15,7 @@ from engine.tasks.registry import load_task
 from grpo_training.score_rollouts.verdicts import Verdict, verify
 
 
-class Reply(NamedTuple):
+class VerifyItem(NamedTuple):
     """A reply to verify."""
 
     problem: Problem
@@ -75,7 +75,7 @@ class Verifier:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def run(self, item: Reply) -> Verified:
+    def run(self, item: VerifyItem) -> Verified:
         """Verify a reply."""
         start = time.monotonic()
         verdict = verify(self._task, item.problem, item.completion)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import local_server
-
-if TYPE_CHECKING:
-    from grpo_training.serve.settings import ServeSettings
+from grpo_training.serve.settings import ServeSettings
 
 _POLL_S = 1.0
 

@@ -58,7 +58,7 @@ class ReplaySettings:
 
     @classmethod
     def parse(cls, argv: Sequence[str] | None) -> ReplaySettings:
-        """Read the command line. ``--recorded`` takes several values, which :class:`Settings` does not support.
+        """Read the command line. ``--recorded`` takes several files; :class:`Settings` would split names at commas.
 
         Raises:
             InputError: a flag is wrong.

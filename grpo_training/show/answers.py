@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
-from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.records import Completion, Fault, Fusion, Problem, Rewards, RolloutGroup
 from engine.tasks.registry import DEFAULT_TASK, task_named
 from grpo_training.cli.tables import View
 from grpo_training.runs.stored_answers import StoredAnswers, stored_answers
-
-if TYPE_CHECKING:
-    import argparse
 
 _VERDICT = {True: "right", False: "wrong", None: "not judged"}
 _STYLE = {True: "green", False: "red", None: "yellow"}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -22,9 +22,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
-
-if TYPE_CHECKING:
-    from grpo_training.teacher.settings import PrepareSettings
+from grpo_training.teacher.settings import PrepareSettings
 
 _SHINGLE = 3  # words; problems of MBPP have about twelve
 _MAX_THREADS = 64

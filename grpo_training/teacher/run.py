@@ -6,10 +6,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from agents.teacher import TeacherAgent, TeacherReply
 from engine.abilities import PreparesData
 from engine.errors import InputError
 from engine.records import Candidate, Completion, Fault, Message, Outcome, Problem
@@ -27,9 +28,6 @@ from grpo_training.teacher.traces import (
     accept,
     messages_hash,
 )
-
-if TYPE_CHECKING:
-    from agents.teacher import TeacherAgent, TeacherReply
 
 GIVE_UP = 8
 """The run stops after this many open problems in a row: the endpoint is probably not available."""

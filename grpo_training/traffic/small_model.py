@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -18,12 +17,10 @@ from engine.tasks.traffic.validation import dataset_files, read_rows
 from grpo_training.pocket.model_card import write_model
 from grpo_training.pocket.tokenizer import train_tokenizer
 from grpo_training.pocket.trainer import new_model
+from grpo_training.traffic.settings import SmallModelSettings
 from grpo_training.traffic.training_data import prompts_of
 from grpo_training.train.data.tokenising import ChatTokens
 from grpo_training.train.folders import write_folder
-
-if TYPE_CHECKING:
-    from grpo_training.traffic.settings import SmallModelSettings
 
 WHOLE_NUMBERS = (*map(str, range(100)), *(f"{number:02d}" for number in range(10)))
 DECIMALS = (*(f".{number}" for number in range(10)), *(f".{number:02d}" for number in range(100)))

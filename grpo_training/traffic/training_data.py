@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
@@ -18,9 +18,7 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, read_rows
-
-if TYPE_CHECKING:
-    from grpo_training.traffic.settings import RolloutsSettings, SftSettings
+from grpo_training.traffic.settings import RolloutsSettings, SftSettings
 
 ENUMERATED = "enumerated"
 """Stands for the model in rollouts that no model sampled."""

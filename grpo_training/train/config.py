@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.runs.settings import ResumableSettings
-from grpo_training.train.config_keys import ALIASES, GROUPS, OF_OTHER_STAGES, REFUSED, SECTIONS
+from grpo_training.train.config_keys import ALIASES, FIRST_OF_GROUP, OF_OTHER_STAGES, REFUSED, SECTIONS
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
 
 Count = Annotated[int, Field(ge=0)]
@@ -46,7 +46,6 @@ class GRPOTrainingConfig(ResumableSettings):
     if they are not given; a configuration always holds their values.
     """
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = GROUPS
     aliases: ClassVar[dict[str, str]] = ALIASES
     sections: ClassVar[frozenset[str]] = SECTIONS
     refused: ClassVar[dict[str, str]] = REFUSED
@@ -82,68 +81,6 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
     task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
-    output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
-    backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
-    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    system_role: Literal["keep", "merge"] = Field(
-        "keep",
-        description="merge: put the system text in front of the user message, for a chat template without system role",
-    )
-    experiences: Literal["keep", "strip", "both"] = Field(
-        "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
-    )
-    experiences_dir: Path | None = Field(
-        None, description="folder of the experience libraries (default: that of the run of each cache)"
-    )
-    max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
-    served_as: str | None = Field(
-        None, description="name under which this model was served when the rollouts were sampled"
-    )
-    stored_logprobs: Literal["raw", "processed"] = Field(
-        "raw", description="stored log-probs are at temperature 1 (raw) or at the sampling temperature (processed)"
-    )
-    zero_variance: Literal["drop", "right", "keep"] = Field(
-        "drop", description="groups of equal rewards: drop, keep those whose replies are all correct (right), or keep"
-    )
-    validation_share: Share = Field(0.1, description="share of the problems that is held out")
-
-    # steps
-    learning_rate: float = Field(1e-5, gt=0, description="peak learning rate")
-    per_device_train_batch_size: Positive = Field(8, description="rows per forward pass and device")
-    gradient_accumulation_steps: Positive = Field(1, description="forward passes per optimizer step")
-    num_train_epochs: Count = Field(3, description="epochs of the GRPO loss")
-    max_steps: int = Field(-1, ge=-1, description="number of optimizer steps; -1: given by the epochs")
-    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps for the learning-rate warm-up")
-    warmup_steps: Count = Field(0, description="steps of the learning-rate warm-up; above 0 it overrides warmup_ratio")
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field(
-        "cosine", description="learning-rate schedule after the warm-up"
-    )
-    optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
-        "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
-    )
-    weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
-    max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
-    seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
-
-    # sampling (online), and the temperature of the log-probs
-    num_generations: Positive = Field(4, description="completions per prompt (online)")
-    temperature: float = Field(1.0, gt=0, le=2, description="sampling temperature; the loss divides logits by it too")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; below 1 the ratio is biased")
-    repetition_penalty: float = Field(1.0, gt=0, le=2, description="penalty on repeated tokens; 1: none")
-    max_completion_length: Positive = Field(
-        512, description="maximum tokens of a sampled completion; divisor of dr_grpo"
-    )
-    max_seq_length: Positive = Field(2048, description="maximum tokens of a row; longer rows are left out")
-    use_vllm: bool = Field(False, description="sample with vLLM (online)")
-    vllm_mode: Literal["server", "colocate"] = Field(
-        "server", description="server: a vLLM server of TRL on other GPUs; colocate: vLLM on the GPUs of the training"
-    )
-    vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
-    vllm_gpu_memory_utilization: float = Field(
-        0.3, gt=0, lt=1, description="share of the GPU memory for vLLM, with vllm_mode colocate"
-    )
-
-    # the reward (online)
     reward: str | None = Field(
         None,
         description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row), or the name "
@@ -157,10 +94,71 @@ class GRPOTrainingConfig(ResumableSettings):
         description="settings of the task's training reward, which then replaces r_total; on the command line JSON, "
         "whose keys replace those of the file one by one",
     )
+    max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
+    output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
+    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    system_role: Literal["keep", "merge"] = Field(
+        "keep",
+        description="merge: put the system text in front of the user message, for a chat template without system role",
+    )
+    experiences: Literal["keep", "strip", "both"] = Field(
+        "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
+    )
+    experiences_dir: Path | None = Field(
+        None, description="folder of the experience libraries (default: that of the run of each cache)"
+    )
+    validation_share: Share = Field(0.1, description="share of the problems that is held out")
+    zero_variance: Literal["drop", "right", "keep"] = Field(
+        "drop", description="groups of equal rewards: drop, keep those whose replies are all correct (right), or keep"
+    )
+    served_as: str | None = Field(
+        None, description="name under which this model was served when the rollouts were sampled"
+    )
+    stored_logprobs: Literal["raw", "processed"] = Field(
+        "raw", description="stored log-probs are at temperature 1 (raw) or at the sampling temperature (processed)"
+    )
+    backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
+    dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
-    # the policy loss
+    # training steps
+    learning_rate: float = Field(1e-5, gt=0, description="peak learning rate")
+    num_train_epochs: Count = Field(3, description="epochs of the GRPO loss")
+    max_steps: int = Field(-1, ge=-1, description="number of optimizer steps; -1: given by the epochs")
+    per_device_train_batch_size: Positive = Field(8, description="rows per forward pass and device")
+    gradient_accumulation_steps: Positive = Field(1, description="forward passes per optimizer step")
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field(
+        "cosine", description="learning-rate schedule after the warm-up"
+    )
+    warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of the steps for the learning-rate warm-up")
+    warmup_steps: Count = Field(0, description="steps of the learning-rate warm-up; above 0 it overrides warmup_ratio")
+    max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
+    weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
+    optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
+        "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
+    )
+    seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
+
+    # sampling
+    num_generations: Positive = Field(4, description="completions per prompt (online)")
+    temperature: float = Field(1.0, gt=0, le=2, description="sampling temperature; the loss divides logits by it too")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; below 1 the ratio is biased")
+    max_completion_length: Positive = Field(
+        512, description="maximum tokens of a sampled completion; divisor of dr_grpo"
+    )
+    max_seq_length: Positive = Field(2048, description="maximum tokens of a row; longer rows are left out")
+    repetition_penalty: float = Field(1.0, gt=0, le=2, description="penalty on repeated tokens; 1: none")
+    use_vllm: bool = Field(False, description="sample with vLLM (online)")
+    vllm_mode: Literal["server", "colocate"] = Field(
+        "server", description="server: a vLLM server of TRL on other GPUs; colocate: vLLM on the GPUs of the training"
+    )
+    vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
+    vllm_gpu_memory_utilization: float = Field(
+        0.3, gt=0, lt=1, description="share of the GPU memory for vLLM, with vllm_mode colocate"
+    )
+
+    # policy loss
     loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="loss type, as in TRL")
-    importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
+    beta: Weight = Field(0.05, description="weight of the KL to the initial model")
     epsilon: float = Field(0.2, ge=0, lt=1, description="the ratio is clipped below at 1 - epsilon")
     epsilon_high: float | None = Field(
         None, ge=0, description="the ratio is clipped above at 1 + epsilon_high; default: epsilon (cispo: 5)"
@@ -172,14 +170,14 @@ class GRPOTrainingConfig(ResumableSettings):
         description="that std of scale_rewards group: sample, plus 1e-4, as in TRL; population (offline)",
     )
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
-    mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
-    missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"
-    )
+    importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
     importance_cap: float | None = Field(
         None, gt=0, description="cap of the truncated importance weights; default: off"
     )
-    beta: Weight = Field(0.05, description="weight of the KL to the initial model")
+    missing_logprobs: Literal["ratio_1", "start"] = Field(
+        "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"
+    )
+    mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="KL estimator")
     use_bias_correction_kl: bool = Field(False, description="multiply the KL by the ratio")
     adaptive_kl: bool = Field(False, description="adapt beta to the measured KL")
@@ -189,7 +187,7 @@ class GRPOTrainingConfig(ResumableSettings):
     beta_min: float = Field(0.001, gt=0, description="lower bound of an adaptive beta")
     beta_max: float = Field(10.0, gt=0, description="upper bound of an adaptive beta")
 
-    # stages
+    # warm-up and curriculum
     rce_epochs: Count = Field(0, description="warm-up: epochs of reward-weighted cross-entropy (RCE)")
     rce_temperature_start: float = Field(2.0, gt=0, description="temperature of the RCE weights at the start")
     rce_temperature_end: float = Field(0.5, gt=0, description="temperature of the RCE weights at the end")
@@ -201,11 +199,13 @@ class GRPOTrainingConfig(ResumableSettings):
     early_top_k: Positive = Field(3, description="replies per group in those epochs")
     late_top_k: Positive | None = Field(None, description="replies per group in the later epochs; default: all")
 
-    # imitation terms
+    # imitation
     grpo_weight: Weight = Field(1.0, description="weight of the policy loss")
+    teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
     teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
     self_sft_weight: Weight = Field(0.2, description="weight of the self-SFT term: imitation of the best own replies")
-    teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
+    self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
+    self_sft_min_reward: float = Field(0.8, description="minimum reward of an imitated reply")
     sft_schedule: Literal["constant", "linear", "chord"] = Field(
         "constant", description="schedule of the imitation weights"
     )
@@ -214,10 +214,8 @@ class GRPOTrainingConfig(ResumableSettings):
     chord_warmup_steps: Count = Field(0, description="CHORD: steps up to the peak")
     chord_decay_steps: Count = Field(0, description="CHORD: steps from the peak to the end; 0: all remaining steps")
     chord_phi: bool = Field(False, description="CHORD: weight tokens by p(1-p)")
-    self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
-    self_sft_min_reward: float = Field(0.8, description="minimum reward of an imitated reply")
 
-    # adapter, memory, precision
+    # adapter and memory
     use_peft: bool = Field(True, description="train a LoRA adapter instead of all weights")
     lora_r: Positive = Field(32, description="rank of the adapter")
     lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
@@ -239,7 +237,7 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     logprob_chunk_size: Positive = Field(1024, description="positions whose logits are in memory at once")
 
-    # records
+    # logging and checkpoints
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
@@ -263,7 +261,6 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     project: str = Field("scaffold-grpo", description="project name in the tracker")
     run_name: str | None = Field(None, description="run name in the tracker")
-    dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
     @field_validator("reward_settings", mode="before")
     @classmethod
@@ -413,6 +410,22 @@ class GRPOTrainingConfig(ResumableSettings):
         added = {name: getattr(self, name) for name in sorted(_ADDED_LATER)}
         fields = type(self).model_fields
         return super().fingerprint() | {name: one for name, one in added.items() if one != fields[name].default}
+
+
+def _groups() -> dict[str, list[str]]:
+    """The fields by title in ``--help``, in the order of the class; those of its bases end the first group."""
+    inherited = list(ResumableSettings.model_fields)
+    groups: dict[str, list[str]] = {}
+    title = ""
+    for name in GRPOTrainingConfig.model_fields:
+        if name not in inherited:
+            title = FIRST_OF_GROUP.get(name, title)
+            groups.setdefault(title, []).append(name)
+    next(iter(groups.values())).extend(inherited)
+    return groups
+
+
+GRPOTrainingConfig.groups = _groups()
 
 
 def load_config(path: Path | str) -> GRPOTrainingConfig:

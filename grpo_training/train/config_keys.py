@@ -1,73 +1,18 @@
-"""The keys of a training configuration: their order in ``--help``, other spellings, and keys that are refused."""
+"""The keys of a training configuration: groups in ``--help``, other spellings, and keys that are refused."""
 
 from __future__ import annotations
 
-GROUPS = {
-    "model and data": (
-        *(
-            "model_name_or_path",
-            "mode",
-            "dataset_path",
-            "run",
-            "dataset",
-            "task",
-            "reward",
-            "reward_weight",
-            "reward_settings",
-            "max_problems",
-            "output_dir",
-            "prompts",
-            "system_role",
-        ),
-        *("experiences", "experiences_dir", "validation_share", "zero_variance", "served_as", "stored_logprobs"),
-        *("backend", "resume", "fresh", "dry_run"),
-    ),
-    "training steps": (
-        *("learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
-        *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_ratio", "warmup_steps", "max_grad_norm"),
-        *("weight_decay", "optim", "seed"),
-    ),
-    "sampling": (
-        *("num_generations", "temperature", "top_p", "max_completion_length", "max_seq_length"),
-        *("repetition_penalty", "use_vllm", "vllm_mode", "vllm_server_base_url"),
-        *("vllm_gpu_memory_utilization",),
-    ),
-    "policy loss": (
-        *("loss_type", "beta", "epsilon", "epsilon_high", "delta", "scale_rewards"),
-        *("advantage_std", "advantage_clip"),
-        *("importance_sampling_level", "importance_cap", "missing_logprobs", "mask_truncated_completions"),
-        *("kl_estimator", "use_bias_correction_kl", "adaptive_kl", "kl_target_low", "kl_target_high"),
-        *("kl_adjustment_factor", "beta_min", "beta_max"),
-    ),
-    "warm-up and curriculum": (
-        *("rce_epochs", "rce_temperature_start", "rce_temperature_end"),
-        *("rce_learning_rate", "rce_lr_ratio"),
-        *("curriculum_epochs", "early_top_k", "late_top_k"),
-    ),
-    "imitation": (
-        *("grpo_weight", "teacher_traces", "teacher_sft_weight", "self_sft_weight", "self_sft_top_k"),
-        *("self_sft_min_reward", "sft_schedule", "chord_mu_peak", "chord_mu_end", "chord_warmup_steps"),
-        *("chord_decay_steps", "chord_phi"),
-    ),
-    "adapter and memory": (
-        *("use_peft", "lora_r", "lora_alpha", "lora_dropout", "disable_dropout", "lora_target_modules"),
-        *("load_in_4bit", "load_in_8bit", "gradient_checkpointing", "bf16", "padding_free", "logprob_chunk_size"),
-    ),
-    "logging and checkpoints": (
-        *(
-            "logging_steps",
-            "save_steps",
-            "save_total_limit",
-            "max_kl",
-            "export",
-            "push_to_hub",
-            "report_to",
-            "project",
-            "run_name",
-        ),
-    ),
+FIRST_OF_GROUP = {
+    "model_name_or_path": "model and data",
+    "learning_rate": "training steps",
+    "num_generations": "sampling",
+    "loss_type": "policy loss",
+    "rce_epochs": "warm-up and curriculum",
+    "grpo_weight": "imitation",
+    "use_peft": "adapter and memory",
+    "logging_steps": "logging and checkpoints",
 }
-"""Title -> fields, in the order of ``--help``."""
+"""The first field of a group of ``--help`` -> the title of the group; the others follow it in the class."""
 
 ALIASES = {
     "model_path": "model_name_or_path",

@@ -3,8 +3,10 @@
 import json
 from datetime import UTC, datetime
 
+from pydantic import TypeAdapter
+
 from engine.experience.library import StepOutcome
-from engine.records import GroupStats, Operation, Problem
+from engine.records import Experience, GroupStats, Operation, Problem
 
 STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)
 PROBLEM = Problem(id="p1", text="How many lattice points lie inside the given circle?", answer="253")
@@ -15,6 +17,11 @@ CONTENTS = [
     "Test conjectures on small cases early.",
     "Bound the variable, then enumerate what remains.",
 ]
+
+
+def rendered(state):
+    """The JSON file of a library, written as a whole."""
+    return TypeAdapter(tuple[Experience, ...]).dump_json(state.experiences, indent=2) + b"\n"
 
 
 def clock(day=1):

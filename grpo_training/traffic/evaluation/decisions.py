@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.generator import generator_messages
 from engine.errors import IncompleteRunError
@@ -19,9 +19,7 @@ from engine.llm.limits.budget import Budget
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
 from engine.tasks.traffic.task import TASK
-
-if TYPE_CHECKING:
-    from grpo_training.evaluate.models import ServedModel
+from grpo_training.evaluate.models import ServedModel
 
 _STATES_IN_FLIGHT = 256
 """More than local servers and most endpoints process at once; the client's own limits apply in addition."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tqdm import tqdm
 
-if TYPE_CHECKING:
-    from grpo_training.traffic.evaluation.decisions import ModelDecisions
+from grpo_training.traffic.evaluation.decisions import ModelDecisions
 
 _LINES = 10
 

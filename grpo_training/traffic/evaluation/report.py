@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import IncompleteRunError
 from engine.records import timestamp
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
+from grpo_training.cli.tables import View
 from grpo_training.traffic.evaluation.figures import (
     by_policy,
     by_scenario,
@@ -26,9 +27,6 @@ from grpo_training.traffic.evaluation.simulations import FailedRun
 from grpo_training.traffic.evaluation.stored_rows import RowResult, share_of_ties
 from grpo_training.traffic.evaluation.tables import show_closed_loop, show_stored_rows
 from grpo_training.traffic.settings import EvaluateSettings
-
-if TYPE_CHECKING:
-    from grpo_training.cli.tables import View
 
 FORMAT = 1
 """Version of the results' format."""

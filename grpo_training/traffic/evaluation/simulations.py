@@ -9,18 +9,16 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import ScaffoldError
 from engine.tasks.traffic.scenarios import find_config, network_digest
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult, run_closed_loop, write_demand_of
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationThreads
 from grpo_training.traffic.evaluation.decisions import CallFailedError, ModelDecisions
+from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
 from grpo_training.traffic.evaluation.run_log import RunLog
-
-if TYPE_CHECKING:
-    from grpo_training.traffic.evaluation.policies import EvaluatedPolicy
-    from grpo_training.traffic.settings import EvaluateSettings
+from grpo_training.traffic.settings import EvaluateSettings
 
 _REFRESH_S = 0.5
 _FAILURES_ALLOWED = 3

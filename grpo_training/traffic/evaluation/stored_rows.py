@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from engine.errors import InputError
 from engine.records import Fault
@@ -15,10 +14,8 @@ from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, observation_of, regret, reward_of
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.validation import dataset_files, read_rows
+from grpo_training.traffic.evaluation.decisions import ModelDecisions
 from grpo_training.traffic.evaluation.policies import ORACLE
-
-if TYPE_CHECKING:
-    from grpo_training.traffic.evaluation.decisions import ModelDecisions
 
 _WINDOW_S = 300
 """Decisions of one scenario within so many seconds share vehicles and form a cluster."""

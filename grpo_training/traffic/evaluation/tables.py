@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from engine.statistics.paired import Estimate
+from grpo_training.cli.tables import View
 from grpo_training.traffic.evaluation.figures import TRAFFIC_FIGURES, PolicyFigures
 from grpo_training.traffic.evaluation.policies import BASELINE
-
-if TYPE_CHECKING:
-    from grpo_training.cli.tables import View
 
 _NAME_WIDTH = 22
 _NONE = "-"

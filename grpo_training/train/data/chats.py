@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from engine.errors import InputError, MissingInputError
 from engine.llm.wire.protocol import clean
 from engine.records import Message
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.rollout_data import drawn
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.scored_files import RowError, json_rows, prompt_messages, report_broken
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 def load_chats(config: GRPOTrainingConfig) -> TrainingData:
@@ -56,7 +54,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             why=str(report) or "It is empty.",
             fix="A row needs `messages` that end with one of the assistant.",
         )
-    held_out = _held_out([sample.prompt_ids for sample in samples], config.validation_share, config.seed)
+    held_out = drawn(list(dict.fromkeys(one.prompt_ids for one in samples)), config.validation_share, config.seed)
     return TrainingData(
         groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
         validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
@@ -86,19 +84,4 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
         group_id=name,
         prompt_ids=chat.prompt(tuple(prompt)),
         completion_ids=chat.completion(reply.content, truncated=False),
-        reward=1.0,
-        advantage=0.0,
-        old_logps=None,
-        ids_source="retokenized",
-        truncated=False,
-        is_correct=None,
     )
-
-
-def _held_out(prompts: Sequence[tuple[int, ...]], share: float, seed: int) -> set[tuple[int, ...]]:
-    """The prompts whose chats are held out: a random sample, so that no part of a sorted file is left out alone."""
-    different = list(dict.fromkeys(prompts))
-    if share == 0 or len(different) < 2:
-        return set()
-    size = min(max(1, round(share * len(different))), len(different) - 1)
-    return set(random.Random(f"{seed}:validation").sample(different, size))  # noqa: S311

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeVar
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Rollout, RolloutGroup
@@ -15,13 +15,12 @@ from engine.storage.rollout_store import BrokenLine, read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
-
+KeyT = TypeVar("KeyT")
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
 
 INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
@@ -135,19 +134,28 @@ def split_validation(
 
     Args:
         groups: all groups.
-        share: of the problems, rounded; if above 0, at least one where there are two or more.
-        seed: of the selection.
+        share, seed: as of :func:`drawn`, which draws the problems.
 
     Returns:
         the groups to train on and the held-out ones, both in the given order.
     """
-    problems = sorted({group.problem_id for group in groups})
-    count = min(max(1, round(share * len(problems))), len(problems) - 1) if share > 0 else 0
-    held_out = set(random.Random(f"{seed}:validation").sample(problems, max(0, count)))  # noqa: S311
+    held_out = drawn(sorted({group.problem_id for group in groups}), share, seed)
     return (
         [group for group in groups if group.problem_id not in held_out],
         [group for group in groups if group.problem_id in held_out],
     )
+
+
+def drawn(keys: Sequence[KeyT], share: float, seed: int) -> set[KeyT]:
+    """The keys of what is held out: a random share of them, so that no part of a sorted file is left out alone.
+
+    Args:
+        keys: without repetitions.
+        share: rounded; if above 0, at least one key where there are two or more, and never all.
+        seed: of the selection.
+    """
+    count = min(max(1, round(share * len(keys))), len(keys) - 1) if share > 0 else 0
+    return set(random.Random(f"{seed}:validation").sample(keys, max(0, count)))  # noqa: S311
 
 
 def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[TrainingGroup]:

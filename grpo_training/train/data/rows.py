@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from engine.statistics.groups import group_stats
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 def best_of(group: Sequence[Sample], top_k: int | None) -> list[Sample]:

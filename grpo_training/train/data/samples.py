@@ -59,7 +59,7 @@ class TrainingGroup:
 
 @dataclass(frozen=True)
 class Sample:
-    """A row of a batch.
+    """A row of a batch. By default it is a reply to imitate, which no server sampled.
 
     Args:
         group_id: id of its group.
@@ -77,17 +77,21 @@ class Sample:
     group_id: str
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
-    reward: float
-    advantage: float
-    old_logps: tuple[float, ...] | None
-    ids_source: Literal["server", "retokenized"]
-    truncated: bool
-    is_correct: bool | None
+    reward: float = 1.0
+    advantage: float = 0.0
+    old_logps: tuple[float, ...] | None = None
+    ids_source: Literal["server", "retokenized"] = "retokenized"
+    truncated: bool = False
+    is_correct: bool | None = None
 
     @property
     def length(self) -> int:
         """Number of tokens of prompt and completion."""
         return len(self.prompt_ids) + len(self.completion_ids)
+
+
+Group = Sequence[Sample]
+"""The samples of one prompt."""
 
 
 def fingerprint(groups: Iterable[Sequence[Sample]]) -> str:

@@ -6,13 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grpo_training.serve.model_folder import content_digest
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 OTHER_TEMPERATURE = "groups: stored log-probs at another temperature than that of the loss, so they are not used"
 

@@ -10,6 +10,7 @@ from engine.errors import InputError
 from engine.storage.rollout_store import read
 from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import TeacherTrace
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import join_reasoning
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.scored_files import report_broken
@@ -18,7 +19,6 @@ from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from grpo_training.train.config import GRPOTrainingConfig
 
 NOT_ACCEPTED = "traces: not accepted by the tests"
 OTHER_PROMPT = "traces: made with another prompt than the student's"
@@ -77,11 +77,6 @@ def _sample(
         group_id=f"teacher:{trace.task_id}:{trace.sample_idx}",
         prompt_ids=prompt_ids,
         completion_ids=completion_ids,
-        reward=1.0,
-        advantage=0.0,
-        old_logps=None,
-        ids_source="retokenized",
-        truncated=False,
         is_correct=True,
     )
 

@@ -11,13 +11,13 @@ from jinja2 import TemplateError
 
 from engine.errors import ConfigurationError
 from engine.records import Message
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample, TrainingGroup, TrainingResponse
 from grpo_training.training.advantages import advantages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from grpo_training.train.config import GRPOTrainingConfig
 
 EMPTY = "replies: without text"
 TOO_LONG = "replies: prompt and reply are longer than max_seq_length"

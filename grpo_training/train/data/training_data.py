@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import load_groups, split_validation
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.data.tokenising import tokenise_groups
 from grpo_training.train.models.tokenizer import load_tokenizer
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from peft import PeftModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.folders import write_folder
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import has_adapter, load_base_model
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 @dataclass(frozen=True)

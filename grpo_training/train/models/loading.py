@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
 from grpo_training.train.models.tokenizer import (
@@ -27,9 +28,6 @@ from grpo_training.train.models.tokenizer import (
     merge_system_role,
     supports_bf16,
 )
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
 _ADAPTER_FILE = "adapter_model.safetensors"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import torch
@@ -15,9 +15,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.config import GRPOTrainingConfig
 
 _MERGE_SYSTEM = (
     "{%- if messages[1:] and messages[0]['role'] == 'system' and messages[1]['role'] == 'user' -%}"

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DeepSpeedPlugin, PartialState
@@ -20,9 +20,7 @@ from torch import Tensor
 from transformers.integrations import unset_hf_deepspeed_config
 
 from engine.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.config import GRPOTrainingConfig
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _ACCEPTED = {

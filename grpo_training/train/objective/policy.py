@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class Policy(nn.Module):  # type: ignore[misc]
+class LogProbModel(nn.Module):  # type: ignore[misc]
     """A language model whose forward pass gives the log-probs of completions.
 
     DDP, FSDP and DeepSpeed see only what passes through ``forward`` of the module that they wrap. The log-probs are

@@ -26,7 +26,7 @@ _STATE, _TENSORS = "state.json", "training.pt"
 
 
 @dataclass(frozen=True)
-class Validation:
+class HeldOutFigures:
     """Figures on held-out groups; see ``validation.validate``.
 
     Args:
@@ -64,7 +64,7 @@ class State:
     num_tokens: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     data: str = ""
-    validation: Validation | None = None
+    validation: HeldOutFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _read_state(path: Path) -> State:
         held_out = values.pop("validation")
         if held_out is not None:
             held_out["rewards"] = tuple(held_out["rewards"])
-            held_out = Validation(**held_out)
+            held_out = HeldOutFigures(**held_out)
         return State(**values, validation=held_out)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(

@@ -23,44 +23,35 @@ import random
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TextIO
 
 import torch
+from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.folders import repair_folders
 from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT
 from grpo_training.train.models.positions import position_note
 from grpo_training.train.models.sharding import is_sharded, not_finite_weight, whole
+from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
-from grpo_training.train.offline.step_rows import policy_step, rce_step, sft_step
-from grpo_training.train.offline.training import export, prepare, restore, save, score_reference, unscored
+from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
+from grpo_training.train.offline.training import Training, export, prepare, restore, save, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
 from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.stopped import damaged_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from accelerate import Accelerator
-
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.samples import Sample
-    from grpo_training.train.offline.checkpoints import Validation
-    from grpo_training.train.offline.step_rows import StepRows
-    from grpo_training.train.offline.training import Training
-
-    Group = Sequence[Sample]
 
 
 def train_offline(
@@ -267,7 +258,7 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         yield "no groups are held out: the last weights are exported"
 
 
-def _validation_metrics(training: Training, held_out: Validation) -> dict[str, float]:
+def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[str, float]:
     if training.config.mode == "sft":
         return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
     return {

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from grpo_training.train.data.batches import Batch
+from grpo_training.train.offline.step_rows import MicroBatch, StepRows
 from grpo_training.training.losses import (
     LossTerm,
     policy_loss,
@@ -18,7 +19,6 @@ from grpo_training.training.losses import (
 )
 
 if TYPE_CHECKING:
-    from grpo_training.train.offline.step_rows import MicroBatch, StepRows
     from grpo_training.train.offline.training import Training
 
 

@@ -10,13 +10,11 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import pack
 from grpo_training.training.schedules import curriculum_top_k, lr_factor
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 Stage = Literal["sft", "rce", "early", "late"]
 """Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grpo_training.train.offline.checkpoints import Checkpoint, Validation
+    from grpo_training.train.offline.checkpoints import Checkpoint, HeldOutFigures
 
 START = "start"
 """Name of the initial model among the candidates."""
@@ -57,7 +57,7 @@ def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, 
     return {"reward": max(measured, key=_reward), "kl": max(near, key=_reward) if near else nearest}
 
 
-def select(found: Sequence[Checkpoint], start: Validation | None, *, kl_limit: float, measure: str) -> Selection:
+def select(found: Sequence[Checkpoint], start: HeldOutFigures | None, *, kl_limit: float, measure: str) -> Selection:
     """Select what is exported.
 
     A checkpoint qualifies if its KL to the start is at most ``kl_limit`` and its figure on the held-out groups is not
@@ -90,7 +90,7 @@ def select(found: Sequence[Checkpoint], start: Validation | None, *, kl_limit: f
     return Selection(chosen, why, candidates)
 
 
-def _is_worse(figures: Validation, start: Validation) -> bool:
+def _is_worse(figures: HeldOutFigures, start: HeldOutFigures) -> bool:
     """Whether the figures are below those of the start by more than chance, or the same."""
     gains = [now - then for now, then in zip(figures.rewards, start.rewards, strict=True)]
     if not all(math.isfinite(gain) for gain in gains) or max(map(abs, gains)) <= _NO_CHANGE:
@@ -108,7 +108,7 @@ def _last_unless_chance(better: Sequence[Checkpoint]) -> Checkpoint:
 
 
 def _why_none(
-    measured: Sequence[Checkpoint], near: Sequence[Checkpoint], start: Validation, kl_limit: float, measure: str
+    measured: Sequence[Checkpoint], near: Sequence[Checkpoint], start: HeldOutFigures, kl_limit: float, measure: str
 ) -> str:
     far = len(measured) - len(near)
     parts = []
@@ -125,7 +125,7 @@ def _why_none(
     return "; ".join(parts)
 
 
-def _figures(checkpoint: Checkpoint) -> Validation:
+def _figures(checkpoint: Checkpoint) -> HeldOutFigures:
     if checkpoint.state.validation is None:
         raise ValueError(f"{checkpoint.folder} was not measured")
     return checkpoint.state.validation

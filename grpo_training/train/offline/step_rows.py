@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import (
     best_of,
     cut,
@@ -14,17 +16,10 @@ from grpo_training.train.data.rows import (
     teacher_rows,
     with_standard_rewards,
 )
+from grpo_training.train.data.samples import Group, Sample
+from grpo_training.train.offline.plan import PlannedStep
 from grpo_training.training.losses import StepTotals
 from grpo_training.training.schedules import TermWeights, rce_temperature, term_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.samples import Sample
-    from grpo_training.train.offline.plan import PlannedStep
-
-    Group = Sequence[Sample]
 
 
 @dataclass(frozen=True)

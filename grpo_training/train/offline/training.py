@@ -5,19 +5,24 @@ from __future__ import annotations
 import importlib
 import json
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.optimizer import AcceleratedOptimizer
 from accelerate.utils import DistributedType, gather_object
+from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
-from grpo_training.train.data.batches import collate
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
-from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.data.samples import Group, Sample, fingerprint
 from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import (
@@ -40,9 +45,10 @@ from grpo_training.train.models.sharding import (
 )
 from grpo_training.train.models.zero import enable_zero, zero_plugin
 from grpo_training.train.objective.logprobs import check_logits, check_padding_free
-from grpo_training.train.objective.policy import Policy
+from grpo_training.train.objective.policy import LogProbModel
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.checkpoints import (
+    HeldOutFigures,
     State,
     check_same_run,
     checkpoints,
@@ -50,25 +56,10 @@ from grpo_training.train.offline.checkpoints import (
     remove_old_checkpoints,
     save_checkpoint,
 )
-from grpo_training.train.offline.plan import plan_steps
+from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
 from grpo_training.train.processes import check_same, local_share
 from grpo_training.training.schedules import AdaptiveKL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from accelerate.optimizer import AcceleratedOptimizer
-    from torch import Tensor
-
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.data.batches import Batch
-    from grpo_training.train.data.samples import Sample
-    from grpo_training.train.offline.checkpoints import Validation
-    from grpo_training.train.offline.plan import PlannedStep
-
-    Group = Sequence[Sample]
 
 BEST = "best.json"
 _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
@@ -84,7 +75,7 @@ class Training:
         run_dir: gets checkpoints and the trained model.
         accelerator: device, precision and processes.
         model, tokenizer: the model that learns.
-        policy: the :class:`Policy` of that model, as accelerate has wrapped it; all log-probs come from it.
+        policy: the :class:`LogProbModel` of that model, as accelerate has wrapped it; all log-probs come from it.
         plan: all optimizer steps.
         reference: the policy at the start of the training.
         optimizer: its state is that of the current phase.
@@ -180,7 +171,7 @@ def prepare(
         check_logits(model.eval())
         if config.padding_free:
             check_padding_free(model)
-    policy = Policy(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
+    policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
         config=config,
@@ -309,7 +300,7 @@ def restore(training: Training) -> int:
     return done
 
 
-def save(training: Training, number: int, held_out: Validation | None) -> None:
+def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
     """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
 
     All processes call it; the first one writes.
@@ -344,7 +335,7 @@ def save(training: Training, number: int, held_out: Validation | None) -> None:
         replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
 
 
-def export(training: Training, start: Validation | None) -> Selection:
+def export(training: Training, start: HeldOutFigures | None) -> Selection:
     """Write the selected model, and what was selected and why to ``export.json``.
 
     Args:

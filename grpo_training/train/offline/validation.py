@@ -13,7 +13,7 @@ from torch import Tensor
 from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
-from grpo_training.train.offline.checkpoints import Validation
+from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.training import Training, score_reference
 from grpo_training.train.processes import local_share
 from grpo_training.training.losses import kl_per_token
@@ -29,20 +29,20 @@ class _Scored:
     tokens: int
 
 
-def validate_start(training: Training) -> Validation:
+def validate_start(training: Training) -> HeldOutFigures:
     """The figures of :func:`validate` for the initial model."""
     if training.config.mode != "sft":
         means = tuple(statistics.fmean(row.reward for row in group) for group in training.validation)
-        return Validation(means, 0.0, statistics.fmean(len(group) for group in training.validation))
+        return HeldOutFigures(means, 0.0, statistics.fmean(len(group) for group in training.validation))
     score_reference(training)
     start = []
     for row in (row for group in training.validation for row in group):
         batch = training.collate([row])
         start.append(float(training.reference.logps([row], batch).sum() / batch.mask_BC.sum()))
-    return Validation(tuple(start), 0.0, 1.0)
+    return HeldOutFigures(tuple(start), 0.0, 1.0)
 
 
-def validate(training: Training) -> Validation:
+def validate(training: Training) -> HeldOutFigures:
     """Estimate the reward of a fresh response on the held-out groups, and the KL to the starting policy.
 
     The responses of a group are weighted by how much likelier the policy makes them than the policy at the start of
@@ -59,13 +59,13 @@ def validate(training: Training) -> Validation:
     tokens = sum(scored[row].tokens for row in rows)
     divergence = sum(scored[row].divergence for row in rows) / max(tokens, 1)
     if training.config.mode == "sft":
-        return Validation(tuple(scored[row].log_prob / scored[row].tokens for row in rows), divergence, 1.0)
+        return HeldOutFigures(tuple(scored[row].log_prob / scored[row].tokens for row in rows), divergence, 1.0)
     rewards, effective = [], []
     for group in training.validation:
         weights = torch.tensor([scored[row].log_ratio for row in group], dtype=torch.float64).softmax(0)
         rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
         effective.append(float(1 / weights.square().sum()))
-    return Validation(tuple(rewards), divergence, statistics.fmean(effective))
+    return HeldOutFigures(tuple(rewards), divergence, statistics.fmean(effective))
 
 
 def _scored(training: Training) -> dict[Sample, _Scored]:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelerate.utils import gather_object
 from torch.distributed.tensor import DTensor
@@ -18,14 +18,12 @@ from transformers.trainer_callback import ExportableState
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.train.processes import number_of_processes
+from grpo_training.training.metrics_log import MetricsLog
+from grpo_training.training.progress import TrainingProgress
 from grpo_training.training.schedules import AdaptiveKL
 from grpo_training.training.stopped import TrainingStoppedError
-
-if TYPE_CHECKING:
-    from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
-    from grpo_training.training.metrics_log import MetricsLog
-    from grpo_training.training.progress import TrainingProgress
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"
@@ -71,7 +69,7 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self,
         *,
         kl: AdaptiveKL,
-        reward: TaskReward,
+        reward: TrlReward,
         run_dir: Path,
         log: MetricsLog | None,
         progress: TrainingProgress | None,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import torch
 from datasets import Dataset
@@ -27,6 +27,7 @@ from trl import GRPOConfig
 from engine.records import Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
@@ -37,15 +38,12 @@ from grpo_training.train.online.callback import STATE, RunCallback, check_same_p
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
 from grpo_training.train.online.reward_settings import payers
-from grpo_training.train.online.rewards import TaskReward, dataset_rows
+from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from grpo_training.train.online.trainer import DualSourceTrainer
 from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
 from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.schedules import AdaptiveKL
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 
 def train_online(
@@ -102,7 +100,7 @@ def train_online(
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
         reward = stack.enter_context(
-            TaskReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
+            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
         )
         trainer = DualSourceTrainer(
             config=config,

@@ -90,7 +90,7 @@ def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Mes
     return prompts.get(problem.id) or generator_messages(task_named(problem.task), problem, (), style)
 
 
-class TaskReward:
+class TrlReward:
     """The reward function: ``r_total``, with its components as metrics. Use as a context manager.
 
     With ``payers`` it is the task's training reward, with the terms of its sum and its figures as metrics.
@@ -130,7 +130,7 @@ class TaskReward:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._patience, self._unscored_batches = patience, 0
 
-    def __enter__(self) -> TaskReward:
+    def __enter__(self) -> TrlReward:
         return self
 
     def __exit__(self, *error: object) -> None:

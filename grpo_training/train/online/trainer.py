@@ -9,23 +9,21 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 from trl import GRPOTrainer
 
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.logprobs import completion_logps
+from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.training.losses import LossTerm, sft_loss
 from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weights
 from grpo_training.training.stopped import TrainingStoppedError, damaged_weights
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
-    from grpo_training.train.online.rewards import ScoredCompletion, TaskReward
 
 
 class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -48,7 +46,7 @@ class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
         self,
         *,
         config: GRPOTrainingConfig,
-        reward: TaskReward,
+        reward: TrlReward,
         prompt_ids: dict[str, tuple[int, ...]],
         teacher: Sequence[Sample],
         kl: AdaptiveKL,

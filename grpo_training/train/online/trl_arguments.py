@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelerate.utils import parse_flag_from_env
 
 from engine.errors import ConfigurationError, InputError
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.processes import number_of_processes
-
-if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
 
 Arguments = dict[str, Any]
 

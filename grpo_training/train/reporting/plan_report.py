@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from engine.records import Problem
 from grpo_training.cli.terminal_text import say
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.plan import plan_steps
 from grpo_training.train.processes import is_first_process, number_of_processes
 
 if TYPE_CHECKING:
-    from grpo_training.train.config import GRPOTrainingConfig
     from grpo_training.train.data.training_data import TrainingData
 
 Plan = list[tuple[str, str]]

@@ -7,7 +7,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from engine.errors import InputError
 from engine.records import Record
@@ -24,19 +26,27 @@ class NotFoundError(InputError):
     """A page of a run, a group or a library that does not exist."""
 
 
-class Summary(Protocol):
-    """What an index needs of a summary: line number from 1, and where the line is in the file, in bytes."""
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index knows of a record.
+
+    Args:
+        line: number of its line in the file, from 1.
+        start, end: where the line is in the file, in bytes.
+        problem_id, epoch: of its problem.
+        complete: whether it has all its rewards.
+    """
+
+    line: int
+    start: int
+    end: int
+    problem_id: str
+    epoch: int
+    complete: bool
 
     @property
-    def line(self) -> int: ...  # noqa: D102
-    @property
-    def start(self) -> int: ...  # noqa: D102
-    @property
-    def end(self) -> int: ...  # noqa: D102
-    @property
-    def complete(self) -> bool: ...  # noqa: D102
-    @property
-    def key(self) -> Hashable: ...  # noqa: D102
+    def key(self) -> Hashable:
+        """A later complete record with the same key replaces this one."""
+        return self.problem_id, self.epoch
 
 
 SummaryT = TypeVar("SummaryT", bound=Summary)

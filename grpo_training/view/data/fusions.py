@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
 from pathlib import Path
 
 from engine.records import Fusion
 from engine.storage.lines import Line
 from engine.storage.rollout_store import decode_line
-from grpo_training.view.data.file_index import FileIndex
+from grpo_training.view.data.file_index import FileIndex, Summary
 
 
-@dataclass(frozen=True)
-class FusionSummary:
+class FusionSummary(Summary, frozen=True, kw_only=True):
     """What the list of fusions needs of one.
 
     Args:
-        line: number of its line in the file, from 1.
-        start, end: where the line is in the file, in bytes.
         added: ``r_fusion`` - 0.5, half the mean lead over the best input and over the majority; None if not measured.
-        complete: whether it has a reward.
     """
 
-    line: int
-    start: int
-    end: int
-    problem_id: str
     problem: str
-    epoch: int
     generator: str
     is_correct: bool | None
     answer: str
     total: float | None
     added: float | None
     merged: str
-    complete: bool
 
     @property
-    def key(self) -> tuple[str, int, str]:
-        """A later complete fusion of the same problem, epoch and generator replaces this one."""
+    def key(self) -> Hashable:
+        """A fusion is found by its generator too."""
         return self.problem_id, self.epoch, self.generator
 
 

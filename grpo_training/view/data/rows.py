@@ -15,6 +15,7 @@ from engine.records import FORMAT, Outcome, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.lines import Line
 from engine.storage.rollout_store import UnreadableLineError, decode_line
+from grpo_training.view.data.file_index import Summary
 
 _Number = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
 _Count = Annotated[int, msgspec.Meta(gt=-(10**12), lt=10**12)]
@@ -95,12 +96,10 @@ class Spread(msgspec.Struct, frozen=True):
         return [self.low] + [self.high] * (self.measured - 1)
 
 
-class GroupSummary(msgspec.Struct, frozen=True):
+class GroupSummary(Summary, frozen=True, kw_only=True):
     """What a table and the charts need of a group.
 
     Args:
-        line: number of its line in the file, from 1.
-        start, end: where the line is in the file, in bytes.
         right: number of correct rollouts; ``checked`` have a verdict.
         mean, sigma: of ``r_total``; None for an incomplete group.
         triggered: whether sigma > tau.
@@ -110,14 +109,9 @@ class GroupSummary(msgspec.Struct, frozen=True):
         experiences: the number of experiences in the prompt.
     """
 
-    line: int
-    start: int
-    end: int
-    problem_id: str
     problem_text: str
     generator_id: str
     task: str
-    epoch: int
     timestamp: str
     rollouts: int
     right: int
@@ -135,16 +129,6 @@ class GroupSummary(msgspec.Struct, frozen=True):
     experiences: int
     library_version: str
     model: str
-
-    @property
-    def complete(self) -> bool:
-        """Whether every rollout has a reward."""
-        return self.mean is not None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """A later complete group of the same problem and epoch replaces this one."""
-        return self.problem_id, self.epoch
 
 
 def summarise(line: Line, start: int, end: int, tau: float, texts: dict[str, str]) -> GroupSummary:
@@ -227,6 +211,7 @@ def _summary(
         rollouts=len(group.rollouts),
         right=sum(rollout.is_correct is True for rollout in group.rollouts),
         checked=sum(rollout.is_correct is not None for rollout in group.rollouts),
+        complete=mean is not None,
         mean=mean,
         sigma=sigma,
         triggered=triggered,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
 from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.rows import GroupSummary
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.overview import bounded_mean
 from grpo_training.view.web.page import Page, Params, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.rows import GroupSummary
-    from grpo_training.view.data.runs import Run, Store
 
 SEPARATOR = "~"
 _MOST = 8

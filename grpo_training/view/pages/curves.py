@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grpo_training.view.pages.training import CHART_SCRIPTS, CHART_STYLES, chart_of
+from grpo_training.view.pages.training import chart_of
 from grpo_training.view.series import Row, thinned
 from grpo_training.view.web.one_file import one_file
-from grpo_training.view.web.page import Page
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page
 
 
 def curves_by_second(title: str, note: str, charts: Mapping[str, Sequence[Row]]) -> str:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
+from grpo_training.view.data.runs import Library, Run, Store
 from grpo_training.view.pages.library_view import Place, change_views, library_view
 from grpo_training.view.web.page import Operation, Page, Params, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Library, Run, Store
 
 _SAME_MEAN = 1e-9
 
@@ -91,7 +89,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
         index.update(request.budget_s)
         for group in index.all():
             if request.has_group(run, group.line):
-                found.setdefault(group.key, []).append((run.id, group.line, group.mean))
+                found.setdefault((group.problem_id, group.epoch), []).append((run.id, group.line, group.mean))
 
     def group_of(place: Place) -> tuple[str, int] | None:
         problem, epoch, mean = place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import ConfigurationError
 from engine.mathematics.solver import Solver, solve_in_worker
@@ -15,14 +15,12 @@ from engine.storage.rollout_store import UnreadableLineError
 from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
 from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
 from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Params, Request, runs_of
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Run, Store
 
 _MAX_LISTED = 2000
 _MAX_EXPORTED = 500

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.mathematics.solver import Solver, solve_in_worker
@@ -16,6 +16,7 @@ from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.prompt_view import PromptView, prompt_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
@@ -30,9 +31,6 @@ from grpo_training.view.pages.scaffold_runs import (
 )
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Params, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Store
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64

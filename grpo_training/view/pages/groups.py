@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.reading.control_characters import as_one_line
+from grpo_training.view.data.rows import GroupSummary
+from grpo_training.view.data.runs import Store
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Request, runs_of
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.rows import GroupSummary
-    from grpo_training.view.data.runs import Store
-
 
 _MAX_ID = 200
 

@@ -8,16 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
+from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.moving import moving_mean, positions, window_for
-from grpo_training.view.web.page import Page, Request, runs_of
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.index import RolloutIndex
-    from grpo_training.view.data.rows import GroupSummary
-    from grpo_training.view.data.runs import Store
+from grpo_training.view.data.rows import GroupSummary
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
 
 _POINTS = 300
 _SLOTS = 120
@@ -229,6 +227,6 @@ PAGE = Page(
     nav="run",
     kinds=("generator",),
     key="o",
-    scripts=("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js"),
-    styles=("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css", "overview.css"),
+    scripts=CHART_SCRIPTS,
+    styles=(*CHART_STYLES, "overview.css"),
 )

@@ -6,18 +6,16 @@ import contextlib
 import time
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.experience.state import GateEvent
 from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.runs import Library, Run, Store
 from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.experiences import open_library
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Library, Run, Store
 
 LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
 """The page that a run's name links to, by its kind."""

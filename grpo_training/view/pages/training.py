@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.rollout_view import CutText, cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
-from grpo_training.view.web.page import Page, Request, runs_of
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
 
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Store
-
-CHART_SCRIPTS = ("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js")
-CHART_STYLES = ("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css")
 METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
 _SAMPLE_CHARACTERS = 4000
 _MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Kind, Run, Store
+from grpo_training.view.data.runs import Kind, Run, Store
 
 Params = Mapping[str, str]
 """The variable parts of a page's path, by name."""
+CHART_SCRIPTS = ("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js")
+CHART_STYLES = ("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css")
+"""The files in ``view/assets`` of a page with curves."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,14 @@ class Page:
         name: for ``url(name, ...)`` in templates; its title is the text ``page.NAME`` of the catalogues.
         path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``. The export writes files
             with these names.
-        template: in ``viewer/templates``; it extends ``base.html.j2``.
+        template: in ``view/templates``; it extends ``base.html.j2``.
         build: returns the template's variables. A page of a run returns it as ``run``, for the navigation. May raise
             NotFoundError.
         instances: the parameters of all pages of this kind, for the export.
         nav: ``site`` or ``run``: the navigation bar that has a link to it; empty: none.
         kinds: the kinds of run that the page is for, if ``nav`` is ``run``.
         key: the letter of the keyboard shortcut ``g`` + letter.
-        scripts, styles: files in ``viewer/assets``, loaded after the ones of every page.
+        scripts, styles: files in ``view/assets``, loaded after the ones of every page.
     """
 
     name: str

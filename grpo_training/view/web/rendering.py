@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.reading.control_characters import without_control_characters
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web import formats, languages
 from grpo_training.view.web.page import Page, Request
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Store
 
 
 def _clean(value: Any) -> Any:

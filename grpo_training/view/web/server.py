@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -20,14 +19,12 @@ from starlette.staticfiles import StaticFiles
 
 from engine.errors import ScaffoldError
 from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import OPERATIONS, PAGES
 from grpo_training.view.web import languages
 from grpo_training.view.web.page import Operation, Page, Request
 from grpo_training.view.web.rendering import Addresses, render, render_error
 from grpo_training.view.web.security import Guard
-
-if TYPE_CHECKING:
-    from grpo_training.view.data.runs import Store
 
 _READING_S = 0.1
 """How long a request may read files; the page says how far it is, and asks again."""

@@ -7,12 +7,11 @@ import time
 import pytest
 
 from engine.errors import InputError
-from engine.experience.file import render_library
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.proposals import MAX_PROPOSALS
 from engine.experience.state import EMPTY
 from engine.records import Operation, Uses
-from tests.support.library import CONTENTS, add, clock, contents, entries, log_of, outcome
+from tests.support.library import CONTENTS, add, clock, contents, entries, log_of, outcome, rendered
 
 
 def test_the_json_file_and_the_log_have_the_documented_format(library, path):
@@ -297,9 +296,9 @@ def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(li
     library.commit_step(outcome(4, used=["G1-001", "G1-002"]), [Operation(op="delete", id="G1-002")])
     library.pin("G1-003")
     library.edit([Operation(op="modify", id="G1-001", content='A "quoted" text with é and \\ in it.')])
-    assert path.read_bytes() == render_library(ExperienceLibrary(path, read_only=True).state)
+    assert path.read_bytes() == rendered(ExperienceLibrary(path, read_only=True).state)
     library.edit([Operation(op="delete", id=one.id) for one in library.state.experiences])
-    assert path.read_bytes() == render_library(library.state) == b"[]\n"
+    assert path.read_bytes() == rendered(library.state) == b"[]\n"
 
 
 def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_path):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from engine.experience.file import LibraryRenderer, render_library
+from engine.experience.file import LibraryRenderer
 from engine.experience.proposals import MAX_PROPOSALS, review_proposals
 from engine.experience.state import (
     EMPTY,
@@ -17,6 +17,7 @@ from engine.experience.state import (
     reduce,
 )
 from engine.records import Evidence, Experience, Operation, Problem, Uses
+from tests.support.library import rendered
 
 PROBLEM = Problem(id="p9", text="How many lattice points lie inside the given circle of radius nine?", answer="253")
 PARITY = "Split by parity before counting solutions."
@@ -112,7 +113,7 @@ def test_what_is_continued_as_a_library_grows_is_what_a_new_computation_gives(tw
             state = reduce(state, step([Operation(op="delete", id="G1-001"), add("Text 9.", id="G1-099")]))
         for one in (branch, state, two):
             assert one.version == version(one)
-            assert renderer.render(one) == render_library(one)
+            assert renderer.render(one) == rendered(one)
     assert [one.id for one in state.texts][:2] == ["G1-002", "G1-003"]
     risky = reduce(state, ImportEvent(at="t", experiences=[*state.texts, Experience(id="G1-200", content="a\u200bb")]))
     assert (set(risky.quarantined), set(state.quarantined)) == ({"G1-200"}, set())

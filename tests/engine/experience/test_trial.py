@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from engine.experience.trial import (
-    PRIOR_EFFECT,
     Trial,
     begun_again,
     belief,
@@ -48,8 +47,8 @@ def test_rollouts_take_turns_and_the_difference_is_that_of_the_means():
 
 def test_the_prior_is_015_on_harms_035_on_nothing_and_050_on_effects_of_more_than_five_points():
     # harms: -0.30 ... -0.02 (15 values, mean -0.16); effects: 0.06 ... 0.50 (23 values, mean 0.28)
-    assert pytest.approx(0.15 * -0.16 + 0.50 * 0.28) == PRIOR_EFFECT
     untried = belief(Trial(), 0.25)
+    assert untried.effect == pytest.approx(0.15 * -0.16 + 0.50 * 0.28)
     assert untried.p_helps == pytest.approx(0.50)
     assert untried.helps
 

@@ -13,8 +13,8 @@ from grpo_training.train.models.export import export_model  # noqa: E402
 from grpo_training.train.models.loading import load_model, load_weights, trained_weights  # noqa: E402
 from grpo_training.train.offline.checkpoints import (  # noqa: E402
     Checkpoint,
+    HeldOutFigures,
     State,
-    Validation,
     check_same_run,
     checkpoints,
     load_tensors,
@@ -35,7 +35,7 @@ def model(folder):
 
 
 def state(step, rewards=None, kl=0.0):
-    held_out = None if rewards is None else Validation(tuple(rewards), kl, 2.0)
+    held_out = None if rewards is None else HeldOutFigures(tuple(rewards), kl, 2.0)
     return State(step, "late", 1.5, 10 * step, {"learning_rate": 0.1}, "abc", held_out)
 
 

@@ -8,10 +8,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from grpo_training.train.offline.checkpoints import Checkpoint, State, Validation
+from grpo_training.train.offline.checkpoints import Checkpoint, HeldOutFigures, State
 from grpo_training.train.offline.selection import best_checkpoints, select
 
-AT_START = Validation((0.5, 0.5, 0.5, 0.5), 0.0, 4.0)
+AT_START = HeldOutFigures((0.5, 0.5, 0.5, 0.5), 0.0, 4.0)
 
 
 def found(*measured):
@@ -19,7 +19,9 @@ def found(*measured):
     return [
         Checkpoint(
             Path(f"checkpoint-{step}"),
-            State(step, "late", 1.0, 10, validation=None if one is None else Validation(tuple(one[0]), one[1], 2.0)),
+            State(
+                step, "late", 1.0, 10, validation=None if one is None else HeldOutFigures(tuple(one[0]), one[1], 2.0)
+            ),
         )
         for step, one in enumerate(measured, start=1)
     ]
@@ -41,7 +43,7 @@ def test_the_best_by_reward_and_the_best_within_the_kl_limit():
 
 def test_an_earlier_checkpoint_is_exported_only_where_it_is_better_by_more_than_chance():
     # differences 0.4, 0.4, 0.4, 0.4: no spread; and 0.9, -0.5, 0.5, -0.5: mean 0.1, standard error 0.36
-    low = Validation((0.1, 0.1, 0.1, 0.1), 0.0, 4.0)
+    low = HeldOutFigures((0.1, 0.1, 0.1, 0.1), 0.0, 4.0)
     assert selected(([0.9, 0.8, 0.7, 0.9], 0.0), ([0.5, 0.4, 0.3, 0.5], 0.0), start=low).name == "checkpoint-1"
     chance = ([1.0, 0.0, 0.9, 0.0], 0.0), ([0.1, 0.5, 0.4, 0.5], 0.0)
     assert best_checkpoints(found(*chance), 0.1)["reward"].state.step == 1
@@ -85,7 +87,7 @@ def test_a_difference_within_chance_is_no_reason_to_export_the_start():
     one = selected(([0.1, 0.8, 0.6, 0.4], 0.01))
     assert one.name == "checkpoint-1"
     assert "(-0.025, within chance)" in one.why
-    alone = Validation((0.5,), 0.0, 4.0)
+    alone = HeldOutFigures((0.5,), 0.0, 4.0)
     assert selected(([0.4996], 0.01), start=alone).name == "checkpoint-1"
     assert selected(([0.3], 0.01), start=alone).name == "start"
 

@@ -4,7 +4,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.train.online.custom_reward import load_reward, reward_digest
-from grpo_training.train.online.rewards import NothingScoredError, TaskReward, dataset_rows
+from grpo_training.train.online.rewards import NothingScoredError, TrlReward, dataset_rows
 
 SOURCE = """
 def length(answer, row):
@@ -62,19 +62,19 @@ def test_another_source_has_another_digest(file, tmp_path):
 
 def test_it_replaces_the_reward_of_the_task_or_is_added_to_it(file):
     own = load_reward(f"{file}:length")
-    with TaskReward(RewardEvaluator(), custom=own) as alone:
+    with TrlReward(RewardEvaluator(), custom=own) as alone:
         rewards, _ = score(alone, ["<answer>7</answer>", "12345"])
     assert rewards == pytest.approx([0.1, 0.5])
-    with TaskReward(RewardEvaluator()) as plain:
+    with TrlReward(RewardEvaluator()) as plain:
         (of_task, _), _ = score(plain, ["7", "12345"])
-    with TaskReward(RewardEvaluator(), custom=own, custom_weight=0.25) as both:
+    with TrlReward(RewardEvaluator(), custom=own, custom_weight=0.25) as both:
         (mixed, _), metrics = score(both, ["7", "12345"])
     assert mixed == pytest.approx(0.25 * 0.1 + 0.75 * of_task)
     assert {"pass_rate", "rewards/custom/mean", "rewards/r_ans/mean"} <= metrics.keys()
 
 
 def test_a_completion_that_it_cannot_score_has_no_reward(file):
-    with TaskReward(RewardEvaluator(), custom=load_reward(f"{file}:picky")) as reward:
+    with TrlReward(RewardEvaluator(), custom=load_reward(f"{file}:picky")) as reward:
         rewards, metrics = score(reward, ["text", "large", "unknown", "good"])
         assert rewards == [None, None, None, 1.0]
         assert metrics["faults/infra"] == 0.75

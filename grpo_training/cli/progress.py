@@ -162,6 +162,25 @@ class Progress:
             self._before = count
             self.note(f"{self._label}: continuing after {count} completed groups")
 
+    @property
+    def totals(self) -> dict[str, int]:
+        """Groups, right answers, answers, groups that triggered and experiences saved, of all starts."""
+        return {
+            "groups": self._done + self._before,
+            "correct": self._correct,
+            "answers": self._answers,
+            "triggered": self._triggered,
+            "saved": self._saved,
+        }
+
+    def restored_all(self, totals: Mapping[str, int]) -> None:
+        """Report the :attr:`totals` of a run that earlier starts have completed."""
+        self.restored(totals["groups"])
+        self._correct, self._answers = totals["correct"], totals["answers"]
+        self._triggered, self._saved = totals["triggered"], totals["saved"]
+        if self._bar is not None:
+            self._bar.update(totals["groups"])
+
     def restored_one(self, line: GroupLine) -> None:
         """Count a group that an earlier start has completed."""
         self._restored += 1

@@ -73,6 +73,12 @@ class CriticLearner(Learner[list[Fusion]]):
         self._done = stored
         return stored.broken
 
+    def inputs(self) -> tuple[str, list[Path]] | None:
+        """The generators' caches; with ``--follow`` they may still grow."""
+        if self._settings.follow:
+            return None
+        return "", [self._settings.cache_dir / f"{name}_rollouts.jsonl" for name in self._caches.names]
+
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
         if self.per_step == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,6 +92,15 @@ class GeneratorLearner(Learner[RolloutGroup]):
         stored = StoredGroups(self._store.path)
         self._done = stored
         return stored.broken
+
+    def inputs(self) -> tuple[str, list[Path]] | None:
+        """The problems in order. A gate may have been stopped after the run was complete."""
+        if self._settings.gate:
+            return None
+        digest = hashlib.sha256()
+        for step in self._steps:
+            digest.update(repr((step.epoch, step.problem.id, step.problem.text, step.problem.answer)).encode())
+        return digest.hexdigest(), []
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""

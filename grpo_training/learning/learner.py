@@ -6,11 +6,12 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.llm.client import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
@@ -23,6 +24,7 @@ from grpo_training.learning.loop import GroupProducer, LearningLoop
 from grpo_training.learning.session import Session, fingerprint_facts, open_session, with_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
+from grpo_training.runs.completion import CompletionMarker
 from grpo_training.runs.files import RunFiles
 from grpo_training.serve.endpoints import check_endpoint, open_endpoints
 
@@ -52,6 +54,10 @@ class Learner(ABC, Generic[RecordT]):
     @abstractmethod
     def read_stored(self) -> list[BrokenLine]:
         """Read the results of earlier starts; the lines that cannot be read."""
+
+    @abstractmethod
+    def inputs(self) -> tuple[str, list[Path]] | None:
+        """What the steps are made of: a digest and files. None: a complete run still has something to do."""
 
     @abstractmethod
     def steps(self, progress: Progress) -> Iterable[Step] | AsyncIterator[Step]:
@@ -106,9 +112,9 @@ def run_learner(
         open_endpoints(settings) as manager,
         open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
     ):
-        library = run_async(_run(role, files, settings, manager, learner, remote))
+        has_learned = run_async(_run(role, files, settings, manager, learner, remote))
     if names_next:
-        print_next(next_commands(role, settings, has_learned=bool(library.state.experiences)))
+        print_next(next_commands(role, settings, has_learned=has_learned))
     return 0
 
 
@@ -119,15 +125,21 @@ async def _run(
     manager: ApiManager,
     learner: Learner[RecordT],
     remote: RemoteGroups | None,
-) -> ExperienceLibrary:
+) -> bool:
+    """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
     settings, window = with_window(settings, files, manager, role, learner.total)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
+    json_path = settings.experiences_dir / f"{role}_experiences.json"
     with files.open(settings, facts) as manifest:
+        marker = _marker(role, settings, manifest.run, learner, [*files.results, json_path])
+        report = marker.report() if marker is not None and manifest.is_finished else None
+        if report is not None:
+            _show_again(role, learner, report)
+            manifest.finish()
+            return bool(report["has_learned"])
         broken = learner.read_stored()
-        library = ExperienceLibrary(
-            settings.experiences_dir / f"{role}_experiences.json", library_prefix(role), settings.library_capacity
-        )
+        library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity)
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters)
             session.report_trouble_to(progress.note)
@@ -145,10 +157,42 @@ async def _run(
             producer = learner.producer(session, progress)
             with tracks as tracking:
                 loop = LearningLoop(window, extractor, producer, progress, tracking)
-                await _run_loop(loop, learner, progress, [*extractor.notes(), *(f"skipped {line}" for line in broken)])
+                skipped = [f"skipped {line}" for line in broken]
+                await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped])
             await learner.after(session, library)
         manifest.finish()
-    return library
+        has_learned = bool(library.state.experiences)
+        if marker is not None and not library.notices:
+            rows = [(name, str(value), isinstance(value, Path)) for name, value in _rows(loop, learner)]
+            notes = [*skipped, *learner.notes()]
+            marker.write({"totals": progress.totals, "notes": notes, "rows": rows, "has_learned": has_learned})
+    return has_learned
+
+
+def _marker(
+    role: str,
+    settings: GeneratorSettings | CriticSettings,
+    run: str,
+    learner: Learner[RecordT],
+    files: Sequence[Path],
+) -> CompletionMarker | None:
+    """The marker of a complete run; None if such a run still has something to do."""
+    inputs = learner.inputs()
+    if inputs is None:
+        return None
+    digest, read = inputs
+    logs = [path.with_suffix(".ops.jsonl") for path in files if path.suffix == ".json"]
+    return CompletionMarker(settings.cache_dir / f"{role}_complete.json", run, digest, [*files, *logs, *read])
+
+
+def _show_again(role: str, learner: Learner[RecordT], report: dict[str, Any]) -> None:
+    """Print the table of a run that an earlier start has completed, from its marker."""
+    progress = Progress(role, learner.total, Counters)
+    with progress:
+        for text in report["notes"]:
+            progress.note(text)
+        progress.restored_all(report["totals"])
+    progress.summary([(name, Path(value) if is_path else value) for name, value, is_path in report["rows"]])
 
 
 def next_commands(
@@ -211,4 +255,8 @@ async def _run_loop(
             for text in learner.notes():
                 progress.note(text)
     finally:
-        progress.summary([*loop.summary_rows(), *learner.summary_rows(loop)])
+        progress.summary(_rows(loop, learner))
+
+
+def _rows(loop: LearningLoop[RecordT], learner: Learner[RecordT]) -> list[tuple[str, str | Path]]:
+    return [*loop.summary_rows(), *learner.summary_rows(loop)]

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from engine.errors import FatalEndpointError, IncompleteRunError, InputError, LockHeldError, MissingInputError
+from engine.experience.library import ExperienceLibrary
 from engine.llm.retry import RetryPolicy
 from engine.storage.append_log import writer_of
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -111,6 +112,53 @@ def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
         assert len(world.traffic.requests) == asked
         assert world.generate(1, aime2024, "--max-problems", 8) == 0  # more problems extend the run
     assert len(groups_of(world, 1)) == 8
+
+
+@pytest.mark.parametrize("learner", ["generator", "critic"])
+def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_path, monkeypatch, capsys, learner):
+    opened = []
+    real = ExperienceLibrary.__init__
+
+    def open_library(self, *args, **kwargs):
+        opened.append(args[0])
+        real(self, *args, **kwargs)
+
+    monkeypatch.setattr("grpo_training.learning.learner.ExperienceLibrary.__init__", open_library)
+    with World(tmp_path, files) as world:
+
+        def run():
+            """What the command prints, without the lines about this start; how often it read the library."""
+            opened.clear()
+            capsys.readouterr()
+            assert (world.generate(1, aime2024, "--max-problems", 3) if learner == "generator" else critic()) == 0
+            lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+            kept = ("right answers", "groups with", "experiences saved", "library", "replies repaired", "r_", "next")
+            return [line for line in lines if line.startswith(kept)], len(opened)
+
+        def critic():
+            return world.criticise("--generators", "1")
+
+        if learner == "critic":
+            assert world.generate(1, aime2024, "--max-problems", 3) == 0
+        first, reads = run()
+        assert (reads, len(first) > 5) == (1, True)
+        assert run() == (first, 0)
+        name = "generator_1" if learner == "generator" else "critic"
+        results = world.cache / ("generator_1_rollouts.jsonl" if learner == "generator" else "critic_results.jsonl")
+        results.write_bytes(results.read_bytes())  # the same content, written again
+        assert run() == (first, 1)
+        assert run() == (first, 0)
+        library = world.experiences / f"{name}_experiences.json"
+        library.write_text("[]\n")
+        edited, reads = run()
+        assert reads == 1
+        assert any(line.startswith("library") and "0 experiences" in line for line in edited)
+        (world.cache / f"{name}_complete.json").write_text("{")
+        assert run()[1] == 1
+        if learner == "critic":
+            source = world.cache / "generator_1_rollouts.jsonl"
+            source.write_bytes(source.read_bytes())
+            assert run()[1] == 1
 
 
 def test_another_configuration_is_refused_with_resume_and_fresh_as_choices(files, aime2024, tmp_path):

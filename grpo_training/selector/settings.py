@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
-from grpo_training.selector.asking_settings import BeamsSettings, InferSettings, RewardsSettings
+from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, StepSettings
 
 _Share = Annotated[float, Field(ge=0, lt=1)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from grpo_training.selector.asking_settings import BeamsSettings, InferSettings, RewardsSettings
+from grpo_training.selector.asking.infer import infer
+from grpo_training.selector.asking.rewards import measure_rewards
+from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import make_beams
 from grpo_training.selector.data.embed import embed_dataset
 from grpo_training.selector.demo.run import run_demo
 from grpo_training.selector.experiences import write_experience_data
-from grpo_training.selector.infer import infer
-from grpo_training.selector.measure import measure_rewards
 from grpo_training.selector.model.convert import convert
 from grpo_training.selector.predict import predict
 from grpo_training.selector.settings import (

@@ -19,7 +19,7 @@ from engine.llm.retry import RetryPolicy
 from engine.records import IMAGE_MARK, Problem
 from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.files import RunFiles
-from grpo_training.selector.asking_settings import BeamsSettings
+from grpo_training.selector.asking.settings import BeamsSettings
 from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import part_of_file
 from grpo_training.selector.data.images import ImageSource, data_url

@@ -14,8 +14,8 @@ from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.statistics.paired import clustered_mean
 from engine.storage.append_log import replace_file
-from grpo_training.selector.asking import ask_with_shots, measurements
-from grpo_training.selector.asking_settings import RewardsSettings
+from grpo_training.selector.asking.answers import ask_with_shots, measurements
+from grpo_training.selector.asking.settings import RewardsSettings
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.beams import ShotPrompts

@@ -16,8 +16,8 @@ from engine.errors import InputError
 from engine.records import Problem
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
-from grpo_training.selector.asking import ask_with_shots, score
-from grpo_training.selector.asking_settings import InferSettings
+from grpo_training.selector.asking.answers import ask_with_shots, score
+from grpo_training.selector.asking.settings import InferSettings
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable

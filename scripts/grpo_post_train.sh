@@ -9,15 +9,15 @@ usage: scripts/grpo_post_train.sh --sft_ckpt FILE --beam_data FILE [options]
   --sft_ckpt FILE     checkpoint to start from: of `selector sft`, or rce_final.ckpt of an earlier run
   --beam_data FILE    beam file or reward file
   --output_dir DIR    run directory (default: outputs/selector)
-  --rce_epochs N      epochs of RCE, the warm-up (default: 1)
+  --rce_epochs N      epochs of RCE, the warm-up (default: 2)
   --grpo_epochs N     epochs of GRPO (default: 3)
   --embeddings FILE   embeddings (default: those that the checkpoint records)
   --img_emb FILE      image embeddings, together with --text_emb FILE
   --batch_size N      queries per optimizer step (default: 32)
   --rce_lr X          learning rate of RCE (default: a tenth of that of SFT)
-  --grpo_lr X         learning rate of GRPO (default: 1e-5)
+  --grpo_lr X         learning rate of GRPO (default: 1e-4)
   --max_samples N     queries that are used
-  --dry_run           check everything, print the plan and stop
+  --dry_run           check everything, make one step of each phase, write nothing
   --gpu N             index of the GPU
   --config FILE       YAML file with any setting, such as grpo_training/configs/selector.yaml
 

@@ -18,6 +18,7 @@ from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import read
 from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
+from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search
 
@@ -40,13 +41,15 @@ class SelectorChoice:
 
     def __init__(self, checkpoint: Path, count: int) -> None:
         self._model, info = load_model(checkpoint)
-        if "model" not in info.embeddings:
+        parts = parts_of(info.embeddings)
+        if len(parts) != 1 or parts[0].modality != "text" or not parts[0].model:
+            shown = " and ".join(map(str, parts))
             raise InputError(
                 f"{checkpoint} cannot choose experiences",
-                why="It does not tell which model embeds texts.",
+                why=f"It was trained on {shown}." if parts else "It does not tell which model embeds texts.",
                 fix="Train it on the files of `python -m grpo_training.selector experiences`.",
             )
-        self._embedder = open_embedder(str(info.embeddings["model"]))
+        self._embedder = open_embedder(parts[0].model)
         self._count = count
         self._known: dict[str, Array] = {}
         self.digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()[:16]
@@ -80,14 +83,10 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
     whose prompts had these experiences in this order.
     """
     scores, texts = _scores(settings.cache_dir, settings.role)
-    library = ExperienceLibrary(
-        settings.experiences_dir / f"{settings.role}_experiences.json", library_prefix(settings.role), read_only=True
-    )
-    known = {one.id: one for entry in library.history() for one in entry.after.texts}
-    known |= {one.id: one for one in library.state.texts}
+    known, in_use = texts_of_library(settings.experiences_dir, settings.role)
     order = list(known)
     place = {name: number for number, name in enumerate(order)}
-    live = [place[one.id] for one in library.state.for_prompts]
+    live = [place[name] for name in in_use]
     entries: dict[str, Any] = {}
     dropped = differing = 0
     for number, (problem, by_ids) in enumerate(scores.items(), len(order)):
@@ -117,6 +116,14 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
     print(f"{len(entries)} problems, {len(order)} experiences: {settings.output_dir}")
     print(f"problems whose sequences have different rewards: {differing}; sequences left out: {dropped}")
     return 0
+
+
+def texts_of_library(folder: Path, role: str) -> tuple[dict[str, Experience], list[str]]:
+    """All experiences that a role's library ever had, by id, and the ids of those that are in use."""
+    library = ExperienceLibrary(folder / f"{role}_experiences.json", library_prefix(role), read_only=True)
+    known = {one.id: one for entry in library.history() for one in entry.after.texts}
+    known |= {one.id: one for one in library.state.texts}
+    return known, [one.id for one in library.state.for_prompts]
 
 
 def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...], list[float]]], dict[str, str]]:

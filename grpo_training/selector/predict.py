@@ -12,25 +12,23 @@ import torch
 from engine.errors import InputError
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
+from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable
-from grpo_training.selector.data.groups import ShotGroup, make_batch
+from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.sources import load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
-from grpo_training.selector.model.decoding import beam_search
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.training.validation import stored_logps
 
 if TYPE_CHECKING:
     from grpo_training.selector.settings import PredictSettings
 
-_BATCH = 64
-
 
 def predict(settings: PredictSettings) -> int:
     """Choose shots for the queries of a file. Returns the exit code."""
     model, info = load_model(settings.checkpoint)
-    table = load_embeddings(record_of(settings, info.embeddings))
+    table = load_embeddings(record_of(settings, info.embeddings, settings.checkpoint))
     groups = load_groups(settings.test_data, pool_size=settings.pool)
     shots = settings.shots or info.shots
     chosen = choose_shots(model, groups, table, shots, settings.beam_size)
@@ -60,32 +58,6 @@ def model_steps(model: PointerSelector, groups: Sequence[ShotGroup]) -> int | No
     """The steps of the longest stored sequence with its STOP; None for a network without one."""
     longest = max(len(one.shots) for group in groups for one in group.sequences)
     return longest + 1 if model.config.stop else None
-
-
-def choose_shots(
-    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, shots: int, beam_size: int
-) -> list[list[tuple[list[int], float]]]:
-    """For each query, the ids of the chosen shots with the log-prob of the sequence; the best first.
-
-    A pool that has fewer shots than asked for gives sequences of all of them.
-    """
-    found = []
-    for start in range(0, len(groups), _BATCH):
-        part = groups[start : start + _BATCH]
-        batch = make_batch(part, table)
-        with torch.no_grad():
-            encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
-        steps = min(shots, *(len(group.pool) for group in part))
-        best = beam_search(model, encoded, steps, beam_size)
-        for row, group in enumerate(part):
-            sequences = []
-            for places, length, logp in zip(
-                best.places_BNS[row].tolist(), best.length_BN[row].tolist(), best.logps_BN[row].tolist(), strict=True
-            ):
-                if logp > -float("inf"):
-                    sequences.append(([group.pool[place] for place in places[:length]], logp))
-            found.append(sequences)
-    return found
 
 
 def compare_on_stored(

@@ -8,46 +8,30 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, Settings, Weight
-from grpo_training.runs.settings import (
-    ENDPOINT_FIELDS,
-    BudgetSettings,
-    ClientSettings,
-    EndpointSettings,
-    ResumableSettings,
-)
+from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight
+from grpo_training.runs.settings import ResumableSettings
+from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
+from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, StepSettings
 
-OUTPUTS = WORKING_DIR / "outputs/selector"
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
-
-
-class StepSettings(Settings):
-    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
-
-    summary: ClassVar[str] = ""
-
-
-class EmbeddingSettings(StepSettings):
-    """Which embeddings a step reads."""
-
-    embeddings: Path | None = Field(None, description="embeddings of queries and shots: a .npy or .pt file, row = id")
-    img_emb: Path | None = Field(None, description="image embeddings; with --text-emb, the normalised mean is used")
-    text_emb: Path | None = Field(None, description="text embeddings, for --img-emb")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.img_emb is None) != (self.text_emb is None):
-            raise ValueError("--img-emb and --text-emb belong together")
-        if self.embeddings is not None and self.img_emb is not None:
-            raise ValueError("--embeddings and --img-emb exclude each other")
-        return self
 
 
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
     """What SFT and the post-training share."""
 
-    beam_data: Path = Field(description="beam file or reward file")
+    beam_data: Path | None = Field(None, description="beam file or reward file")
+    trials: Path | None = Field(
+        None,
+        description="train on trials of experiences instead: folder of a generator's rollouts; "
+        "`cache` is grpo_training/cache",
+    )
+    role: Literal["generator_1", "generator_2", "generator_3"] = Field(
+        "generator_1", description="whose rollouts and library are read for --trials"
+    )
+    experiences_dir: Path = Field(
+        WORKING_DIR / "data/grpo_experiences", description="directory of the libraries, for --trials"
+    )
     max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
     beam_size: Positive | None = Field(None, description="beams of a query that are used (default: all)")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
@@ -60,11 +44,24 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     seed: int = Field(0, ge=0, description="seed of the split, the order and the dropout")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where the model is trained")
     output_dir: Path = Field(OUTPUTS, description="the run directory")
-    log_every_steps: Positive = Field(10, description="optimizer steps per line of metrics.jsonl")
+    log_every_steps: Positive = Field(5, description="optimizer steps per line of metrics.jsonl")
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field("none", description="tracker")
     project: str = Field("scaffold-grpo", description="project name in the tracker")
     run_name: str | None = Field(None, description="run name in the tracker")
-    dry_run: bool = Field(False, description="check everything, print the plan and exit")
+    dry_run: bool = Field(False, description="check everything, make one step of each phase, write nothing")
+
+    @field_validator("trials")
+    @classmethod
+    def _usual_cache(cls, value: Path | None) -> Path | None:
+        return WORKING_DIR / "grpo_training/cache" if value == Path("cache") and not value.is_dir() else value
+
+    @model_validator(mode="after")
+    def _one_kind_of_data(self) -> Self:
+        if (self.beam_data is None) == (self.trials is None):
+            raise ValueError("pass either --beam-data or --trials")
+        if self.trials is not None and (self.embeddings is not None or self.img_emb is not None):
+            raise ValueError("--trials embeds the texts itself; leave out --embeddings, --img-emb and --text-emb")
+        return self
 
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
@@ -75,55 +72,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return self.model_dump(mode="json")
-
-
-class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, StepSettings):
-    """Settings of ``selector beams``."""
-
-    summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
-        "search": ("shots", "beam_size", "score"),
-        "files": ("output_dir", "resume", "fresh"),
-        "endpoint and budget": (
-            *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
-            *("budget_usd", "budget_tokens", "budget_file"),
-        ),
-    }
-
-    dataset: str = Field(
-        description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
-    )
-    sample_num: Positive = Field(800, description="queries, by chance")
-    pool: Positive = Field(64, description="shots that can be chosen for a query")
-    sampler: Literal["rand", "text", "image", "mix"] = Field(
-        "rand", description="pools: by chance, the nearest by text or image, or half by chance and half the nearest"
-    )
-    img_emb: Path | None = Field(None, description="embeddings of the images of the dataset, for --sampler")
-    embedding_model: str = Field("hashing", description="embeds the texts; see `selector experiences`")
-    shots: Positive = Field(2, description="length of a sequence")
-    beam_size: Positive = Field(5, description="sequences that are kept")
-    score: Literal["all", "last"] = Field(
-        "all", description="of a sequence: the gain of all shots over none, or the gain of the last shot alone"
-    )
-    seed: int = Field(42, ge=0, description="of the draws")
-    role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
-    concurrency: Positive = Field(16, description="requests in flight")
-    attempts: Positive = Field(8, description="maximum attempts per request")
-    output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the beams."""
-        return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed")
-
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Beams that do not name a score were ranked by the last shot."""
-        return {"score": "last"} | dict(stored)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """With the score where it is not that of earlier versions."""
-        return super().fingerprint() | ({} if self.score == "last" else {"score": self.score})
 
 
 class EmbedSettings(StepSettings):
@@ -138,7 +86,8 @@ class EmbedSettings(StepSettings):
     images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
     embedding_model: str = Field(
         "hashing",
-        description="hashing, hashing:DIMENSIONS, clip:MODEL, or a model of sentence-transformers: hub name or folder",
+        description="hashing, hashing:DIMENSIONS, clip:MODEL, a model of sentence-transformers (hub name or folder), "
+        "or an encoder of your own, FILE.py:NAME",
     )
     output_dir: Path = Field(
         OUTPUTS / "embeddings", description="folder of the .npy files, one for each model and data"
@@ -152,7 +101,7 @@ class SftSettings(TrainingSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "data": (
             *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
-            "train_ratio",
+            *("train_ratio", "trials", "role", "experiences_dir", "embedding_model"),
         ),
         "model": (*("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),),
         "training": (
@@ -164,6 +113,7 @@ class SftSettings(TrainingSettings):
         ),
     }
 
+    embedding_model: str = Field("hashing", description="embeds the texts of --trials; see `selector embed`")
     hidden_dim: Positive = Field(256, description="width of the model")
     num_heads: Positive = Field(1, description="attention heads")
     num_layers: Positive = Field(1, description="layers in which the query attends to its pool")
@@ -174,7 +124,7 @@ class SftSettings(TrainingSettings):
     )
     stop: bool = Field(False, description="a learned entry that ends a sequence early")
     epochs: Positive = Field(20, description="passes over the queries")
-    learning_rate: _Rate = Field(1e-4, description="peak learning rate")
+    learning_rate: _Rate = Field(3e-3, description="peak learning rate")
 
     @model_validator(mode="after")
     def _whole_heads(self) -> Self:
@@ -190,7 +140,7 @@ class TrainSettings(TrainingSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "data": (
             *("sft_ckpt", "beam_data", "embeddings", "img_emb", "text_emb", "max_samples"),
-            *("beam_size", "pool", "train_ratio"),
+            *("beam_size", "pool", "train_ratio", "trials", "role", "experiences_dir"),
         ),
         "rewards": (
             *("reward_mode", "hard_weight", "soft_weight", "rel_weight", "keep_fallback", "coherence_weight"),
@@ -199,7 +149,9 @@ class TrainSettings(TrainingSettings):
         "RCE": ("rce_epochs", "rce_lr", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
         "GRPO": (
             *("grpo_epochs", "grpo_lr", "clip_epsilon", "advantage_clip", "early_epochs", "early_top_k", "late_top_k"),
-            *("kl_beta", "adaptive_kl", "kl_target_min", "kl_target_max", "kl_adjustment_factor", "freeze_backbone"),
+            *("kl_beta", "adaptive_kl", "kl_target_min", "kl_target_max", "kl_adjustment_factor", "kl_every"),
+            *("grpo_temperature", "grpo_temperature_min", "grpo_temperature_max", "grpo_temperature_factor"),
+            "freeze_backbone",
         ),
         "training": (
             *("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device"),
@@ -208,7 +160,12 @@ class TrainSettings(TrainingSettings):
             *("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name"),
         ),
     }
-    sections: ClassVar[frozenset[str]] = frozenset({"rce", "grpo", "data", "training", "logging"})
+    sections: ClassVar[frozenset[str]] = frozenset(
+        {"model", "rce", "grpo", "grpo.curriculum", "data", "training", "logging"}
+    )
+    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
+        "data.normalize_rewards": {True: ("normalize_method", "z_score"), False: ("normalize_method", "none")}
+    }
     aliases: ClassVar[Mapping[str, str]] = {
         "rce.epochs": "rce_epochs",
         "rce.lr": "rce_lr",
@@ -221,6 +178,25 @@ class TrainSettings(TrainingSettings):
         "rce_temp_start": "rce_temperature_start",
         "rce_temp_end": "rce_temperature_end",
     }
+
+    @classmethod
+    def declared_keys(cls) -> DeclaredKeys:
+        """Keys of the configuration of Lever-Plus that change nothing here."""
+        architecture = ("d_model", "shot_num", "hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout")
+        reasons = dict.fromkeys((f"model.{name}" for name in architecture), "it is that of --sft-ckpt")
+        return DeclaredKeys(
+            without_effect=reasons
+            | {
+                "model.K": "pools are those of the file, or of the size --pool",
+                "model.label_smoothing": "RCE and GRPO have none",
+                "clip_name": "the embeddings tell which model made them",
+                "model.clip_name": "the embeddings tell which model made them",
+                "rce.warmup_ratio": "every phase has training.warmup_ratio",
+                "data.shot_num": "it is that of the sequences",
+                "training.save_every_epoch": "a checkpoint is written for each epoch",
+                "logging.metrics": "all metrics are written",
+            }
+        )
 
     sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
     reward_mode: Literal[
@@ -244,23 +220,28 @@ class TrainSettings(TrainingSettings):
         "z_score", description="scale of the rewards of a query in RCE"
     )
     normalize_clamp: _Rate = Field(3.0, description="bound of z_score_clamp")
-    rce_epochs: int = Field(1, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
+    rce_epochs: int = Field(2, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
     rce_lr: float | None = Field(None, gt=0, description="learning rate of RCE (default: --rce-lr-ratio x that of SFT)")
     rce_lr_ratio: _Rate = Field(0.1, description="learning rate of RCE relative to SFT's")
     rce_temperature_start: _Rate = Field(2.0, description="temperature of the RCE weights at the first step")
     rce_temperature_end: _Rate = Field(0.5, description="temperature of the RCE weights at the last step")
     grpo_epochs: int = Field(3, ge=0, description="epochs of GRPO")
-    grpo_lr: _Rate = Field(1e-5, description="learning rate of GRPO")
+    grpo_lr: _Rate = Field(1e-4, description="learning rate of GRPO")
     clip_epsilon: float = Field(0.2, gt=0, lt=1, description="the ratio is clipped to 1 ± this")
     advantage_clip: _Rate = Field(5.0, description="advantages are clipped to [-x, x]")
     early_epochs: int = Field(1, ge=0, description="first GRPO epochs, on the best candidates of each query only")
     early_top_k: Positive = Field(3, description="candidates per query in those epochs")
     late_top_k: Positive | None = Field(None, description="candidates per query in the later epochs (default: all)")
     kl_beta: Weight = Field(0.1, description="weight of the KL to the policy at the start of GRPO")
-    adaptive_kl: bool = Field(True, description="adapt kl_beta after each epoch to its mean KL")
-    kl_target_min: Weight = Field(0.01, description="KL below which kl_beta is lowered")
-    kl_target_max: _Rate = Field(0.1, description="KL above which kl_beta is raised")
+    adaptive_kl: bool = Field(True, description="adapt kl_beta and the temperature of GRPO to the KL")
+    kl_target_min: Weight = Field(0.01, description="KL below which kl_beta is lowered and the temperature raised")
+    kl_target_max: _Rate = Field(0.1, description="KL above which kl_beta is raised and the temperature lowered")
     kl_adjustment_factor: float = Field(1.5, gt=1, description="factor of a change of kl_beta")
+    kl_every: Positive = Field(5, description="optimizer steps between changes of kl_beta, by their mean KL")
+    grpo_temperature: _Rate = Field(1.0, description="temperature of the ratios of GRPO at its first step")
+    grpo_temperature_min: _Rate = Field(0.5, description="lower bound of that temperature")
+    grpo_temperature_max: _Rate = Field(2.0, description="upper bound of that temperature")
+    grpo_temperature_factor: float = Field(1.05, gt=1, description="factor of a change of it, after each step")
     freeze_backbone: bool = Field(False, description="train attention and decoder only in GRPO")
 
     @model_validator(mode="after")
@@ -269,7 +250,20 @@ class TrainSettings(TrainingSettings):
             raise ValueError("rce_epochs and grpo_epochs are both 0")
         if not self.kl_target_min < self.kl_target_max:
             raise ValueError(f"kl_target_min ({self.kl_target_min}) must be below kl_target_max ({self.kl_target_max})")
+        if not self.grpo_temperature_min <= self.grpo_temperature <= self.grpo_temperature_max:
+            raise ValueError("grpo_temperature must be within grpo_temperature_min and grpo_temperature_max")
         return self
+
+
+class ConvertSettings(EmbeddingSettings):
+    """Settings of ``selector convert``."""
+
+    summary: ClassVar[str] = "make a checkpoint of one of Lever-Plus (Lightning, or of its post-training)"
+
+    checkpoint: Path = Field(description="the file; it may hold plain values and tensors only")
+    output: Path = Field(OUTPUTS / "converted.ckpt", description="the checkpoint that is written")
+    shots: Positive = Field(2, description="length of the sequences that it was trained on")
+    num_heads: Positive = Field(1, description="attention heads, which the weights do not tell")
 
 
 class PredictSettings(EmbeddingSettings):
@@ -283,44 +277,6 @@ class PredictSettings(EmbeddingSettings):
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
     output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
-
-
-class InferSettings(ClientSettings, StepSettings):
-    """Settings of ``selector infer``."""
-
-    summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "selection": ("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "max_problems", "seed"),
-        "images": ("images", "images_dir", "max_image_mb"),
-        "files": ("output", "cache_dir"),
-        "endpoint and budget": (
-            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
-            *("budget_usd", "budget_tokens", "budget_file"),
-        ),
-    }
-
-    checkpoint: Path = Field(description="checkpoint of a selector that was trained on embeddings of texts")
-    dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
-    shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
-    shot_nums: tuple[Positive, ...] = Field(
-        (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
-    )
-    pool: Positive = Field(64, description="shots that can be chosen for a query: the nearest by text")
-    max_problems: Positive | None = Field(None, description="queries, from the start (default: all)")
-    seed: int = Field(42, description="of the shots by chance")
-    role: str = Field("generator_1", description="role of --api-config that is asked")
-    max_tokens: Positive = Field(16, description="maximum tokens of an answer")
-    images: str | None = Field(
-        None, description="column of both datasets with the path of an image: send the images with the questions"
-    )
-    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
-    max_image_mb: _Rate = Field(5.0, description="largest image file that is sent")
-    output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
-
-    @field_validator("shot_nums", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 class ExperiencesSettings(StepSettings):
@@ -349,21 +305,25 @@ class DemoSettings(StepSettings):
     seeds: Positive = Field(5, description="repetitions, each with another utility, other data and another model")
     seed: int = Field(1, ge=0, description="the first seed")
     noise: Weight = Field(0.15, description="standard deviation of a measurement")
-    sft_epochs: Positive = Field(20, description="epochs of SFT")
-    rce_epochs: Positive = Field(4, description="epochs of RCE")
-    grpo_epochs: Positive = Field(6, description="epochs of GRPO")
-    learning_rate: _Rate = Field(1e-3, description="learning rate of SFT and RCE")
-    grpo_lr: _Rate = Field(1e-3, description="learning rate of GRPO")
+    sft_epochs: Positive = Field(SftSettings.model_fields["epochs"].default, description="epochs of SFT")
+    rce_epochs: Positive = Field(TrainSettings.model_fields["rce_epochs"].default, description="epochs of RCE")
+    grpo_epochs: Positive = Field(TrainSettings.model_fields["grpo_epochs"].default, description="epochs of GRPO")
+    learning_rate: _Rate = Field(
+        SftSettings.model_fields["learning_rate"].default, description="learning rate of SFT; that of RCE is a tenth"
+    )
+    grpo_lr: _Rate = Field(TrainSettings.model_fields["grpo_lr"].default, description="learning rate of GRPO")
     output: Path = Field(OUTPUTS / "demo", description="folder for all output")
 
 
 STEPS: Mapping[str, type[StepSettings]] = {
     "embed": EmbedSettings,
     "beams": BeamsSettings,
+    "rewards": RewardsSettings,
     "sft": SftSettings,
     "train": TrainSettings,
     "predict": PredictSettings,
     "infer": InferSettings,
     "experiences": ExperiencesSettings,
+    "convert": ConvertSettings,
     "demo": DemoSettings,
 }

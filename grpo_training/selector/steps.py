@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from grpo_training.selector.asking.infer import infer
+from grpo_training.selector.asking.rewards import measure_rewards
+from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import make_beams
 from grpo_training.selector.data.embed import embed_dataset
 from grpo_training.selector.demo.run import run_demo
 from grpo_training.selector.experiences import write_experience_data
-from grpo_training.selector.infer import infer
+from grpo_training.selector.model.convert import convert
 from grpo_training.selector.predict import predict
 from grpo_training.selector.settings import (
-    BeamsSettings,
+    ConvertSettings,
     DemoSettings,
     EmbedSettings,
     ExperiencesSettings,
-    InferSettings,
     PredictSettings,
     SftSettings,
-    StepSettings,
     TrainSettings,
 )
+from grpo_training.selector.step_settings import StepSettings
 from grpo_training.selector.training.run import post_train, train_sft
 
 
@@ -29,6 +31,10 @@ def run_step(settings: StepSettings) -> int:
             return embed_dataset(settings)
         case BeamsSettings():
             return make_beams(settings)
+        case RewardsSettings():
+            return measure_rewards(settings)
+        case ConvertSettings():
+            return convert(settings)
         case SftSettings():
             return train_sft(settings)
         case TrainSettings():

@@ -13,7 +13,7 @@ from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
 from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
 from engine.records import IMAGE_MARK, ChatRequest, Completion, Message, Usage
 
-_TOKENS_PER_IMAGE = 1500
+TOKENS_PER_IMAGE = 1500
 """An estimate: servers count images by their size, in ways of their own."""
 
 _MOST_CHARACTERS = 1 << 21
@@ -102,7 +102,7 @@ def request_body(
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": endpoint.model,
-        "messages": _messages(request),
+        "messages": wire_messages(request),
     }
     if sampling.temperature is not None:
         body["temperature"] = sampling.temperature
@@ -133,7 +133,7 @@ def _first_seed(seed: int, messages: Sequence[Message]) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
 
 
-def _messages(request: ChatRequest) -> list[dict[str, Any]]:
+def wire_messages(request: ChatRequest) -> list[dict[str, Any]]:
     """The messages; the content of one with images is a list of parts, as OpenAI defines it."""
     if not request.images:
         return [{"role": message.role, "content": message.content} for message in request.messages]
@@ -317,13 +317,13 @@ def split_by_size(total: int, sizes: list[int]) -> list[int]:
 def estimate_prompt_tokens(request: ChatRequest) -> int:
     """Estimate the prompt tokens, on the high side: one token per three bytes of UTF-8, plus 8 per message."""
     text = sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
-    return text + _TOKENS_PER_IMAGE * len(request.images)
+    return text + TOKENS_PER_IMAGE * len(request.images)
 
 
 def most_prompt_tokens(request: ChatRequest) -> int:
     """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message; of images an estimate."""
     text = sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
-    return text + _TOKENS_PER_IMAGE * len(request.images)
+    return text + TOKENS_PER_IMAGE * len(request.images)
 
 
 def is_blank(text: str, finish_reason: str | None) -> bool:

@@ -80,6 +80,8 @@ def groups_of_beams(
 
     An entry has ``id_list``, the shot ids of each beam followed by the query's own id, and ``score_list``, one score
     for each beam. ``candidate_pool_ids`` names the pool; without it the pool is filled with other shots of the file.
+    Beams without the query's id are read where the entry shows that all their ids are shots: they are in its pool, or
+    as many as its ``few_shot_num`` says.
 
     Args:
         data: the object.
@@ -93,13 +95,18 @@ def groups_of_beams(
         beams, scores = _list(entry, "id_list", where), _list(entry, "score_list", where)
         if len(beams) != len(scores):
             raise InputError(f"{where}: {len(beams)} entries in id_list, {len(scores)} in score_list")
-        sequences = []
-        for number, (ids, score) in enumerate(zip(beams, scores, strict=True), 1):
-            shots = _ids(ids, f"{where}, beam {number}")
-            if not shots or shots[-1] != query:
-                raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {ids}")
-            sequences.append(ScoredSequence(shots[:-1], _number(score, f"{where}, score {number}"), "beam"))
-        read.append((query, sequences[:beam_size], _pool_of(entry, where)))
+        pool, sequences = _pool_of(entry, where), []
+        every = [_ids(ids, f"{where}, beam {number}") for number, ids in enumerate(beams, 1)]
+        has_shots_only = _has_shots_only(every, query, pool, entry)
+        for number, (ids, score) in enumerate(zip(every, scores, strict=True), 1):
+            if not has_shots_only and (not ids or ids[-1] != query):
+                raise InputError(
+                    f"{where}, beam {number}: the last id must be the query's own, got {list(ids)}",
+                    fix="Beams of shots alone need candidate_pool_ids, or few_shot_num, the length of a beam.",
+                )
+            shots = ids if has_shots_only else ids[:-1]
+            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}"), "beam"))
+        read.append((query, sequences[:beam_size], pool))
     return _with_pools(read, pool_size)
 
 
@@ -130,6 +137,18 @@ def groups_of_rewards(
             sequences.append(_scored(candidate, shots, reward, at))
         read.append((query, sequences, pool))
     return _with_pools(read, pool_size)
+
+
+def _has_shots_only(
+    beams: Sequence[tuple[int, ...]], query: int, pool: tuple[int, ...] | None, entry: Mapping[str, Any]
+) -> bool:
+    """Whether no beam of an entry ends with the query's id, and the entry shows that all ids are shots."""
+    if any(not ids or query in ids for ids in beams):
+        return False
+    if pool is not None:
+        return all(set(ids) <= set(pool) for ids in beams)
+    count = entry.get("few_shot_num")
+    return type(count) is int and all(len(ids) == count for ids in beams)
 
 
 def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: TaskReward, at: str) -> ScoredSequence:

@@ -13,33 +13,39 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from engine.api_manager import Endpoint
-from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
-from engine.records import Problem
+from engine.records import IMAGE_MARK, Problem
 from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.runs.files import RunFiles
-from grpo_training.selector.data.embeddings import open_embedder, write_embeddings
+from grpo_training.selector.asking.settings import BeamsSettings
+from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
+from grpo_training.selector.data.encoder import part_of_file
+from grpo_training.selector.data.images import ImageSource, data_url
+from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import AnswerScorer
-from grpo_training.selector.settings import BeamsSettings
 
 PARTIAL, RESULT, EMBEDDINGS = "beams.partial.jsonl", "beams.json", "embeddings.npy"
+IMAGE_EMBEDDINGS = "image_embeddings.npy"
 REPLIES = "requests.sqlite"
 
 
 def make_beams(settings: BeamsSettings) -> int:
-    """Write ``beams.json``, and the embeddings of the dataset. Returns the exit code.
+    """Write ``beams.json``, and the embeddings of the dataset's texts. Returns the exit code.
 
-    Each reply is stored before it is used, and the same command again continues.
+    With images, those of the images are written too if the model embeds images. Each reply is stored before it is
+    used, and the same command again continues.
 
     Raises:
         ScaffoldError: bad input, or an endpoint that cannot score answers.
     """
     manager = settings.load_endpoints()
     endpoint = manager.endpoint(settings.role)
-    problems = load_problems(settings.dataset)
+    problems = load_items(settings.dataset)
+    source = ImageSource(settings.images, settings.images_dir, settings.max_image_mb)
+    images = source.checked(problems, settings.dataset)
     if settings.pool < settings.shots or len(problems) <= settings.pool:
         raise InputError(
             f"{settings.dataset} has {len(problems)} problems, --pool is {settings.pool}, --shots {settings.shots}",
@@ -53,11 +59,19 @@ def make_beams(settings: BeamsSettings) -> int:
         embedder = open_embedder(settings.embedding_model)
         rows = embedder.embed([problem.text for problem in problems])
         write_embeddings(settings.output_dir / EMBEDDINGS, rows, settings.embedding_model, embedder.name)
-        sampler = PoolSampler(settings.sampler, rows, settings.img_emb, settings.pool, settings.seed)
+        by_image = settings.img_emb
+        if by_image is not None:
+            part_of_file(by_image, "image")
+        elif images and isinstance(embedder, ImageEmbedder):
+            by_image = settings.output_dir / IMAGE_EMBEDDINGS
+            pictures = embedder.embed_images([str(path) for path in images])
+            write_embeddings(by_image, pictures, settings.embedding_model, embedder.name, "image")
+        sampler = PoolSampler(settings.sampler, rows, by_image, settings.pool, settings.seed)
         done = _stored(log.path)
         anchors = sampler.anchors(settings.sample_num)
         left = [one for one in anchors if one not in done]
-        asyncio.run(_score_all(problems, left, sampler, settings, endpoint, log))
+        prompts = ShotPrompts(problems, images, settings.max_image_mb)
+        asyncio.run(_score_all(prompts, left, sampler, settings, endpoint, log))
         done = _stored(log.path)
         entries = {str(anchor): done[anchor] for anchor in sorted(anchors)}
         replace_file(settings.output_dir / RESULT, json.dumps(entries).encode() + b"\n")
@@ -68,7 +82,7 @@ def make_beams(settings: BeamsSettings) -> int:
 
 
 async def _score_all(
-    problems: Sequence[Problem],
+    prompts: ShotPrompts,
     anchors: Sequence[int],
     sampler: PoolSampler,
     settings: BeamsSettings,
@@ -82,13 +96,13 @@ async def _score_all(
         retry = RetryPolicy(attempts=settings.attempts)
         scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal=journal, budget=budget)
         try:
-            await _score(problems, anchors, sampler, settings, scorer, log)
+            await _score(prompts, anchors, sampler, settings, scorer, log)
         finally:
             await scorer.close()
 
 
 async def _score(
-    problems: Sequence[Problem],
+    prompts: ShotPrompts,
     anchors: Sequence[int],
     sampler: PoolSampler,
     settings: BeamsSettings,
@@ -98,7 +112,7 @@ async def _score(
     for anchor in tqdm(anchors, desc="queries", unit=""):
         pool = sampler.pool_of(anchor)
         beams = await beam_search(
-            problems, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
+            prompts, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
         )
         entry = {
             "query": anchor,
@@ -111,6 +125,29 @@ async def _score(
 
 
 @dataclass(frozen=True)
+class ShotPrompts:
+    """Prompts of shots and a query.
+
+    Args:
+        problems: shots and queries refer to them by their number.
+        images: file of each problem; empty: prompts have no images.
+        max_image_mb: larger files are refused.
+    """
+
+    problems: Sequence[Problem]
+    images: Sequence[Path] = ()
+    max_image_mb: float = 5.0
+
+    def text(self, shots: Sequence[int], query: int) -> str:
+        """The prompt, with a mark before the question of each image."""
+        return prompt_of(self.problems, shots, query, before=IMAGE_MARK if self.images else "")
+
+    def data_urls(self, shots: Sequence[int], query: int) -> tuple[str, ...]:
+        """The images of the prompt, in the order of their marks."""
+        return tuple(data_url(self.images[one], self.max_image_mb) for one in (*shots, query) if self.images)
+
+
+@dataclass(frozen=True)
 class Beam:
     """Shots in the order of the prompt, with their score, and the probability of the answer with all of them."""
 
@@ -120,7 +157,7 @@ class Beam:
 
 
 async def beam_search(
-    problems: Sequence[Problem],
+    prompts: ShotPrompts,
     query: int,
     pool: Sequence[int],
     scorer: AnswerScorer,
@@ -134,7 +171,7 @@ async def beam_search(
     A new shot is put before the others, so that the one that was chosen first stands next to the query.
 
     Args:
-        problems: shots and queries refer to them by their number.
+        prompts: make the prompts.
         query: the query.
         pool: the shots to choose from.
         scorer: gives the probability of an answer after a prompt.
@@ -144,14 +181,16 @@ async def beam_search(
             of the last one, ``P(answer | shots) - P(answer | shots before)``, which ranks a good shot after a bad one
             above two good ones.
     """
-    answer = answer_text(problems[query])
-    alone = await scorer.probability(prompt_of(problems, (), query), answer)
+    answer = answer_text(prompts.problems[query])
+
+    async def probability(chosen: Sequence[int]) -> float:
+        return await scorer.probability(prompts.text(chosen, query), answer, prompts.data_urls(chosen, query))
+
+    alone = await probability(())
     beams = [Beam((), 0.0, alone)]
     for _ in range(shots):
         grown = [(beam, (shot, *beam.shots)) for beam in beams for shot in pool if shot not in beam.shots]
-        found = await asyncio.gather(
-            *(scorer.probability(prompt_of(problems, shots_now, query), answer) for _, shots_now in grown)
-        )
+        found = await asyncio.gather(*(probability(shots_now) for _, shots_now in grown))
         scored = [
             Beam(shots_now, probability - (alone if score == "all" else beam.probability), probability)
             for (beam, shots_now), probability in zip(grown, found, strict=True)

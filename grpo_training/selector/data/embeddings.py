@@ -1,7 +1,8 @@
 """Embeddings of texts and images: computed once, stored as .npy files, memory-mapped.
 
-A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), ``clip:MODEL``, or the hub
-name or the folder of a model of sentence-transformers. Images are embedded by CLIP.
+A source of embeddings is named by a text: ``hashing`` or ``hashing:512`` (words, no model), ``clip:MODEL``, the hub
+name or the folder of a model of sentence-transformers, or ``FILE.py:NAME``, an encoder of the user's. Images are
+embedded by CLIP, or by an encoder that has ``embed_images``.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.reading.plugins import load_object
 from engine.storage.append_log import replace_file
 from engine.storage.installation import install_command
 from grpo_training.serve.model_folder import content_digest
@@ -118,6 +120,7 @@ def mean_of_normalised(*parts: EmbeddingTable) -> EmbeddingTable:
     return EmbeddingTable(torch.nn.functional.normalize(mean, dim=-1).numpy())
 
 
+@runtime_checkable
 class TextEmbedder(Protocol):
     """Embeds texts. ``name`` identifies the model and its weights."""
 
@@ -125,6 +128,19 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Array:
         """L2-normalised embeddings (n, d), float32."""
+
+
+@runtime_checkable
+class ImageEmbedder(Protocol):
+    """Embeds texts and images, such as CLIP."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """L2-normalised embeddings (n, d), float32."""
+
+    def embed_images(self, paths: Sequence[str]) -> Array:
+        """L2-normalised embeddings (n, d) of image files, float32."""
 
 
 class HashingEmbedder:
@@ -255,11 +271,20 @@ def _open_image(path: Path) -> Any:
 
 
 def open_embedder(name: str) -> TextEmbedder:
-    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, ``clip:MODEL``, a hub name or a folder.
+    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, ``clip:MODEL``, a hub name, a folder or an own one.
+
+    An own one is ``FILE.py:NAME``: a class or function without arguments that makes an object with ``name`` and
+    ``embed``, and ``embed_images`` if it embeds images.
 
     Raises:
         ConfigurationError: it cannot be used.
+        InputError: an own one is not there, or embeds nothing.
     """
+    if ".py:" in name:
+        own = load_object(name)()
+        if not isinstance(own, TextEmbedder):
+            raise InputError(f"{name} is no encoder", fix="It needs `name`, and `embed(texts)` with one row per text.")
+        return own
     kind, _, size = name.partition(":")
     if kind == CLIP and size:
         return ClipEmbedder(size)
@@ -271,7 +296,12 @@ def open_embedder(name: str) -> TextEmbedder:
 
 
 def embed_once(
-    folder: Path, source: str, name: str, items: Sequence[str], compute: Callable[[Sequence[str]], Array]
+    folder: Path,
+    source: str,
+    name: str,
+    items: Sequence[str],
+    compute: Callable[[Sequence[str]], Array],
+    modality: Literal["text", "image"] = "text",
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
@@ -281,18 +311,22 @@ def embed_once(
         name: identifies the embedder and its weights.
         items: texts, or paths of images.
         compute: embeds a part of the items; called with at most 1,024 at a time.
+        modality: of the items.
     """
     key = hashlib.sha256(json.dumps([name, list(items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
     if path.is_file() and path.with_suffix(".json").is_file():
+        write_record(path, source, name, modality, load_table(path))  # earlier versions recorded no modality
         return path
     folder.mkdir(parents=True, exist_ok=True)
     parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]
-    write_embeddings(path, np.concatenate(parts), source, name)
+    write_embeddings(path, np.concatenate(parts), source, name, modality)
     return path
 
 
-def write_embeddings(path: Path, rows: Array, source: str, name: str) -> None:
+def write_embeddings(
+    path: Path, rows: Array, source: str, name: str, modality: Literal["text", "image"] = "text"
+) -> None:
     """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
 
     Args:
@@ -300,15 +334,23 @@ def write_embeddings(path: Path, rows: Array, source: str, name: str) -> None:
         rows: (N, d).
         source: what :func:`open_embedder` makes the embedder from.
         name: identifies the embedder and its weights.
+        modality: of the items.
     """
     buffer = io.BytesIO()
     np.save(buffer, rows.astype(np.float32), allow_pickle=False)
-    folder = Path(source).expanduser()
+    write_record(path, source, name, modality, EmbeddingTable(rows))
+    replace_file(path, buffer.getvalue())
+
+
+def write_record(path: Path, source: str, name: str, modality: Literal["text", "image"], table: EmbeddingTable) -> None:
+    """Write the JSON file that tells how the embeddings of ``path`` were made."""
+    place = Path(source).expanduser()
+    is_path = place.is_dir() or ".py:" in source
     record = {
-        "model": str(folder.absolute()) if folder.is_dir() else source,
+        "model": str(place.absolute()) if is_path else source,
         "name": name,
-        "items": len(rows),
-        "dimensions": int(rows.shape[1]),
+        "modality": modality,
+        "items": len(table),
+        "dimensions": table.dimensions,
     }
     replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
-    replace_file(path, buffer.getvalue())

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,23 +108,24 @@ def make_batch(
     longest = max((len(one.shots) for group in groups for one in group.sequences), default=1)
     steps = longest if stop_steps is None else max(longest, min(longest + 1, stop_steps))
     size = (len(groups), sequences, steps)
-    labels, step_mask = torch.zeros(size, dtype=torch.long), torch.zeros(size, dtype=torch.bool)
-    rewards, sequence_mask = torch.zeros(size[:2], dtype=torch.float64), torch.zeros(size[:2], dtype=torch.bool)
-    pool_mask = torch.zeros(len(groups), places, dtype=torch.bool)
+    labels, step_mask = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
+    rewards, sequence_mask = np.zeros(size[:2]), np.zeros(size[:2], dtype=bool)
+    pool_mask = np.zeros((len(groups), places), dtype=bool)
     pools = torch.zeros(len(groups), places, table.dimensions)
+    rows = table.rows([one for group in groups for one in group.pool]).split([len(group.pool) for group in groups])
     for b, group in enumerate(groups):
         pool_mask[b, : len(group.pool)] = True
-        pools[b, : len(group.pool)] = table.rows(group.pool)
+        pools[b, : len(group.pool)] = rows[b]
         place_of = {shot: place for place, shot in enumerate(group.pool)}
         for n, one in enumerate(group.sequences):
             row = [place_of[shot] for shot in one.shots]
             if stop_steps is not None and len(row) < steps:
                 row.append(places)
-            labels[b, n, : len(row)] = torch.tensor(row)
+            labels[b, n, : len(row)] = row
             step_mask[b, n, : len(row)] = True
             rewards[b, n], sequence_mask[b, n] = one.reward, True
     queries_BD = table.rows([group.query for group in groups])
-    tensors = (queries_BD, pools, pool_mask, labels, step_mask, rewards, sequence_mask)
+    tensors = (queries_BD, pools, *map(torch.from_numpy, (pool_mask, labels, step_mask, rewards, sequence_mask)))
     return Batch(*(tensor.to(device) for tensor in tensors))
 
 

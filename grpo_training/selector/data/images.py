@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem
+from engine.records import IMAGE_MARK, Problem
 
 _TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
@@ -31,6 +32,38 @@ def image_paths(problems: Sequence[Problem], column: str, folder: Path, dataset:
             raise InputError(f"{dataset}, row {number} ({problem.id}): no image in {column!r}")
         paths.append(folder / name)
     return paths
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """Where the images of rows are.
+
+    Args:
+        column: of the rows, with the path of the image; None: prompts have no images.
+        folder: that the paths are relative to.
+        max_mb: larger files are refused.
+    """
+
+    column: str | None
+    folder: Path
+    max_mb: float
+
+    def checked(self, problems: Sequence[Problem], dataset: str) -> list[Path]:
+        """The image file of each problem, checked before anything is paid for; none without a column.
+
+        Raises:
+            InputError: an image is missing, too large or of a type that is not sent; or a text has the mark of an
+                image.
+        """
+        if self.column is None:
+            return []
+        found = image_paths(problems, self.column, self.folder, dataset)
+        for path in dict.fromkeys(found):
+            data_url(path, self.max_mb)
+        for problem in problems:
+            if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
+                raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
+        return found
 
 
 def data_url(path: Path, max_mb: float) -> str:

@@ -1,4 +1,8 @@
-"""Log-probs of given answers from an endpoint: the completions API with ``echo``, which servers such as vLLM offer."""
+"""Log-probs of given answers from an endpoint, as servers such as vLLM offer them.
+
+Without images the completions API is asked with ``echo``. With images it is the chat API: the answer is the start of
+the assistant's message, and ``prompt_logprobs`` gives the log-probs of its tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import hashlib
 import json
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
@@ -17,9 +21,14 @@ from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
-from engine.llm.wire.transport import COMPLETIONS_PATH, Transport, classify_exception
-from engine.records import Completion, Usage
+from engine.llm.wire.protocol import TOKENS_PER_IMAGE, wire_messages
+from engine.llm.wire.transport import CHAT_PATH, COMPLETIONS_PATH, Transport, classify_exception
+from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 
+_FIX = (
+    "Use a server such as vLLM: its completions API supports echo with logprobs, and its chat API, for images, "
+    "prompt_logprobs with continue_final_message."
+)
 DRAIN_S = 60.0
 """Seconds for which a search that is stopped waits for the requests in flight, to keep their replies."""
 
@@ -50,7 +59,7 @@ class AnswerScorer:
         self._journal, self._budget = journal, budget or Budget()
         self._slots = asyncio.Semaphore(concurrency)
         self._transport = Transport(endpoint, concurrency)
-        self._known: dict[tuple[str, str], asyncio.Task[float]] = {}
+        self._known: dict[tuple[str, tuple[str, ...], str], asyncio.Task[float]] = {}
         self._sent: set[asyncio.Task[Any] | None] = set()
 
     async def close(self) -> None:
@@ -70,21 +79,45 @@ class AnswerScorer:
         """Drop the answers so far; the prompts of the next query are others."""
         self._known.clear()
 
-    async def probability(self, prompt: str, answer: str) -> float:
+    async def probability(self, prompt: str, answer: str, images: Sequence[str] = ()) -> float:
         """The geometric mean of the probabilities of an answer's tokens after a prompt. Equal questions are asked once.
+
+        Args:
+            prompt: the text before the answer.
+            answer: the text whose probability is asked for.
+            images: data URLs; each stands where the prompt has an :data:`engine.records.IMAGE_MARK`.
 
         Raises:
             FatalEndpointError: the endpoint refuses the request, or returns no log-probs of the prompt.
             IncompleteRunError: all attempts failed.
             BudgetExceededError: the request could exceed the budget.
         """
-        key = (prompt, answer)
+        key = (prompt, tuple(images), answer)
         if key not in self._known:
-            self._known[key] = asyncio.ensure_future(self._ask(prompt, answer))
+            self._known[key] = asyncio.ensure_future(self._ask(*key))
         return await asyncio.shield(self._known[key])
 
-    async def _ask(self, prompt: str, answer: str) -> float:
-        body = {
+    async def _ask(self, prompt: str, images: tuple[str, ...], answer: str) -> float:
+        body = self._chat_body(prompt, images, answer) if images else self._text_body(prompt, answer)
+        asked = json.dumps({"body": body, "answer_at": len(prompt)}, sort_keys=True)
+        key = hashlib.sha256(asked.encode()).hexdigest()
+        stored = None if self._journal is None else self._journal.get_many([key]).get(key)
+        if stored is None:
+            async with self._slots:
+                reply, usage = await self._post(body, len(images))
+            role = self._endpoint.role
+            if images:
+                found = chat_answer_logprobs(reply, answer, role)
+            else:
+                found = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), role)
+            stored = Completion(text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=found)
+            if self._journal is not None:
+                stored = await self._journal.put(key, stored)
+        assert stored.logprobs
+        return math.exp(sum(stored.logprobs) / len(stored.logprobs))
+
+    def _text_body(self, prompt: str, answer: str) -> dict[str, Any]:
+        return {
             "model": self._endpoint.model,
             "prompt": prompt + answer,
             "max_tokens": 1,
@@ -93,20 +126,27 @@ class AnswerScorer:
             "logprobs": 1,
             **self._endpoint.extra_body,
         }
-        asked = json.dumps({"body": body, "answer_at": len(prompt)}, sort_keys=True)
-        key = hashlib.sha256(asked.encode()).hexdigest()
-        stored = None if self._journal is None else self._journal.get_many([key]).get(key)
-        if stored is None:
-            async with self._slots:
-                reply, usage = await self._post(body)
-            found = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), self._endpoint.role)
-            stored = Completion(text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=found)
-            if self._journal is not None:
-                stored = await self._journal.put(key, stored)
-        assert stored.logprobs
-        return math.exp(sum(stored.logprobs) / len(stored.logprobs))
 
-    async def _post(self, body: dict[str, Any]) -> tuple[bytes, Usage]:
+    def _chat_body(self, prompt: str, images: tuple[str, ...], answer: str) -> dict[str, Any]:
+        request = ChatRequest(
+            role=self._endpoint.role,
+            messages=(Message(role="user", content=prompt),),
+            sampling=Sampling(temperature=0.0, max_tokens=1),
+            purpose="evaluation",
+            images=images,
+        )
+        return {
+            "model": self._endpoint.model,
+            "messages": [*wire_messages(request), {"role": "assistant", "content": answer}],
+            "max_tokens": 1,
+            "temperature": 0,
+            "add_generation_prompt": False,
+            "continue_final_message": True,
+            "prompt_logprobs": 0,  # of the tokens themselves only
+            **self._endpoint.extra_body,
+        }
+
+    async def _post(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage]:
         """Send a request until it is answered. Each attempt reserves the most that it may cost."""
         rng = random.Random(0)  # noqa: S311 - jitter
 
@@ -127,10 +167,10 @@ class AnswerScorer:
             sleep=self._sleep,
             retry_error_callback=decision,
         )
-        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body)
+        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body, images)
         if not isinstance(result, RetryDecision):
             return result
-        url = f"{self._endpoint.base_url}/completions"
+        url = f"{self._endpoint.base_url}/{'completions' if 'prompt' in body else 'chat/completions'}"
         where = f"{self._endpoint.role} ({url}): {result.code} {result.message}".rstrip()
         if result.action in (RetryAction.RETRY, RetryAction.SLOW_DOWN):
             attempts = retrying.statistics["attempt_number"]
@@ -140,17 +180,17 @@ class AnswerScorer:
         raise FatalEndpointError(
             "The endpoint cannot score answers",
             why=where,
-            fix="Use a server whose completions API returns log-probs of the prompt (echo), such as vLLM.",
+            fix=_FIX,
         )
 
-    async def _attempt(self, body: dict[str, Any]) -> tuple[bytes, Usage] | RetryDecision:
-        largest = len(body["prompt"].encode("utf-8", "replace")) + 16, 1  # a token has at least one byte
+    async def _attempt(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage] | RetryDecision:
+        largest = _text_bytes(body) + 16 + TOKENS_PER_IMAGE * images, 1  # a token has at least one byte
         hold = await self._budget.hold(sum(largest), self._endpoint.cost_usd(*largest))
         used = largest  # also of an attempt that is cancelled
         task = asyncio.current_task()
         self._sent.add(task)
         try:
-            reply = await self._transport.post(body, {}, path=COMPLETIONS_PATH)
+            reply = await self._transport.post(body, {}, path=COMPLETIONS_PATH if "prompt" in body else CHAT_PATH)
             used = _usage_of(reply) or largest
             cost = self._endpoint.cost_usd(*used)
             return reply, Usage(prompt_tokens=used[0], completion_tokens=used[1], cost_usd=cost)
@@ -163,6 +203,48 @@ class AnswerScorer:
         finally:
             self._sent.discard(task)
             self._budget.settle(hold, sum(used), self._endpoint.cost_usd(*used))
+
+
+def _text_bytes(body: dict[str, Any]) -> int:
+    if "prompt" in body:
+        return len(body["prompt"].encode("utf-8", "replace"))
+    parts = [part for message in body["messages"] for part in _parts(message["content"])]
+    return sum(len(part["text"].encode("utf-8", "replace")) for part in parts if part["type"] == "text")
+
+
+def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
+    """The log-probs of the last tokens of a chat prompt that ends with an answer.
+
+    Args:
+        reply: the body of the reply.
+        answer: the end of the prompt. A token that begins before it and reaches into it counts for it.
+        role: named in errors.
+
+    Raises:
+        FatalEndpointError: the reply has no log-probs of the prompt, or the prompt does not end with the answer.
+    """
+    try:
+        every = json.loads(reply)["prompt_logprobs"]
+        tokens = [next(iter(one.values())) for one in every if one]
+        found: list[float] = []
+        text = ""
+        while len(text.strip()) < len(answer.strip()):
+            token = tokens.pop()
+            text = str(token["decoded_token"]) + text
+            found.insert(0, float(token["logprob"]))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        found, text, why = [], "", f"{type(error).__name__}: {error}"
+    else:
+        why = f"The prompt ends with {text[-60:]!r}, not with the answer {answer!r}."
+    if not text.strip().endswith(answer.strip()) or not found or not all(map(math.isfinite, found)):
+        raise FatalEndpointError(
+            f"The endpoint of {role} returns no log-probs of a given answer with images", why=why, fix=_FIX
+        )
+    return found
 
 
 def _usage_of(reply: bytes) -> tuple[int, int] | None:
@@ -203,6 +285,6 @@ def answer_logprobs(reply: bytes, start: int, end: int, role: str) -> list[float
         raise FatalEndpointError(
             f"The endpoint of {role} returns no log-probs of a given text",
             why=why,
-            fix="Use a server whose completions API supports echo with logprobs, such as vLLM.",
+            fix=_FIX,
         )
     return found

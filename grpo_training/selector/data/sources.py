@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from grpo_training.selector.data.embeddings import EmbeddingTable, load_table, mean_of_normalised
+from grpo_training.selector.data.encoder import check_same, part_of_file, record_with_parts
 
 if TYPE_CHECKING:
-    from grpo_training.selector.settings import EmbeddingSettings
+    from grpo_training.selector.step_settings import EmbeddingSettings
 
 
-def record_of(settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Where the embeddings are, as JSON values.
+def record_of(
+    settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = None, checkpoint: Path | None = None
+) -> dict[str, Any]:
+    """Where the embeddings are and what made them, as JSON values; see :mod:`grpo_training.selector.data.encoder`.
 
     Args:
         settings: name files; without any, those of the checkpoint are used.
         recorded: what a checkpoint records.
+        checkpoint: its file, for messages.
 
     Raises:
-        InputError: nothing names them.
+        InputError: nothing names them, or they are of another model or modality than those of the checkpoint.
     """
+    found: dict[str, Any] | None = None
     if settings.embeddings is not None:
-        return {"files": [str(settings.embeddings.absolute())]} | _model_of(settings.embeddings)
-    if settings.img_emb is not None and settings.text_emb is not None:
-        return {"files": [str(settings.img_emb.absolute()), str(settings.text_emb.absolute())]}
+        found = record_with_parts([settings.embeddings], [part_of_file(settings.embeddings)])
+    elif settings.img_emb is not None and settings.text_emb is not None:
+        parts = [part_of_file(settings.img_emb, "image"), part_of_file(settings.text_emb, "text")]
+        found = record_with_parts([settings.img_emb, settings.text_emb], parts)
+    if found is not None:
+        check_same(recorded or {}, found, str(checkpoint))
+        return found
     if recorded and recorded.get("files"):
         return dict(recorded)
     raise InputError(
@@ -36,15 +44,6 @@ def record_of(settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = 
         why="No flag names them, and there is no checkpoint that records them.",
         fix="Pass --embeddings FILE, or --img-emb and --text-emb.",
     )
-
-
-def _model_of(path: Path) -> dict[str, str]:
-    """What made the embeddings of a file, if a file beside it tells."""
-    try:
-        made = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        return {"model": str(made["model"])}
-    except (OSError, ValueError, KeyError, TypeError):  # embeddings of another program
-        return {}
 
 
 def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:

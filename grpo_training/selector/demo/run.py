@@ -104,7 +104,6 @@ def _one_seed(settings: DemoSettings, seed: int) -> dict[str, Any]:
         "embeddings": data / "embeddings.npy",
         "seed": seed,
         "fresh": True,
-        "log_every_steps": 100,
     }
     train_sft(
         SftSettings.model_validate(
@@ -112,7 +111,6 @@ def _one_seed(settings: DemoSettings, seed: int) -> dict[str, Any]:
                 **common,
                 "beam_data": data / "beams.json",
                 "output_dir": folder / "sft",
-                "hidden_dim": 64,
                 "epochs": settings.sft_epochs,
                 "learning_rate": settings.learning_rate,
             }
@@ -130,10 +128,7 @@ def _one_seed(settings: DemoSettings, seed: int) -> dict[str, Any]:
                 "reward_mode": "soft_only",
                 "rce_epochs": settings.rce_epochs,
                 "grpo_epochs": settings.grpo_epochs,
-                "rce_lr": settings.learning_rate,
                 "grpo_lr": settings.grpo_lr,
-                "kl_target_min": 0.1,
-                "kl_target_max": 1.0,
             }
         )
     )
@@ -204,7 +199,7 @@ def _matrix(world: SyntheticUtility) -> Array:
 def _evaluate(world: SyntheticUtility, queries: range, folder: Path) -> dict[str, Any]:
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     chosen = {}
-    checkpoints = {"sft": "sft/best_model.ckpt", "rce": "post/rce_final.ckpt", "grpo": "post/best_reward.ckpt"}
+    checkpoints = {"sft": "sft/best_model.ckpt", "rce": "post/rce_final.ckpt", "grpo": "post/best_model.ckpt"}
     for way, name in checkpoints.items():
         chosen[way] = _pairs_of(load_model(folder / name)[0], world, queries)
     for row, query in enumerate(queries):

@@ -25,22 +25,34 @@ class Sequences(NamedTuple):
 
 
 def sequence_logps(model: PointerSelector, encoded: Encoded, labels_BNS: Tensor) -> Tensor:
-    """Log-probs (B, N, S) of the steps of given sequences.
+    """Log-probs (B, N, S) of the steps of given sequences at temperature 1; see :func:`sequence_logps_at`."""
+    return sequence_logps_at(model, encoded, labels_BNS, (1.0,))[0]
+
+
+def sequence_logps_at(
+    model: PointerSelector, encoded: Encoded, labels_BNS: Tensor, temperatures: tuple[float, ...]
+) -> Tensor:
+    """Log-probs (T, B, N, S) of the steps of given sequences under ``softmax(logits / temperature)``.
 
     Args:
         model: the network.
         encoded: the queries with their pools.
         labels_BNS: places in the pool; padded steps may hold any place.
+        temperatures: T of them, each above 0.
     """
     model.check_labels(labels_BNS, encoded)
     state = model.begin(encoded, labels_BNS.shape[1])
     steps = []
     for number in range(labels_BNS.shape[2]):
         label_BN = labels_BNS[:, :, number]
-        logps_BNK = model.logits(encoded, state).log_softmax(-1)
-        steps.append(logps_BNK.gather(-1, label_BN.unsqueeze(-1)).squeeze(-1))
+        logits_BNK = model.logits(encoded, state)
+        chosen_TBN = [
+            (logits_BNK / temperature).log_softmax(-1).gather(-1, label_BN.unsqueeze(-1)).squeeze(-1)
+            for temperature in temperatures
+        ]
+        steps.append(torch.stack(chosen_TBN))
         state = model.step(encoded, state, label_BN)
-    return torch.stack(steps, 2)
+    return torch.stack(steps, 3)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -6,6 +6,7 @@ depend on the seed and their numbers alone, so an interrupted training continues
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from grpo_training.training.stopped import TrainingStoppedError
 if TYPE_CHECKING:
     from grpo_training.selector.data.embeddings import EmbeddingTable
 
+_CONTROLLED = ("rce/temperature", "grpo/temperature", "beta", "learning_rate")
 BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"
 
 
@@ -109,6 +111,7 @@ class _Run:
             self._kl = AdaptiveKL(
                 settings.kl_beta, settings.kl_target_min, settings.kl_target_max, settings.kl_adjustment_factor
             )
+        self._old: PointerSelector | None = None
         self._stored = load_state(run_dir)
         if self._stored is not None:
             self.progress = self._stored["progress"]
@@ -122,7 +125,7 @@ class _Run:
         return self._task.phases[self.progress.phase]
 
     def begin_phase(self) -> None:
-        """Make the optimizer; for a new phase of rewards also record the policy that it starts from."""
+        """Make the optimizer; a new phase of rewards also records the policy that it starts from."""
         task, progress = self._task, self.progress
         frozen = set()
         if self.phase.name == "grpo" and isinstance(self._settings, TrainSettings) and self._settings.freeze_backbone:
@@ -131,13 +134,17 @@ class _Run:
             parameter.requires_grad_(parameter not in frozen)
         trained = [one for one in task.model.parameters() if one.requires_grad]
         self._optimizer = torch.optim.AdamW(trained, self.phase.learning_rate, weight_decay=self._settings.weight_decay)
+        self._old = copy.deepcopy(task.model).eval() if self.phase.name == "grpo" else None
         if self._stored is not None:
             self._optimizer.load_state_dict(self._stored["optimizer"])
+            if self._old is not None and self._stored["old"] is not None:
+                self._old.load_state_dict(self._stored["old"])
             self._stored = None
         elif self.phase.name != "sft":
-            both = [*task.train, *task.held_out]
-            found = stored_logps(task.model, both, task.table, task.stop_steps, task.device)
+            found = stored_logps(task.model, task.held_out, task.table, task.stop_steps, task.device)
             progress.old_logps = {query: logps.sum(-1) for query, logps in found.items()}
+            if isinstance(self._settings, TrainSettings):
+                progress.temperature = self._settings.grpo_temperature
         self._total = steps_of(task, self.phase, self._settings.batch_size)
         self._step = progress.epoch * (self._total // max(self.phase.epochs, 1)) + progress.batch
 
@@ -151,22 +158,22 @@ class _Run:
             window.append(metrics)
             is_last = progress.batch == len(order)
             figures = self._finish_epoch() if is_last else {}
-            if len(window) == settings.log_every_steps or is_last or stop.number is not None:
-                line = _means(window) | figures
+            if len(window) == settings.log_every_steps or self._step == 1 or is_last or stop.number is not None:
+                line = _summary(window) | figures
                 log.write(progress.step, {"stage": self.phase.name, "epoch": self._step / len(order)} | line)
                 shown.step_done(progress.step, self.phase.name, line)
                 window.clear()
             if is_last or stop.number is not None:
                 if is_last:
                     progress.epoch, progress.batch = progress.epoch + 1, 0
-                save_state(self._run_dir, progress, task.model, self._optimizer, self._kl)
+                save_state(self._run_dir, progress, task.model, self._old, self._optimizer, self._kl)
             stop.obey()
 
     def end_phase(self) -> None:
         """Keep the model at the end of the phase under a name of its own, and go on to the next one."""
         self._save(f"{self.phase.name}_final.ckpt", {})
         self.progress.phase, self.progress.epoch, self.progress.best = self.progress.phase + 1, 0, {}
-        self.progress.old_logps, self._stored = {}, None
+        self.progress.old_logps, self._stored, self._old = {}, None, None
 
     def _optimize(self, groups: Sequence[ShotGroup]) -> dict[str, float]:
         task, settings, progress = self._task, self._settings, self.progress
@@ -182,7 +189,7 @@ class _Run:
         batch = make_batch(groups, task.table, stop_steps=task.stop_steps, device=task.device)
         # The ratio of GRPO compares with a policy that was scored without dropout.
         task.model.train(self.phase.name != "grpo")
-        step = self._loss(batch, groups)
+        step = self._loss(batch)
         self._check_finite("loss", float(step.loss.detach()))
         self._optimizer.zero_grad()
         step.loss.backward()
@@ -193,10 +200,10 @@ class _Run:
         task.model.eval()
         progress.step, progress.batch, self._step = progress.step + 1, progress.batch + 1, self._step + 1
         if "kl" in step.metrics:
-            progress.kl.append(step.metrics["kl"])
+            self._adapt(step.metrics["kl"])
         return step.metrics | {"learning_rate": rate, "grad_norm": norm}
 
-    def _loss(self, batch: Batch, groups: Sequence[ShotGroup]) -> StepLoss:
+    def _loss(self, batch: Batch) -> StepLoss:
         task, settings = self._task, self._settings
         if self.phase.name == "sft" or not isinstance(settings, TrainSettings):
             return sft_step(task.model, batch)
@@ -205,16 +212,32 @@ class _Run:
                 self._step, self._total, settings.rce_temperature_start, settings.rce_temperature_end
             )
             return rce_step(task.model, batch, temperature, settings)
-        old_logps = torch.zeros(batch.sequence_mask_BN.shape)
-        for row, group in enumerate(groups):
-            old_logps[row, : len(group.sequences)] = self.progress.old_logps[group.query]
+        assert self._old is not None
         top_k = curriculum_top_k(self.progress.epoch, settings.early_epochs, settings.early_top_k, settings.late_top_k)
         return grpo_step(
-            task.model, batch, old_logps.to(task.device), top_k=top_k, beta=self._kl.beta, settings=settings
+            task.model,
+            batch,
+            self._old,
+            top_k=top_k,
+            beta=self._kl.beta,
+            settings=settings,
+            temperature=self.progress.temperature,
         )
 
+    def _adapt(self, kl: float) -> None:
+        """Adapt the temperature to the KL of a step, and the weight of the KL to its mean over ``kl_every`` steps."""
+        settings, progress = self._settings, self.progress
+        progress.kl.append(kl)
+        progress.epoch_kl.append(kl)
+        if not isinstance(settings, TrainSettings) or not settings.adaptive_kl:
+            return
+        progress.temperature = adapted_temperature(progress.temperature, kl, settings)
+        if len(progress.kl) >= settings.kl_every:
+            self._kl.update(statistics.fmean(progress.kl))
+            progress.kl = []
+
     def _finish_epoch(self) -> dict[str, float]:
-        """Figures on held-out queries, the checkpoints of the epoch, and the weight of the KL for the next one."""
+        """Figures on held-out queries, and the checkpoints of the epoch."""
         task, settings, progress = self._task, self._settings, self.progress
         rewards = settings if isinstance(settings, TrainSettings) else None
         figures = held_out_figures(
@@ -231,9 +254,9 @@ class _Run:
         limit = rewards.kl_target_max if rewards else 0.0
         for measure in improvements(self.phase.name, figures, progress.best, limit):
             self._save(BEST if measure == "model" else BEST_REWARD, figures)
-        if self.phase.name == "grpo" and rewards and rewards.adaptive_kl and progress.kl:
-            self._kl.update(statistics.fmean(progress.kl))
-        progress.kl = []
+        if progress.epoch_kl:
+            progress.kl_of_epochs.append(statistics.fmean(progress.epoch_kl))
+            progress.epoch_kl = []
         return figures
 
     def _save(self, name: str, figures: dict[str, float]) -> None:
@@ -258,6 +281,26 @@ class _Run:
             )
 
 
-def _means(window: Sequence[dict[str, float]]) -> dict[str, float]:
+def adapted_temperature(temperature: float, kl: float, settings: TrainSettings) -> float:
+    """The temperature of GRPO after a step.
+
+    A small KL raises it, so that logits may move further before the ratios are clipped (exploration); a large one
+    lowers it. It stays within its bounds.
+
+    Args:
+        temperature: of the step.
+        kl: of the step, at temperature 1.
+        settings: the target of the KL, the bounds, and the factor of a change.
+    """
+    if kl < settings.kl_target_min:
+        temperature *= settings.grpo_temperature_factor
+    elif kl > settings.kl_target_max:
+        temperature /= settings.grpo_temperature_factor
+    return min(max(temperature, settings.grpo_temperature_min), settings.grpo_temperature_max)
+
+
+def _summary(window: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The means of the steps; of what a schedule or a controller sets, the last value."""
     names = dict.fromkeys(name for metrics in window for name in metrics)
-    return {name: statistics.fmean(one[name] for one in window if name in one) for name in names}
+    means = {name: statistics.fmean(one[name] for one in window if name in one) for name in names}
+    return means | {name: window[-1][name] for name in _CONTROLLED if name in window[-1]}

@@ -6,6 +6,9 @@ Where this differs from the usual:
   candidates have equal rewards adds nothing, and its share is a metric.
 * The old policy of GRPO is the one at the start of the phase. It and the trained policy are scored without dropout.
 * The ratio is that of whole sequences, and the KL is ``mean(ratio - 1 - log ratio)`` over the stored sequences.
+* Both policies of a ratio have the same temperature: ``softmax(logits / temperature)``. The higher it is, the further
+  logits may move before a ratio is clipped. The KL that adapts temperature and beta is that at temperature 1, the
+  policy as it is used.
 """
 # ruff: noqa: N803, N806 - names end in their shape
 
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from grpo_training.selector.model.decoding import sequence_logps
+from grpo_training.selector.model.decoding import sequence_logps_at
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
 from grpo_training.training.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from grpo_training.selector.settings import TrainSettings
 
 PhaseName = Literal["sft", "rce", "grpo"]
+ADVANTAGE_QUANTILES = (10, 50, 90)
+"""Per cent; the distribution of advantages in the metrics."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,20 @@ class StepLoss:
 
 def step_logps(model: PointerSelector, batch: Batch) -> Tensor:
     """Log-probs (B, N, S) of the stored sequences; 0 at steps that do not exist."""
+    return step_logps_at(model, batch, (1.0,))[0]
+
+
+def step_logps_at(model: PointerSelector, batch: Batch, temperatures: tuple[float, ...]) -> Tensor:
+    """Log-probs (T, B, N, S) of the stored sequences at several temperatures; 0 at steps that do not exist."""
     encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
-    logps_BNS = sequence_logps(model, encoded, batch.labels_BNS)
-    return logps_BNS.masked_fill(~batch.step_mask_BNS, 0.0)
+    logps_TBNS = sequence_logps_at(model, encoded, batch.labels_BNS, temperatures)
+    return logps_TBNS.masked_fill(~batch.step_mask_BNS, 0.0)
+
+
+def expected_reward(logps_BN: Tensor, batch: Batch) -> float:
+    """The mean reward of the stored sequences in proportion to their probabilities."""
+    weights_BN = logps_BN.detach().double().masked_fill(~batch.sequence_mask_BN, -torch.inf).softmax(-1)
+    return float((weights_BN * batch.rewards_BN).sum(-1).mean())
 
 
 def sft_step(model: PointerSelector, batch: Batch) -> StepLoss:
@@ -63,8 +79,10 @@ def sft_step(model: PointerSelector, batch: Batch) -> StepLoss:
 
 def rce_step(model: PointerSelector, batch: Batch, temperature: float, settings: TrainSettings) -> StepLoss:
     """Cross-entropy of the stored sequences, weighted by ``softmax(normalised reward / temperature)``."""
-    loss, metrics = _rce(step_logps(model, batch), batch, temperature, settings)
-    return StepLoss(loss, {"loss": float(loss.detach()), "rce/temperature": temperature, **metrics})
+    logps_BNS = step_logps(model, batch)
+    loss, metrics = _rce(logps_BNS, batch, temperature, settings)
+    metrics |= {"loss": float(loss.detach()), "rce/temperature": temperature}
+    return StepLoss(loss, metrics | {"reward": expected_reward(logps_BNS.sum(-1), batch)})
 
 
 def rce_validation_loss(logps_BNS: Tensor, batch: Batch, settings: TrainSettings) -> float:
@@ -92,26 +110,48 @@ def _rce(
 def grpo_step(
     model: PointerSelector,
     batch: Batch,
-    old_logps_BN: Tensor,
+    old: PointerSelector,
     *,
     top_k: int | None,
     beta: float,
     settings: TrainSettings,
+    temperature: float = 1.0,
 ) -> StepLoss:
-    """The clipped policy gradient over stored sequences, and ``beta`` times the KL to the old policy."""
-    logps_BN = step_logps(model, batch).sum(-1)
+    """The clipped policy gradient over stored sequences, and ``beta`` times the KL to the old policy.
+
+    Args:
+        model: the trained policy.
+        batch: stored sequences with their rewards.
+        old: the policy at the start of the phase.
+        top_k: sequences of each query that are used, the best first; None: all.
+        beta: weight of the KL.
+        settings: clipping of ratios and advantages.
+        temperature: of both policies in the ratio.
+
+    ``kl`` of the metrics is that at temperature 1.
+    """
+    logps_TBN = step_logps_at(model, batch, (1.0, temperature)).sum(-1)
+    with torch.no_grad():
+        old_TBN = step_logps_at(old, batch, (1.0, temperature)).sum(-1)
+    logps_BN = logps_TBN[1]
     advantages_BN = group_advantages(batch.rewards_BN, batch.sequence_mask_BN, settings.advantage_clip).float()
     spread_B = has_spread(batch.rewards_BN, batch.sequence_mask_BN)
     kept_BN = batch.sequence_mask_BN & spread_B.unsqueeze(1) & best_sequences(batch, top_k)
-    metrics = {"frac_reward_zero_std": float((~spread_B).float().mean()), "beta": beta}
+    metrics = {
+        "frac_reward_zero_std": float((~spread_B).float().mean()),
+        "beta": beta,
+        "grpo/temperature": temperature,
+        "reward": expected_reward(logps_TBN[0], batch),
+    }
     if not bool(kept_BN.any()):
         return StepLoss(logps_BN.sum() * 0.0, {"loss": 0.0, "kl": 0.0, **metrics})
-    new, old, advantages = (values[kept_BN] for values in (logps_BN, old_logps_BN, advantages_BN))
+    new, before, advantages = (values[kept_BN] for values in (logps_BN, old_TBN[1], advantages_BN))
+    used, used_before = logps_TBN[0][kept_BN].detach(), old_TBN[0][kept_BN]
     ones = torch.ones_like(new, dtype=torch.bool).unsqueeze(1)
     totals = StepTotals(len(new), len(new))
     term = policy_loss(
         new.unsqueeze(1),
-        old.unsqueeze(1),
+        before.unsqueeze(1),
         advantages,
         ones,
         loss_type="grpo",
@@ -120,15 +160,17 @@ def grpo_step(
         totals=totals,
     )
     # With the arguments in this order k3 is ratio - 1 - log(ratio), and the ratio is new / old as above.
-    kl = kl_per_token(old, new, "k3").mean()
+    kl = kl_per_token(before, new, "k3").mean()
     loss = term.loss + beta * kl
     metrics |= term.metrics | {
         "loss": float(loss.detach()),
         "loss/policy": float(term.loss.detach()),
-        "kl": float(kl.detach()),
+        "loss/kl": float(beta * kl.detach()),
+        "kl": float(kl_per_token(used_before, used, "k3").mean()),
         "advantage/mean": float(advantages.mean()),
         "advantage/std": float(advantages.std(unbiased=False)),
         "advantage/max": float(advantages.max()),
+        **{f"advantage/q{share}": float(advantages.quantile(share / 100)) for share in ADVANTAGE_QUANTILES},
     }
     return StepLoss(loss, metrics)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,25 +14,28 @@ import torch
 from engine.errors import ConfigurationError, InputError
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.selector.data.beam_file import TaskReward, load_groups
-from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.embeddings import EmbeddingTable, open_embedder
+from grpo_training.selector.data.encoder import parts_of, record_with_parts
 from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
 from grpo_training.selector.rewards import combine_levels, sequence_reward
 from grpo_training.selector.settings import SftSettings, TrainSettings
+from grpo_training.selector.training.change import best_choices, change_lines
 from grpo_training.selector.training.loop import BEST, BEST_REWARD, TrainingTask, steps_of, train_selector
 from grpo_training.selector.training.phases import Phase
 from grpo_training.selector.training.state import STATE
+from grpo_training.selector.trials import trial_data
 from grpo_training.view.training_page import write_page
 
 
 def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
-    record = record_of(settings)
-    table = load_embeddings(record)
-    groups = _groups(settings, table, TaskReward())
+    of_trials = {"parts": [{"modality": "text", "model": settings.embedding_model}]}
+    data = _data(settings, TaskReward(), of_trials if settings.trials is not None else {})
+    table = data.table
     torch.manual_seed(settings.seed)
     model = PointerSelector(
         SelectorConfig(
@@ -39,7 +44,7 @@ def train_sft(settings: SftSettings) -> int:
         )
     )
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
-    return _train(settings, model, phases, groups, table, record, {})
+    return _train(settings, model, phases, data, {})
 
 
 _ARCHITECTURE = [field.name for field in dataclasses.fields(SelectorConfig) if field.name != "d_model"]
@@ -49,21 +54,21 @@ def post_train(settings: TrainSettings) -> int:
     """Post-train a selector on rewards. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
     model, info = load_model(settings.sft_ckpt)
-    record = record_of(settings, info.embeddings)
-    table = load_embeddings(record)
+    reward = TaskReward(
+        settings.reward_mode, settings.hard_weight, settings.soft_weight, settings.rel_weight, settings.keep_fallback
+    )
+    data = _data(settings, reward, info.embeddings)
+    table = data.table
     if table.dimensions != model.config.d_model:
         raise InputError(
             f"{settings.sft_ckpt} needs embeddings of {model.config.d_model} dimensions, these have {table.dimensions}",
             fix="Pass the embeddings that it was trained with.",
         )
-    reward = TaskReward(
-        settings.reward_mode, settings.hard_weight, settings.soft_weight, settings.rel_weight, settings.keep_fallback
-    )
-    groups = _with_sequence_rewards(_groups(settings, table, reward), table, settings)
+    data = dataclasses.replace(data, groups=_with_sequence_rewards(data.groups, table, settings))
     rce_lr = settings.rce_lr or settings.rce_lr_ratio * _sft_rate(info.phase, info.learning_rate, settings)
     every = [Phase("rce", settings.rce_epochs, rce_lr), Phase("grpo", settings.grpo_epochs, settings.grpo_lr)]
     facts = {"sft_ckpt": hashlib.sha256(settings.sft_ckpt.read_bytes()).hexdigest()[:16]}
-    return _train(settings, model, [one for one in every if one.epochs], groups, table, record, facts)
+    return _train(settings, model, [one for one in every if one.epochs], data, facts)
 
 
 def _sft_rate(phase: str, rate: float, settings: TrainSettings) -> float:
@@ -82,28 +87,33 @@ def _train(
     settings: SftSettings | TrainSettings,
     model: PointerSelector,
     phases: Sequence[Phase],
-    groups: Sequence[ShotGroup],
-    table: EmbeddingTable,
-    record: dict[str, Any],
+    data: _Data,
     facts: dict[str, Any],
 ) -> int:
+    groups, table = data.groups, data.table
     train, held_out = split_groups(groups, settings.train_ratio, settings.seed)
     shots = max(len(one.shots) for group in groups for one in group.sequences)
-    task = TrainingTask(model, phases, train, held_out, table, record, shots, _device(settings.device))
+    task = TrainingTask(model, phases, train, held_out, table, data.record, shots, _device(settings.device))
     for line in _plan(task, settings):
         print(line)
     if settings.dry_run:
+        _try_out(task, settings)
         return 0
-    facts |= {"embeddings": digest_of(record), "beam_data": _digest(settings)}
+    facts |= {"embeddings": digest_of(data.record), "beam_data": data.digest}
     with RunDirectory(settings.output_dir).open(settings, facts) as manifest:
         if manifest.is_finished:
             print(f"This training is finished: {settings.output_dir}. Pass --fresh to train again.")
             return 0
+        task.model.to(task.device)
+        before = best_choices(task.model, groups, table, shots) if isinstance(settings, TrainSettings) else []
         done = train_selector(task, settings, settings.output_dir)
         page = write_page(settings.output_dir)
         manifest.finish()
         (settings.output_dir / STATE).unlink(missing_ok=True)
     print(f"trained {done.step} steps")
+    if isinstance(settings, TrainSettings):
+        for line in change_lines(before, best_choices(task.model, groups, table, shots), done, settings):
+            print(line)
     for name in (BEST, BEST_REWARD):
         if (settings.output_dir / name).exists():
             print(f"  {name:16} {settings.output_dir / name}")
@@ -111,14 +121,72 @@ def _train(
     return 0
 
 
-def _groups(settings: SftSettings | TrainSettings, table: EmbeddingTable, reward: TaskReward) -> list[ShotGroup]:
-    groups = load_groups(settings.beam_data, beam_size=settings.beam_size, pool_size=settings.pool, reward=reward)
-    groups = groups[: settings.max_samples]
-    if len(groups) < 2 and settings.train_ratio < 1:
-        raise InputError(f"{settings.beam_data} has {len(groups)} queries; a training needs at least 2")
-    for group in groups:  # an id without an embedding is named before anything is written
-        table.check([group.query, *group.pool])
-    return groups
+def _try_out(task: TrainingTask, settings: SftSettings | TrainSettings) -> None:
+    """One optimizer step of each phase, in a folder that is deleted."""
+    small = dataclasses.replace(
+        task,
+        phases=[dataclasses.replace(phase, epochs=1) for phase in task.phases],
+        train=task.train[: settings.batch_size],
+        held_out=task.held_out[: settings.batch_size],
+    )
+    untracked = settings.model_copy(update={"report_to": "none"})
+    with tempfile.TemporaryDirectory() as folder:
+        train_selector(small, untracked, Path(folder))
+    print(f"One step of each phase was made and dropped; nothing was written to {settings.output_dir}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    """Queries with their embeddings; ``record`` is that of a checkpoint, ``digest`` identifies the queries."""
+
+    groups: list[ShotGroup]
+    table: EmbeddingTable
+    record: dict[str, Any]
+    digest: str
+
+
+def _data(settings: SftSettings | TrainSettings, reward: TaskReward, embeddings: Mapping[str, Any]) -> _Data:
+    """The data that the settings name.
+
+    Args:
+        settings: of the training.
+        reward: how a reward file's measurements are combined.
+        embeddings: the record of the checkpoint, or for trials that of what embeds them.
+    """
+    if settings.trials is not None:
+        found = _trials(settings, settings.trials, embeddings)
+    else:
+        assert settings.beam_data is not None
+        record = record_of(settings, embeddings, getattr(settings, "sft_ckpt", None))
+        groups = load_groups(settings.beam_data, beam_size=settings.beam_size, pool_size=settings.pool, reward=reward)
+        digest = hashlib.sha256(settings.beam_data.read_bytes()).hexdigest()[:16]
+        found = _Data(groups, load_embeddings(record), record, digest)
+    found = dataclasses.replace(found, groups=found.groups[: settings.max_samples])
+    if len(found.groups) < 2 and settings.train_ratio < 1:
+        place = settings.beam_data or settings.trials
+        raise InputError(f"{place} has {len(found.groups)} queries; a training needs at least 2")
+    for group in found.groups:  # an id without an embedding is named before anything is written
+        found.table.check([group.query, *group.pool])
+    return found
+
+
+def _trials(settings: SftSettings | TrainSettings, folder: Path, embeddings: Mapping[str, Any]) -> _Data:
+    """Trials of experiences, embedded by the model of the checkpoint. Of a half, SFT uses the better one."""
+    parts = parts_of(embeddings)
+    if len(parts) != 1 or parts[0].modality != "text" or not parts[0].model:
+        raise InputError(
+            "Trials are texts, and the selector was not trained on texts by a known model",
+            fix="Train one with `python -m grpo_training.selector sft --trials cache`.",
+        )
+    embedder = open_embedder(parts[0].model)
+    data = trial_data(folder, settings.experiences_dir, settings.role, embedder)
+    print(f"trials            {len(data.groups)} problems, {data.left_out} left out: one set of experiences only")
+    groups = data.groups
+    if isinstance(settings, SftSettings):
+        count = settings.beam_size or 1
+        groups = [dataclasses.replace(group, sequences=group.sequences[:count]) for group in groups]
+    part = dataclasses.replace(parts[0], name=embedder.name)
+    return _Data(groups, data.table, record_with_parts([], [part]), data.digest)
 
 
 def _with_sequence_rewards(
@@ -155,10 +223,6 @@ def _plan(task: TrainingTask, settings: SftSettings | TrainSettings) -> list[str
             f"phase {phase.name:11} {phase.epochs} epochs, {steps} steps, learning rate {phase.learning_rate:g}"
         )
     return lines
-
-
-def _digest(settings: SftSettings | TrainSettings) -> str:
-    return hashlib.sha256(settings.beam_data.read_bytes()).hexdigest()[:16]
 
 
 def _device(name: str) -> str:

@@ -25,9 +25,11 @@ class Progress:
         phase: number of the phase.
         epoch: completed epochs of the phase.
         batch: completed batches of the present epoch.
-        kl: the KL of each batch of the present epoch.
-        old_logps: log-probs of the stored sequences under the policy at the start of the phase: of the training queries
-            and of the held-out ones, by query.
+        kl: the KL of each batch since ``kl_beta`` was adapted.
+        epoch_kl: the KL of each batch of the present epoch.
+        kl_of_epochs: the mean KL of each epoch of the phase.
+        temperature: of the ratios of GRPO.
+        old_logps: held-out query -> log-probs of its stored sequences under the policy at the start of the phase.
         best: measure -> the value of the best epoch so far.
     """
 
@@ -36,17 +38,26 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     kl: list[float] = field(default_factory=list)
+    epoch_kl: list[float] = field(default_factory=list)
+    kl_of_epochs: list[float] = field(default_factory=list)
+    temperature: float = 1.0
     old_logps: dict[int, torch.Tensor] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
 
 
 def save_state(
-    folder: Path, progress: Progress, model: PointerSelector, optimizer: torch.optim.Optimizer, beta: AdaptiveKL
+    folder: Path,
+    progress: Progress,
+    model: PointerSelector,
+    old: PointerSelector | None,
+    optimizer: torch.optim.Optimizer,
+    beta: AdaptiveKL,
 ) -> None:
-    """Write the state atomically; the same command again continues from it."""
+    """Write the state atomically; the same command again continues from it. ``old`` is where GRPO began."""
     content: dict[str, Any] = {
         "progress": dict(vars(progress)),
         "model": model.state_dict(),
+        "old": None if old is None else old.state_dict(),
         "optimizer": optimizer.state_dict(),
         "beta": beta.state_dict(),
     }
@@ -63,7 +74,7 @@ def load_state(folder: Path) -> dict[str, Any] | None:
         return None
     content = load_plain(folder / STATE)
     try:
-        return content | {"progress": Progress(**content["progress"])}
+        return content | {"progress": Progress(**content["progress"]), "old": content["old"]}
     except (KeyError, TypeError) as error:
         raise InputError(f"Cannot read {folder / STATE}", why=str(error), fix="Start over with --fresh.") from None
 

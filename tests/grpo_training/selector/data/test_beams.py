@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 from engine.errors import BudgetExceededError, FatalEndpointError, InputError
 from grpo_training.selector.__main__ import main
 from grpo_training.selector.data.beam_file import load_groups
-from grpo_training.selector.data.beams import beam_search, prompt_of
+from grpo_training.selector.data.beams import ShotPrompts, beam_search, prompt_of
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import answer_logprobs
 from tests.support.fault_server import serve_in_thread
@@ -72,7 +72,7 @@ def start(folder, url, *more):
 class Exact:
     """A scorer without an endpoint."""
 
-    async def probability(self, prompt, answer):
+    async def probability(self, prompt, answer, images=()):
         return chance(prompt)
 
 
@@ -168,12 +168,12 @@ def test_two_good_shots_rank_above_a_good_one_after_a_bad_one():
     problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (9, 1, 3, 5)]
 
     class Unordered(Exact):
-        async def probability(self, prompt, answer):
+        async def probability(self, prompt, answer, images=()):
             return 0.1 + 0.1 * sum(int(part.split(" ")[0]) for part in prompt.split("Question:number ")[1:-1])
 
-    beams = asyncio.run(beam_search(problems, 0, [1, 2, 3], Unordered(), 2, 3))
+    beams = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2, 3], Unordered(), 2, 3))
     assert [(beam.shots, pytest.approx(beam.score)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
-    last = asyncio.run(beam_search(problems, 0, [1, 2, 3], Unordered(), 2, 3, score="last"))
+    last = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2, 3], Unordered(), 2, 3, score="last"))
     assert (last[0].shots, last[0].probability) == ((3, 1), pytest.approx(0.7))  # below 0.9
 
 
@@ -181,10 +181,10 @@ def test_negative_gains_keep_their_sign():
     problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (2, 1, 3)]
 
     class Worse(Exact):
-        async def probability(self, prompt, answer):
+        async def probability(self, prompt, answer, images=()):
             return 1 - chance(prompt)
 
-    beams = asyncio.run(beam_search(problems, 0, [1, 2], Worse(), 1, 2))
+    beams = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2], Worse(), 1, 2))
     assert [beam.shots for beam in beams] == [(1,), (2,)]  # the least harmful first
     assert all(beam.score < 0 for beam in beams)
 

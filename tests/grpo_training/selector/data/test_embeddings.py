@@ -81,6 +81,7 @@ def test_embeddings_are_computed_once(tmp_path):
     assert json.loads(path.with_suffix(".json").read_text()) == {
         "model": "m",
         "name": "m-1",
+        "modality": "text",
         "items": 1500,
         "dimensions": 2,
     }

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from grpo_training.selector.data.groups import Batch  # noqa: E402
 from grpo_training.selector.settings import TrainSettings  # noqa: E402
 from grpo_training.selector.training import phases  # noqa: E402
+from grpo_training.selector.training.loop import adapted_temperature  # noqa: E402
 from grpo_training.selector.training.state import improvements  # noqa: E402
 
 
@@ -31,6 +32,13 @@ def scored(monkeypatch):
 
     def give(logps_BNS):
         monkeypatch.setattr(phases, "step_logps", lambda model, batch: logps_BNS)
+        monkeypatch.setattr(phases, "step_logps_at", logps_at)
+
+    def logps_at(model, batch, temperatures):
+        """Of the trained policy (None) those given; of the old one, its own log-probs of whole sequences."""
+        if model is None:
+            return torch.stack([phases.step_logps(model, batch)] * len(temperatures))
+        return torch.stack([model.unsqueeze(-1)] * len(temperatures))
 
     return give
 
@@ -107,3 +115,37 @@ def test_the_best_epoch_of_grpo_is_near_its_start():
     assert [improvements("sft", {"validation/loss": loss}, losses, 0) for loss in (3.0, 2.0, 2.5)] == [
         *(["model"], ["model"], []),
     ]
+
+
+def test_the_temperature_of_grpo_scales_both_policies_of_the_ratio(monkeypatch):
+    """At temperature 2 the log-probs of the hand-made policies are halved; the KL in the metrics is that at 1."""
+
+    def logps_at(model, batch, temperatures):
+        logps = torch.tensor([[[0.0, -2.0], [-4.0, 0.0]]], requires_grad=True) if model is None else torch.tensor(model)
+        return torch.stack([logps / temperature for temperature in temperatures])
+
+    monkeypatch.setattr(phases, "step_logps_at", logps_at)
+    old = [[[0.0, -2.2], [-3.4, 0.0]]]
+    given = {"top_k": None, "beta": 0.5, "settings": settings()}
+    found = phases.grpo_step(None, batch_of([[1.0, 0.0]]), old, temperature=2.0, **given)
+    ratios = [math.exp(0.1), math.exp(-0.3)]  # of log ratios 0.2 and -0.6
+    advantage = 0.5 / math.sqrt(0.5)
+    policy = -advantage * (ratios[0] - max(ratios[1], 0.8)) / 2
+    kl = sum(ratio - 1 - math.log(ratio) for ratio in ratios) / 2
+    assert float(found.loss.detach()) == pytest.approx(policy + 0.5 * kl, rel=1e-5)
+    full = [math.exp(0.2), math.exp(-0.6)]
+    assert found.metrics["kl"] == pytest.approx(sum(r - 1 - math.log(r) for r in full) / 2, rel=1e-5)
+    assert found.metrics["grpo/temperature"] == 2.0
+    weights = [math.exp(-2) / (math.exp(-2) + math.exp(-4))]
+    assert found.metrics["reward"] == pytest.approx(weights[0], rel=1e-5)
+
+
+def test_the_temperature_rises_while_the_kl_is_small_and_stays_within_its_bounds():
+    given = settings(grpo_temperature_factor=1.5)
+    assert adapted_temperature(1.0, 0.001, given) == 1.5
+    assert adapted_temperature(1.5, 0.001, given) == 2.0
+    assert adapted_temperature(1.2, 0.05, given) == 1.2
+    assert adapted_temperature(1.0, 0.2, given) == pytest.approx(1 / 1.5)
+    assert adapted_temperature(0.6, 0.2, given) == 0.5
+    with pytest.raises(ValueError, match="grpo_temperature must be within"):
+        settings(grpo_temperature=3.0)

@@ -91,12 +91,23 @@ def test_rce_then_grpo_write_what_the_plan_names(sft, capsys):
     assert (sft / "grpo/report.html").is_file()
 
 
-def test_beta_changes_after_an_epoch_by_its_mean_kl(sft):
-    flags = ["--rce_epochs", "0", "--grpo_epochs", "2", "--grpo-lr", "1e-7", "--log-every-steps", "1"]
+def test_beta_and_temperature_change_within_an_epoch_by_the_kl(sft, capsys):
+    flags = ["--rce_epochs", "0", "--grpo_epochs", "1", "--grpo-lr", "1e-7", "--log-every-steps", "1"]
+    assert post(sft, "once", *flags, "--batch-size", "2", "--kl-every", "4") == 0
+    rows = metrics(sft / "once")  # 10 steps
+    assert [row["beta"] for row in rows] == pytest.approx([0.1] * 4 + [0.1 / 1.5] * 4 + [0.1 / 1.5**2] * 2)
+    assert [row["grpo/temperature"] for row in rows] == pytest.approx([1.05**step for step in range(10)])
+    out = capsys.readouterr().out
+    assert re.search(r"grpo 4/10  loss \S+  reward \S+  tau 1.16  kl 0.0000  beta 0.1", out)
+    assert "Warning: the KL stayed below 0.01" in out
+    assert "choices           0 of 24 queries have other shots than before" in out
+    assert post(sft, "much", *flags[:4], "--grpo-lr", "0.1", "--batch-size", "2") == 0
+    assert "Warning" not in capsys.readouterr().out
+    flags[3] = "2"
     assert post(sft, "out", *flags) == 0
     betas = [row["beta"] for row in metrics(sft / "out")]
     assert sorted(set(betas), reverse=True) == [0.1, pytest.approx(0.1 / 1.5)]
-    assert betas[0] == betas[1] == 0.1  # it does not change inside of an epoch
+    assert betas[0] == betas[1] == 0.1
     assert load_model(sft / "out/grpo_epoch2.ckpt")[1].kl_beta == pytest.approx(0.1 / 1.5)
     assert post(sft, "fixed", *flags, "--no-adaptive-kl") == 0
     assert {row["beta"] for row in metrics(sft / "fixed")} == {0.1}
@@ -154,6 +165,8 @@ def test_a_dry_run_checks_everything_and_writes_nothing(sft, capsys):
     out = capsys.readouterr().out
     assert re.search(r"queries +8 to train on, 2 held out", out)
     assert "phase rce" in out
+    assert re.search(r"^rce 1/2 .* tau 2.00", out, re.MULTILINE)  # the loops of both phases run
+    assert re.search(r"^grpo 2/2 .* kl ", out, re.MULTILINE)
     assert not (sft / "out").exists()
 
 
@@ -212,6 +225,34 @@ def test_the_shipped_configuration_has_the_keys_of_the_plan(tmp_path):
     )
     read = settings_from_yaml(TrainSettings, nested)
     assert (read.rce_epochs, read.rce_temperature_start, read.grpo_epochs, read.grpo_lr) == (2, 3.0, 4, 1e-6)
+
+
+def test_a_configuration_of_lever_plus_is_read(tmp_path, capsys):
+    """Keys that change nothing here are named; those that would are set."""
+    theirs = tmp_path / "grpo_post_train.yaml"
+    theirs.write_text(
+        """
+sft_ckpt: a
+beam_data: b
+model: {d_model: 768, K: 32, shot_num: 2, label_smoothing: 0.1, dropout: 0.1, hidden_dim: 256, num_heads: 1,
+        attn_dropout: 0.1, num_layers: 1, clip_epsilon: 0.3, kl_beta: 0.2, advantage_clip: 4.0}
+clip_name: openai/clip-vit-large-patch14
+rce: {epochs: 1, lr: 1.0e-5, temperature_start: 2.0, temperature_end: 0.5, warmup_ratio: 0.1}
+grpo: {epochs: 3, lr: 5.0e-6, curriculum: {early_epochs: 2, early_top_k: 4, late_top_k: 5},
+       kl_target_min: 0.01, kl_target_max: 0.1, kl_adjustment_factor: 1.5}
+data: {beam_size: 5, shot_num: 2, normalize_rewards: false, train_ratio: 0.8}
+training: {batch_size: 32, gradient_clip: 1.0, weight_decay: 0.01, scheduler: cosine, warmup_ratio: 0.1,
+           save_every_epoch: true}
+logging: {log_every_steps: 10, metrics: [ppo_loss, kl_loss]}
+"""
+    )
+    read = settings_from_yaml(TrainSettings, theirs)
+    assert (read.clip_epsilon, read.kl_beta, read.advantage_clip) == (0.3, 0.2, 4.0)
+    assert (read.early_epochs, read.early_top_k, read.late_top_k) == (2, 4, 5)
+    assert (read.normalize_method, read.rce_lr, read.grpo_lr) == ("none", 1e-5, 5e-6)
+    notes = capsys.readouterr().err
+    for key in ("model.K", "model.hidden_dim", "clip_name", "data.shot_num", "logging.metrics"):
+        assert f"{key} has no effect" in notes
 
 
 def test_the_launcher_passes_the_flags_of_the_plan_on(sft):

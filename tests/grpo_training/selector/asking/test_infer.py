@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from engine.errors import InputError, MissingInputError  # noqa: E402
 from engine.records import Problem  # noqa: E402
 from grpo_training.selector.__main__ import main  # noqa: E402
-from grpo_training.selector.infer import score  # noqa: E402
+from grpo_training.selector.asking.answers import score  # noqa: E402
 from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model  # noqa: E402
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig  # noqa: E402
 from tests.support.fault_server import chat_app, serve_in_thread  # noqa: E402

@@ -1,0 +1,1 @@
+"""Asking an endpoint with shots: reward files, and the comparison of ways of choosing."""

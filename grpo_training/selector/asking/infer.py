@@ -1,0 +1,189 @@
+"""Answers of an endpoint with shots by chance, by similarity and by selectors, for several numbers of shots."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.api_manager import ApiManager
+from engine.errors import InputError
+from engine.records import Problem
+from engine.statistics.paired import clustered_mean, paired_difference
+from engine.storage.append_log import replace_file
+from grpo_training.selector.asking.answers import ask_with_shots, score
+from grpo_training.selector.asking.settings import InferSettings
+from grpo_training.selector.choice import choose_shots
+from grpo_training.selector.data.beams import ShotPrompts
+from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.encoder import ItemEncoder
+from grpo_training.selector.data.groups import ShotGroup
+from grpo_training.selector.data.images import ImageSource
+from grpo_training.selector.data.items import load_items
+from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.serve.endpoints import open_client
+
+Shots = list[list[int]]
+"""For each query the ids of its shots, in the order of the prompt."""
+_BEAM = 5
+
+
+@dataclass
+class _Way:
+    """A way of choosing with a number of shots: what it chose, how long that took, and the accuracy of each query."""
+
+    shots: Shots
+    choosing_s: float
+    asking_s: float = 0.0
+    accuracy: dict[str, list[float]] = field(default_factory=dict)
+
+
+def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) -> int:
+    """Ask and score; print and write the figures. Returns the exit code. Stored replies are used again.
+
+    Args:
+        settings: of the command.
+        clock: monotonic seconds.
+
+    Raises:
+        ScaffoldError: bad input, or an endpoint that refuses or does not answer.
+    """
+    manager = settings.load_endpoints()
+    manager.endpoint(settings.role)
+    shots = load_items(settings.shots_dataset)
+    queries = load_items(settings.dataset, settings.max_problems)
+    source = ImageSource(settings.images, settings.images_dir, settings.max_image_mb)
+    images = source.checked(shots, settings.shots_dataset) + source.checked(queries, settings.dataset)
+    tables = _tables(settings, [*shots, *queries], images)
+    chosen = {count: _ways(settings, tables, len(shots), count, clock) for count in settings.shot_nums}
+    prompts = ShotPrompts([*shots, *queries], images, settings.max_image_mb)
+    asyncio.run(_ask_all(settings, manager, prompts, len(shots), chosen, clock))
+    metrics = {}
+    selectors = selector_names(settings.checkpoint)
+    for count, by_way in chosen.items():
+        for name, way in by_way.items():
+            against = {"similarity": "similarity"} | ({selectors[0]: selectors[0]} if name in selectors[1:] else {})
+            metrics[f"{name}: shot_num={count}"] = _figures(way, {one: by_way[one] for one in against}, len(queries))
+    settings.output.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
+    for name, figures in metrics.items():
+        label, _, number = name.partition(": shot_num=")
+        print(f"{number} shots, {label:10} {_shown(figures)}")
+    print(f"{len(queries)} queries: {settings.output}")
+    return 0
+
+
+def selector_names(checkpoints: Sequence[Path]) -> list[str]:
+    """``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name, or by its path."""
+    if len(checkpoints) == 1:
+        return ["selector"]
+    if len({path.name for path in checkpoints}) == len(checkpoints):
+        return [f"selector {path.name}" for path in checkpoints]
+    return [f"selector {path}" for path in checkpoints]
+
+
+def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, Any]:
+    mean = clustered_mean(way.accuracy)
+    figures: dict[str, Any] = {"accuracy": _percent(mean.value), "low": _percent(mean.low), "high": _percent(mean.high)}
+    for name, other in against.items():
+        gain = paired_difference(way.accuracy, other.accuracy)
+        key = f"minus_{name.replace(' ', '_')}"
+        figures |= {key: _percent(gain.value), f"{key}_low": _percent(gain.low), f"{key}_high": _percent(gain.high)}
+    return figures | {
+        "choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2),
+        "asking_ms_per_query": round(1000 * way.asking_s / queries, 2),
+    }
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else round(100 * value, 2)
+
+
+def _shown(figures: Mapping[str, Any]) -> str:
+    parts = [f"{figures['accuracy']:5.1f} %"]
+    for key in figures:
+        if key.startswith("minus_") and f"{key}_low" in figures:
+            low, high = figures[f"{key}_low"], figures[f"{key}_high"]
+            interval = "" if low is None else f" [{low:+.1f}, {high:+.1f}]"
+            parts.append(f"{figures[key]:+.1f}{interval} against {key.removeprefix('minus_').replace('_', ' ')}")
+    parts.append(f"{figures['choosing_ms_per_query']:.1f} + {figures['asking_ms_per_query']:.1f} ms per query")
+    return "  ".join(parts)
+
+
+def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> list[EmbeddingTable]:
+    """The embeddings of shots and queries for each checkpoint, made as those that it was trained on.
+
+    Raises:
+        InputError: a checkpoint does not tell how, or its embeddings have other dimensions.
+    """
+    tables: list[EmbeddingTable] = []
+    known: dict[str, EmbeddingTable] = {}
+    for path in settings.checkpoint:
+        model, info = load_model(path)
+        key = json.dumps(info.embeddings.get("parts") or info.embeddings.get("model"))
+        if key not in known:
+            encoder = ItemEncoder(info.embeddings, str(path), has_images=bool(images), model=settings.embedding_model)
+            known[key] = encoder.table(problems, images)
+        if known[key].dimensions != model.config.d_model:
+            raise InputError(
+                f"{path} needs embeddings of {model.config.d_model} dimensions, these have {known[key].dimensions}"
+            )
+        tables.append(known[key])
+    return tables
+
+
+def _ways(
+    settings: InferSettings, tables: Sequence[EmbeddingTable], shots: int, count: int, clock: Callable[[], float]
+) -> dict[str, _Way]:
+    """The shots of each way of choosing.
+
+    Raises:
+        InputError: there are fewer shots than asked for.
+    """
+    if count > min(settings.pool, shots):
+        raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
+    table, ids = tables[0], list(range(shots))
+    began = clock()
+    pools = []
+    for number, row in enumerate(table.rows(range(shots, len(table)))):
+        drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, shots))  # noqa: S311
+        pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
+    pooling_s = clock() - began
+    groups = [ShotGroup(shots + number, tuple(pool), ()) for number, pool in enumerate(pools)]
+    rng = random.Random(f"{settings.seed}:{count}")  # noqa: S311 - not for cryptography
+    found = {
+        "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
+        "similarity": _Way([pool[:count] for pool in pools], pooling_s),
+    }
+    for name, path, own in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
+        model, _ = load_model(path)
+        began = clock()
+        sequences = choose_shots(model, groups, own, count, _BEAM)
+        found[name] = _Way([one[0][0] for one in sequences], pooling_s + clock() - began)
+    return found
+
+
+async def _ask_all(
+    settings: InferSettings,
+    manager: ApiManager,
+    prompts: ShotPrompts,
+    shots: int,
+    chosen: Mapping[int, Mapping[str, _Way]],
+    clock: Callable[[], float],
+) -> None:
+    """Fill in the accuracies of all ways of choosing."""
+    async with open_client(settings, manager) as client:
+        for by_way in chosen.values():
+            for way in by_way.values():
+                began = clock()
+                asked = [(shots + number, ids) for number, ids in enumerate(way.shots)]
+                replies = await ask_with_shots(client, settings, prompts, asked)
+                way.asking_s = clock() - began
+                for (query, _), reply in zip(asked, replies, strict=True):
+                    problem = prompts.problems[query]
+                    way.accuracy[problem.id] = [score(problem, reply)]

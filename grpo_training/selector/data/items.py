@@ -1,0 +1,133 @@
+"""Rows of visual question answering: questions with the answers of people, also as the official pairs of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from engine.datasets import load_problems
+from engine.errors import InputError
+from engine.records import Problem
+from engine.storage.data_files import SUFFIXES, file_rows
+from engine.tasks.registry import task_named
+
+_TEXTS = ("problem", "question")
+_ANSWER = ("answer", "ground_truth")
+
+
+def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
+    """The problems of a dataset, as :func:`engine.datasets.load_problems` reads them, or rows of VQA.
+
+    Rows with ``answers`` and without ``answer`` are read too: the answer that most people gave stands in prompts, the
+    first of equals. A folder with a file of questions and a file of annotations in the official format is a dataset of
+    its own; ``FOLDER:PART`` takes the files whose names contain PART, such as ``okvqa:train``. A name is looked up in
+    ``data/datasets`` and ``$SCAFFOLD_DATA``.
+
+    Raises:
+        InputError: a row is not as described; it is named.
+    """
+    official = _official_files(dataset)
+    if official is not None:
+        return list(islice(_official(*official), max_problems))
+    path = _file(dataset)
+    first = None if path is None else next((row for row in file_rows(path) if row is not None), None)
+    if path is None or not _has_only_answers(first):
+        return [_with_truth(problem) for problem in load_problems(dataset, max_problems=max_problems)]
+    rows = (row for row in file_rows(path) if row is not None)
+    return [_problem(row, f"{path}, row {number}") for number, row in enumerate(islice(rows, max_problems))]
+
+
+def _with_truth(problem: Problem) -> Problem:
+    """The problem with the right answer as text, which stands in prompts; a task may keep it in a form of its own."""
+    return problem.model_copy(update={"answer": task_named(problem.task).truth(problem)})
+
+
+def people_of(problem: Problem) -> list[str] | None:
+    """The answers of people that a row has (texts, or objects with ``answer``); None: fewer than two."""
+    return _people(problem.meta.get("answers"))
+
+
+def _people(raw: Any) -> list[str] | None:
+    if not isinstance(raw, list) or len(raw) < 2:
+        return None
+    return [str(one["answer"] if isinstance(one, dict) and "answer" in one else one) for one in raw]
+
+
+def _has_only_answers(row: Any) -> bool:
+    return isinstance(row, dict) and "answers" in row and not any(row.get(name) is not None for name in _ANSWER)
+
+
+def _problem(row: Any, where: str) -> Problem:
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected an object")
+    text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str) and row[name].strip()), None)
+    people = _people(row.get("answers")) or ([str(row["answer"])] if row.get("answer") is not None else None)
+    if text is None or not people:
+        raise InputError(f"{where}: it needs 'question' and 'answers', the answers of at least two people")
+    [(common, _)] = Counter(people).most_common(1)
+    name = next((row[key] for key in ("id", "question_id") if row.get(key) is not None), where.rpartition(" ")[2])
+    meta = {key: value for key, value in row.items() if key not in ("id", *_TEXTS, *_ANSWER)}
+    return Problem(id=str(name), text=text, answer=common, meta=meta)
+
+
+def _folders() -> list[Path]:
+    extra = os.environ.get("SCAFFOLD_DATA")
+    return [Path.cwd() / "data/datasets", *([Path(extra).expanduser()] if extra else [])]
+
+
+def _file(dataset: str) -> Path | None:
+    if dataset.endswith(SUFFIXES):
+        path = Path(dataset).expanduser()
+        return path if path.is_file() else None
+    return next((path for folder in _folders() if (path := folder / f"{dataset}.jsonl").is_file()), None)
+
+
+def _official_files(dataset: str) -> tuple[Path, Path] | None:
+    """The file of questions and the file of annotations; None if the dataset is no folder with such files."""
+    name, _, part = dataset.partition(":")
+    places = [Path(name).expanduser(), *(folder / name for folder in _folders())]
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
+        return None
+    every = sorted(folder.glob("*.json"))
+    found = {kind: [one for one in every if kind in one.name.lower()] for kind in ("questions", "annotations")}
+    if not all(found.values()):
+        return None
+    chosen = {kind: [one for one in files if part in one.name] for kind, files in found.items()}
+    if any(len(files) != 1 for files in chosen.values()):
+        names = ", ".join(one.name for files in found.values() for one in files)
+        raise InputError(
+            f"{dataset} does not name one file of questions and one of annotations",
+            why=f"{folder} has {names}.",
+            fix=f"Write {name}:PART, where PART is in the names of both, such as {name}:train.",
+        )
+    return chosen["questions"][0], chosen["annotations"][0]
+
+
+def _official(questions: Path, annotations: Path) -> Iterator[Problem]:
+    asked, answered = _content(questions, "questions"), _content(annotations, "annotations")
+    by_id = {one.get("question_id"): one for one in answered["annotations"]}
+    split = answered.get("data_subtype") or asked.get("data_subtype") or ""
+    for number, row in enumerate(asked["questions"]):
+        where = f"{questions}, question {number}"
+        found = by_id.get(row.get("question_id"))
+        if found is None:
+            raise InputError(f"{where}: {annotations.name} has no answers to question {row.get('question_id')}")
+        image = row.get("image_id")
+        named = {"image": f"COCO_{split}_{image:012d}.jpg"} if type(image) is int and "image" not in row else {}
+        yield _problem({**row, **named, "answers": found.get("answers")}, where)
+
+
+def _content(path: Path, key: str) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON", why=str(error)) from None
+    if not isinstance(content, dict) or not isinstance(content.get(key), list):
+        raise InputError(f"{path}: expected an object with a list {key!r}")
+    return content

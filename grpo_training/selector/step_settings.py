@@ -1,0 +1,34 @@
+"""What the settings of the steps of ``python -m grpo_training.selector`` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from grpo_training.cli.settings import WORKING_DIR, Settings
+
+OUTPUTS = WORKING_DIR / "outputs/selector"
+
+
+class StepSettings(Settings):
+    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
+
+    summary: ClassVar[str] = ""
+
+
+class EmbeddingSettings(StepSettings):
+    """Which embeddings a step reads."""
+
+    embeddings: Path | None = Field(None, description="embeddings of queries and shots: a .npy or .pt file, row = id")
+    img_emb: Path | None = Field(None, description="image embeddings; with --text-emb, the normalised mean is used")
+    text_emb: Path | None = Field(None, description="text embeddings, for --img-emb")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.img_emb is None) != (self.text_emb is None):
+            raise ValueError("--img-emb and --text-emb belong together")
+        if self.embeddings is not None and self.img_emb is not None:
+            raise ValueError("--embeddings and --img-emb exclude each other")
+        return self

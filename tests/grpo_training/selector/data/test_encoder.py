@@ -1,0 +1,96 @@
+"""Which model and which modality made embeddings: recorded, refused where they differ, used again for queries."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+
+from engine.errors import InputError
+from engine.records import Problem
+from grpo_training.selector.__main__ import main
+from grpo_training.selector.data.embeddings import open_embedder
+from grpo_training.selector.data.encoder import EmbeddingPart, ItemEncoder, part_of_file, parts_of
+from tests.conftest import ROOT
+from tests.support import pictures
+
+ENCODER = f"{ROOT / 'tests/support/pictures.py'}:ShapeEncoder"
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """A data set of six pictures, with the embeddings of its texts and images."""
+    pictures.write_dataset(tmp_path / "data.jsonl", range(6))
+    words = ["--dataset", str(tmp_path / "data.jsonl"), "--embedding-model", ENCODER]
+    assert main(["embed", *words, "--output-dir", str(tmp_path / "text")]) == 0
+    images = ["--images", "image", "--images-dir", str(tmp_path)]
+    assert main(["embed", *words, *images, "--output-dir", str(tmp_path / "image")]) == 0
+    found = {kind: next((tmp_path / kind).glob("*.npy")) for kind in ("text", "image")}
+    pairs = {str(q): {"id_list": [[1, 2, q], [2, 3, q]], "score_list": [1.0, 0.5]} for q in (0, 4, 5)}
+    (tmp_path / "beams.json").write_text(json.dumps(pairs))
+    return tmp_path, found
+
+
+def sft(folder, *more):
+    words = ["--beam-data", str(folder / "beams.json"), "--epochs", "1", "--hidden-dim", "8"]
+    return main(["sft", *words, "--output-dir", str(folder / "sft"), "--fresh", *more])
+
+
+def test_files_record_model_and_modality_and_those_of_the_other_kind_are_refused(drawn):
+    folder, found = drawn
+    records = {kind: json.loads(path.with_suffix(".json").read_text()) for kind, path in found.items()}
+    assert {kind: (one["modality"], one["model"], one["name"]) for kind, one in records.items()} == {
+        "text": ("text", ENCODER, "shapes:1"),
+        "image": ("image", ENCODER, "shapes:1"),
+    }
+    with pytest.raises(InputError, match="has embeddings of text, not of image"):
+        sft(folder, "--img-emb", str(found["text"]), "--text-emb", str(found["image"]))
+    words = ["--dataset", str(folder / "data.jsonl"), "--img-emb", str(found["text"]), "--sampler", "image"]
+    words += ["--base-url", "http://localhost:9", "--model", "m", "--pool", "3"]
+    with pytest.raises(InputError, match="has embeddings of text, not of image"):
+        main(["beams", *words, "--output-dir", str(folder / "beams")])
+    assert sft(folder, "--img-emb", str(found["image"]), "--text-emb", str(found["text"])) == 0
+    words = ["--sft-ckpt", str(folder / "sft/best_model.ckpt"), "--beam-data", str(folder / "beams.json")]
+    with pytest.raises(InputError, match="was trained on other embeddings") as error:
+        main(["train", *words, "--embeddings", str(found["text"]), "--output-dir", str(folder / "post")])
+    assert "It was trained on image by" in str(error.value)
+
+
+def test_embeddings_of_earlier_versions_are_texts_unless_their_model_embeds_images_too(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 3), dtype=np.float32))
+    for model, modality in (("hashing", "text"), ("clip:openai/clip-vit-base-patch32", None)):
+        (tmp_path / "a.json").write_text(json.dumps({"model": model, "name": "x", "items": 2}))
+        assert part_of_file(tmp_path / "a.npy") == EmbeddingPart(modality, model, "x")
+    assert parts_of({"files": ["x.npy"], "model": "hashing:64"}) == [EmbeddingPart("text", "hashing:64")]
+    with pytest.raises(InputError, match="does not tell whether clip:x embedded texts or images"):
+        ItemEncoder({"model": "clip:x"}, "a.ckpt", has_images=True)
+
+
+def test_queries_are_embedded_as_the_training_set_was(drawn):
+    """The same rows give the same embeddings as in the files: text, image, and their normalised mean."""
+    folder, found = drawn
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    problems = [Problem(id=str(n), text=row["question"], answer="1") for n, row in enumerate(rows)]
+    files = [folder / row["image"] for row in rows]
+    text, image = np.load(found["text"]), np.load(found["image"])
+    mean = (text + image) / np.linalg.norm(text + image, axis=1, keepdims=True)
+    part = {"model": ENCODER, "name": "shapes:1"}
+    for modalities, expected in ((["text"], text), (["image"], image), (["image", "text"], mean)):
+        record = {"parts": [{"modality": modality, **part} for modality in modalities]}
+        table = ItemEncoder(record, "a.ckpt", has_images=True).table(problems, files)
+        assert np.allclose(table.rows(range(6)).numpy(), expected, atol=1e-6), modalities
+    record = {"parts": [{"modality": "image", **part}]}
+    with pytest.raises(InputError, match="was trained on embeddings of images"):
+        ItemEncoder(record, "a.ckpt", has_images=False)
+    with pytest.raises(InputError, match="has other weights"):
+        ItemEncoder({"parts": [{"modality": "text", "model": ENCODER, "name": "shapes:0"}]}, "a", has_images=True)
+    with pytest.raises(InputError, match="hashing embeds no images"):
+        ItemEncoder({"parts": [{"modality": "image", "model": "hashing"}]}, "a", has_images=True)
+
+
+def test_an_encoder_of_the_users_needs_a_method_for_texts(tmp_path):
+    (tmp_path / "own.py").write_text("class Nothing:\n    name = 'x'\n")
+    with pytest.raises(InputError, match="is no encoder"):
+        open_embedder(f"{tmp_path / 'own.py'}:Nothing")

@@ -217,6 +217,18 @@ def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_
     assert not world.analyst_bodies or world.state().least_promising() is not None
 
 
+def test_ten_experiences_from_problems_like_each_other_are_enough(tmp_path, capsys):
+    """More would share the measurements of these problems. A retired one makes room for another."""
+    world = World(tmp_path, problems=60, contents=())
+    world.learn("--window", "1", analyst=adds)
+    state = world.state()
+    live = [one for one in state.texts if one.source_problem]
+    retired = [one for one in state.retired if one.source_problem]
+    assert len(live) == 10
+    assert len(world.analyst_bodies) == 10 + len(retired) < sum(group["stats"]["triggered"] for group in world.groups())
+    assert "10 experiences from problems like each other are on trial" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_run_without_trials_is_not_continued_with_them(tmp_path):
     world = World(tmp_path, problems=6)
     world.learn("--learn", "add", "--max-problems", "4")

@@ -106,6 +106,15 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     assert "learned on" not in capsys.readouterr().out
 
 
+def test_one_rollout_a_problem_measures_nothing_and_the_run_says_so(tmp_path, capsys):
+    world = World(tmp_path, problems=4)
+    world.learn(rollouts=1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "With one rollout σ is 0 and a group has no halves: nothing is extracted or measured." in said
+    assert all("trial" not in one for one in world.library().values())
+    assert world.analyst_bodies == []
+
+
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
     world = World(tmp_path, problems=12)
     ExperienceLibrary(world.path).pin("G1-003")

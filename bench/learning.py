@@ -125,7 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rollouts", type=int, nargs="*", default=[1000, 4000])
     parser.add_argument("--group", type=int, default=3, help="rollouts of a problem")
     parser.add_argument("--q", type=float, nargs="*", default=[0.4])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="number of worlds")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--family-words", type=int, help="words that tell the family of a problem (default: 4 or 5)")
     parser.add_argument("--policies", nargs="*", default=list(COMMANDS), choices=[*COMMANDS, *PEERS])
     parser.add_argument("--gepa-python", type=Path, help="needed by the policy gepa")
@@ -134,18 +135,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if "gepa" in given.policies and given.gepa_python is None:
         parser.error("the policy gepa needs --gepa-python")
-    families = 20 if given.problems >= 100 else 6
+    families, seeds = 20 if given.problems >= 100 else 6, range(given.first_seed, given.first_seed + given.seeds)
     known: dict[str, dict[str, Any]] = {}
     if given.output and given.output.exists():
         known = {line["run"]: line for line in map(json.loads, given.output.read_text().splitlines())}
     gap, among = matching(World(0, families, 0.0, given.family_words), given.problems)
     print(f"experiences of the right family are {gap:.1f} sd more similar; {among:.0%} of the 8 chosen are of it")
     for q in given.q:
-        none = [World(seed, families, q).accuracy(lambda number: ())[0] for seed in range(given.seeds)]
+        none = [World(seed, families, q).accuracy(lambda number: ())[0] for seed in seeds]
         print(f"q = {q}, {given.problems} problems in {families} families; none: {_mean(none)}", flush=True)
         for rollouts in given.rollouts:
             found: dict[str, list[dict[str, Any]]] = {policy: [] for policy in given.policies}
-            for seed in range(given.seeds):
+            for seed in seeds:
                 for policy in given.policies:
                     name = f"{policy} q{q} p{given.problems} r{rollouts} g{given.group} w{given.family_words} s{seed}"
                     if name not in known:

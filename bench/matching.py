@@ -48,16 +48,15 @@ def _matcher(sources: tuple[str, ...]) -> ExperienceMatcher:
     return _MATCHERS[sources]
 
 
-def by_encoder(folder: Path) -> Ranking:
-    """Cosine of the embeddings of a sentence-transformers model."""
+def by_encoder(folder: Path, texts: Sequence[str]) -> Ranking:
+    """Cosine of the embeddings of a sentence-transformers model, for these texts."""
     from sentence_transformers import SentenceTransformer  # an optional package, and slow to import
 
-    model, known = SentenceTransformer(str(folder), device="cpu"), dict[str, list[float]]()
+    model = SentenceTransformer(str(folder), device="cpu")
+    unique = list(dict.fromkeys(texts))
+    known = dict(zip(unique, model.encode(unique, normalize_embeddings=True).tolist(), strict=True))
 
     def ranking(sources: Sequence[str], text: str) -> list[float]:
-        missing = [one for one in dict.fromkeys([*sources, text]) if one not in known]
-        if missing:
-            known.update(zip(missing, model.encode(missing, normalize_embeddings=True).tolist(), strict=True))
         return [sum(a * b for a, b in zip(known[one], known[text], strict=True)) for one in sources]
 
     return ranking
@@ -132,14 +131,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoder", type=Path, help="folder of a sentence-transformers model")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args(argv)
-    rankings: dict[str, Ranking] = {"words": by_words}
-    if given.encoder:
-        rankings["encoder"] = by_encoder(given.encoder)
     sets = {f"quickstart:test, {n} families": lambda seed, n=n: quickstart(n, seed) for n in (17, 26)}
     if given.mbpp:
         sets["MBPP"] = lambda seed: mbpp(given.mbpp, seed)
     for name, make in sets.items():
         drawn = [make(seed) for seed in range(given.seeds)]
+        rankings: dict[str, Ranking] = {"words": by_words}
+        if given.encoder:
+            texts = [text for pair in drawn for part in pair for text, _ in part]
+            rankings["encoder"] = by_encoder(given.encoder, texts)
         for way, ranking in rankings.items():
             found = [shares(ranking, library, new) for library, new in drawn]
             first, among_4, among_8, by_chance = (sum(values) / len(found) for values in zip(*found, strict=True))

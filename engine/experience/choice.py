@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.experience.similarity import ExperienceMatcher
+from engine.experience.similarity import KeptMatcher
 from engine.experience.state import LibraryState, sources_of
 from engine.records import Experience, Problem
 
@@ -41,18 +41,25 @@ class BySimilarity:
     """The ``count`` experiences that are the most similar to the problem, in the order of the library.
 
     So the prompt of a library with no more than ``count`` experiences is the same for all problems.
+
+    Args:
+        count: how many; all of them if the library has no more.
+        only_measurable: leave out those that were learned from the problem itself, except pinned ones. They are the
+            most similar, and the problem does not measure them (see :mod:`engine.experience.trial`).
     """
 
     count: int
-    _matcher: tuple[tuple[tuple[str, str, int], ...], ExperienceMatcher] | None = field(default=None, repr=False)
+    only_measurable: bool = False
+    _matcher: KeptMatcher = field(default_factory=KeptMatcher, repr=False)
 
     def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        key = tuple((one.id, one.content, len(one.evidence)) for one in experiences)
-        if self._matcher is None or self._matcher[0] != key:
-            self._matcher = key, ExperienceMatcher(experiences)
-        found = {one.id for one in self._matcher[1].most_similar(problem.text, self.count)}
-        return [one for one in experiences if one.id in found]
+        ranked = [one.id for one in self._matcher.of(experiences).most_similar(problem.text, len(experiences))]
+        if self.only_measurable:
+            own = {one.id for one in experiences if one.status != "pinned" and problem.id in sources_of(one)}
+            ranked = [name for name in ranked if name not in own]
+        chosen = set(ranked[: self.count])
+        return [one for one in experiences if one.id in chosen]
 
 
 @dataclass(frozen=True)

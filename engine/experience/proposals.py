@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from engine.experience.review import (
     check_text,
     leaks_short_answer,
 )
+from engine.experience.similarity import KeptMatcher
 from engine.experience.state import LibraryState, Refusal, with_operations
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
@@ -26,6 +28,7 @@ _PLACEHOLDERS = ("the lesson", "the better wording", "lesson", "better wording",
 """Texts of the analyst's prompt that stand for an experience; a weak model repeats them."""
 _BY_ANALYST = ("add", "modify", "delete")
 _BY_PERSON = ("pin", "unpin", "forbid", "allow")
+_MATCHER = KeptMatcher()
 _DUPLICATES = Growing(DuplicateIndex, DuplicateIndex.add)
 
 
@@ -62,7 +65,7 @@ def review_proposals(
         by_person: manual operations: pinned experiences may be changed, and the checks for duplicates, capacity and
             number of operations are skipped.
         on_trial: experiences are on trial: a full library retires its least promising experience for a new one, and
-            one family of experiences has at most ``MAX_PER_FAMILY``.
+            at most ``MAX_PER_FAMILY`` of one category come from problems like each other.
 
     Returns:
         the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
@@ -153,12 +156,16 @@ def _objection(
 
 
 def _family_objection(state: LibraryState, operation: Operation, problem: Problem | None) -> Reason | None:
-    """Whether there are enough experiences of a category that come from the same problem."""
-    source = problem.id if problem else ""
-    family = [one for one in state.texts if (one.category, one.source_problem) == (operation.category, source)]
-    if len(family) < MAX_PER_FAMILY:
+    """Whether there are enough experiences of a category that come from problems like this one."""
+    found = families(state, problem)[operation.category] if problem else 0
+    if found < MAX_PER_FAMILY:
         return None
-    return Reason("family_full", f"{len(family)} experiences of {source} with this category are on trial already.")
+    return Reason("family_full", f"{found} experiences of this category, from problems like this one, are on trial.")
+
+
+def families(state: LibraryState, problem: Problem) -> Counter[str]:
+    """The number of experiences that come from problems like this one, by category."""
+    return Counter(one.category for one in _MATCHER.of(state.texts).family(problem))
 
 
 def _refusal(proposal: Operation, reason: Reason) -> Refusal:

@@ -6,10 +6,14 @@ Texts are compared by the cosine of their words, weighted by how rare a word is.
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from engine.experience.review import shingles
-from engine.records import Experience
+from engine.experience.state import sources_of
+from engine.records import Experience, Problem
+
+_OF_A_FAMILY = 0.5
+"""Share of the highest similarity to a problem from which on other problems count as like it."""
 
 
 class ExperienceMatcher:
@@ -37,12 +41,29 @@ class ExperienceMatcher:
 
     def similarities(self, text: str) -> list[float]:
         """The similarity of each experience to a problem, from 0 to 2, in the order of the library."""
-        words = _words(text)
-        to_source, to_content = self._sources.compared_with(words), self._content_texts.compared_with(words)
+        of_content = self._content_texts.cosines(_words(text))
         return [
-            max(map(to_source, sources), default=0.0) + to_content(own)
-            for sources, own in zip(self._sources_of, self._contents, strict=True)
+            of_source + of_content.get(own, 0.0)
+            for of_source, own in zip(self._of_sources(text), self._contents, strict=True)
         ]
+
+    def family(self, problem: Problem) -> list[Experience]:
+        """The experiences that were learned from problems like this one.
+
+        They come from the problem itself, or from one that is at least half as similar to it as the most similar one
+        that another experience comes from. The share needs no scale: how similar two problems of a kind are depends
+        on how much their texts have in common.
+        """
+        scored = list(zip(self._experiences, self._of_sources(problem.text), strict=True))
+        others = [(one, score) for one, score in scored if problem.id not in sources_of(one)]
+        least = _OF_A_FAMILY * max((score for _, score in others), default=0.0)
+        like_it = {one.id for one, score in others if score >= least > 0}
+        return [one for one, _ in scored if one.id in like_it or problem.id in sources_of(one)]
+
+    def _of_sources(self, text: str) -> list[float]:
+        """The highest cosine between a problem and one of the problems of each experience."""
+        cosines = self._sources.cosines(_words(text))
+        return [max((cosines.get(words, 0.0) for words in each), default=0.0) for each in self._sources_of]
 
     def most_similar(self, text: str, count: int) -> list[Experience]:
         """The experiences that are the most similar to a problem, the most similar first.
@@ -58,6 +79,21 @@ class ExperienceMatcher:
         return [self._experiences[place] for place in order[:count]]
 
 
+class KeptMatcher:
+    """Makes the matcher of a library, and keeps it until the library changes."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[tuple[str, str, int], ...], ExperienceMatcher] | None = None
+
+    def of(self, experiences: Sequence[Experience]) -> ExperienceMatcher:
+        """The matcher of these experiences."""
+        key = tuple((one.id, one.content, len(one.evidence)) for one in experiences)
+        kept = self._kept
+        if kept is None or kept[0] != key:
+            self._kept = kept = key, ExperienceMatcher(experiences)
+        return kept[1]
+
+
 class _Texts:
     """Texts that others are compared with, by the cosine of their words.
 
@@ -69,19 +105,23 @@ class _Texts:
 
     def __init__(self, texts: Collection[frozenset[str]]) -> None:
         frequency = Counter(word for words in texts for word in words)
+        self._with_word: dict[str, list[frozenset[str]]] = {}
+        for words in dict.fromkeys(texts):
+            for word in words:
+                self._with_word.setdefault(word, []).append(words)
         self._squares = {word: (math.log((1 + len(texts)) / (1 + found)) + 1) ** 2 for word, found in frequency.items()}
         self._rarest = max(self._squares.values(), default=1.0)
         # fsum does not depend on the order of a set, which differs between processes.
         self._lengths = {words: math.sqrt(math.fsum(map(self._squares.__getitem__, words))) or 1.0 for words in texts}
 
-    def compared_with(self, words: frozenset[str]) -> Callable[[frozenset[str]], float]:
-        """The cosine between these words, of which unknown ones count in the length, and one of the texts."""
+    def cosines(self, words: frozenset[str]) -> dict[frozenset[str], float]:
+        """The cosine between these words, of which unknown ones count in the length, and each text that shares one."""
         length = math.sqrt(math.fsum(self._squares.get(word, self._rarest) for word in words)) or 1.0
-
-        def cosine(text: frozenset[str]) -> float:
-            return math.fsum(map(self._squares.__getitem__, text & words)) / (length * self._lengths[text])
-
-        return cosine
+        shared: dict[frozenset[str], list[float]] = {}
+        for word in words & self._squares.keys():
+            for text in self._with_word[word]:
+                shared.setdefault(text, []).append(self._squares[word])
+        return {text: math.fsum(found) / (length * self._lengths[text]) for text, found in shared.items()}
 
 
 @functools.lru_cache(maxsize=4096)

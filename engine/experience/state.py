@@ -80,11 +80,11 @@ class LibraryState:
         """
         return _QUARANTINED.apply(self.texts, dict)
 
-    @property
+    @functools.cached_property
     def for_prompts(self) -> tuple[Experience, ...]:
-        """The experiences without the quarantined ones, oldest first."""
+        """The experiences without the quarantined ones, oldest first, and without uses, which no prompt shows."""
         quarantined = self.quarantined
-        return tuple(self.with_uses(one) for one in self.texts if one.id not in quarantined)
+        return tuple(one for one in self.texts if one.id not in quarantined)
 
     @property
     def is_rejected(self) -> bool:

@@ -26,7 +26,8 @@ REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
 """A full library gives the place of its least promising experience, if that has this many differences, and the
 probability that it helps is below this."""
 MAX_PER_FAMILY = 10
-"""Experiences on trial of one category that come from the same problem."""
+"""Experiences on trial of one category that come from problems like each other. More of them than fit into a prompt
+share the differences of their problems, so that none is measured well."""
 UPDATED_EVERY = 25
 """Groups after which the pooled variance is estimated again and experiences are retired."""
 

@@ -15,7 +15,7 @@ from engine.api_manager import ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import GateEvent, LibraryState, sources_of
+from engine.experience.state import BeginEvent, GateEvent, LibraryState, sources_of
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
@@ -151,6 +151,15 @@ async def gate(
         )
     if state.trials.model not in ("", model):
         print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
+    learned_on = {
+        task for entry in library.history() if isinstance(entry.event, BeginEvent) for task in entry.event.tasks
+    }
+    asked = {one.task for one in problems}
+    if learned_on and learned_on.isdisjoint(asked):
+        print(
+            f"The experiences were learned on problems of {_names(learned_on)}, and these are of {_names(asked)}.",
+            file=stream,
+        )
     judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
     finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream)
     verdict = verdict_of(finding)
@@ -264,6 +273,10 @@ def _share(result: ProblemResult) -> float | None:
 def _listed(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} or {last}"
+
+
+def _names(tasks: set[str]) -> str:
+    return ", ".join(sorted(tasks))
 
 
 def _hash(value: object) -> str:

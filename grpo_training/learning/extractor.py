@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
+from engine.experience.proposals import families
 from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
+from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named
 
@@ -127,6 +129,11 @@ class ExperienceExtractor:
             return ""
         if len(state.texts) >= self.library.capacity and state.least_promising() is None:
             return "the library is full, and each of its experiences may still help: the analyst is not asked"
+        if max(families(state, step.problem).values(), default=0) >= MAX_PER_FAMILY:
+            return (
+                f"{MAX_PER_FAMILY} experiences from problems like each other are on trial: the analyst is not asked "
+                "about more of these problems until some are retired"
+            )
         if state.unused_replies >= _PATIENCE and step.number % _ASKED_EVERY:
             return (
                 f"{_PATIENCE} replies of the analyst in a row held nothing to use: it is asked for every "

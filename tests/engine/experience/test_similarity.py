@@ -4,7 +4,7 @@ import random
 
 from engine.datasets import load_problems
 from engine.experience.similarity import ExperienceMatcher
-from engine.records import Evidence, Experience
+from engine.records import Evidence, Experience, Problem
 
 LIBRARY = [
     Experience(id="G1-001", content="Check the sign of the answer before writing it down.", category="sign"),
@@ -75,3 +75,28 @@ def test_on_new_problems_the_experience_of_their_own_family_comes_first():
     right = [families[place] == family(problem) for place, problem in zip(first, asked, strict=True)]
     assert len(asked) > 100
     assert sum(right) / len(right) > 0.9
+
+
+TANKS = ("Two pipes fill a tank in 3 and 6 hours.", "Two pipes fill a tank in 4 and 5 hours.", "Four taps fill a tank.")
+
+
+def asked_about(text, problem_id="new"):
+    return Problem(id=problem_id, text=text, answer="")
+
+
+def test_the_family_of_a_problem_is_what_comes_from_problems_like_it():
+    texts = (*TANKS, "A lighthouse flashes every 7 seconds.", "Ann reads a book of 200 pages.")
+    library = [
+        Experience(id=f"G1-{n}", content="Check it.", evidence=[Evidence(problem_id=f"p{n}", problem_text=text)])
+        for n, text in enumerate(texts)
+    ]
+    by_hand = Experience(id="G1-9", content="Two pipes fill a tank together.")
+    matcher = ExperienceMatcher([*library, by_hand])
+    assert [one.id for one in matcher.family(asked_about("Two pipes fill a tank in 2 and 9 hours."))] == [
+        "G1-0",
+        "G1-1",
+    ]
+    # its own experience, which is the most similar one, does not make the others unlike it
+    assert [one.id for one in matcher.family(asked_about(TANKS[0], "p0"))] == ["G1-0", "G1-1"]
+    assert matcher.family(asked_about("zzz")) == []
+    assert ExperienceMatcher([]).family(asked_about("zzz")) == []

@@ -106,6 +106,15 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     assert "learned on" not in capsys.readouterr().out
 
 
+def test_one_rollout_a_problem_measures_nothing_and_the_run_says_so(tmp_path, capsys):
+    world = World(tmp_path, problems=4)
+    world.learn(rollouts=1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "With one rollout σ is 0 and a group has no halves: nothing is extracted or measured." in said
+    assert all("trial" not in one for one in world.library().values())
+    assert world.analyst_bodies == []
+
+
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
     world = World(tmp_path, problems=12)
     ExperienceLibrary(world.path).pin("G1-003")
@@ -215,6 +224,18 @@ def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_
     assert any("did not help" in prompt(body) and HARMS in prompt(body) for body in world.analyst_bodies)
     world.learn("--fresh", "--max-problems", "8", "--capacity", str(len(world.library())), "--seed", "2")
     assert not world.analyst_bodies or world.state().least_promising() is not None
+
+
+def test_ten_experiences_from_problems_like_each_other_are_enough(tmp_path, capsys):
+    """More would share the measurements of these problems. A retired one makes room for another."""
+    world = World(tmp_path, problems=60, contents=())
+    world.learn("--window", "1", analyst=adds)
+    state = world.state()
+    live = [one for one in state.texts if one.source_problem]
+    retired = [one for one in state.retired if one.source_problem]
+    assert len(live) == 10
+    assert len(world.analyst_bodies) == 10 + len(retired) < sum(group["stats"]["triggered"] for group in world.groups())
+    assert "10 experiences from problems like each other are on trial" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_run_without_trials_is_not_continued_with_them(tmp_path):

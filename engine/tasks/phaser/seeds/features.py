@@ -21,7 +21,7 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,9 +71,28 @@ _RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
         "delay": (100, 600, 20),
         "duration": (200, 900, 20),
         "angle": (15, 345, 15),
+        "zoom": (105, 140, 5),
+        "picture": (30, 150, 4),
     }
 )
 """Numbers: lowest, highest, step."""
+
+_RUN_MS = 1000
+"""How long a program runs when its conditions are checked: 60 frames."""
+
+_DERIVED: Mapping[str, Callable[[Mapping[str, str]], int]] = MappingProxyType(
+    {
+        "diameter": lambda of: 2 * int(of["radius"]),
+        "board": lambda of: 24 * int(of["count"]),
+        "map": lambda of: 16 * int(of["count"]),
+        "step_speed": lambda of: 60 * int(of["step"]),
+        "slide_speed": lambda of: round(1000 * int(of["width"]) / int(of["duration"])),
+        "number_most": lambda of: int(of["number"]) + 9,
+        "ticks_least": lambda of: max(1, _RUN_MS // int(of["delay"]) - 2),
+        "ticks_most": lambda of: _RUN_MS // int(of["delay"]) + 1,
+    }
+)
+"""Numbers that follow from others, for texts and conditions."""
 
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
@@ -83,6 +102,8 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Regular expressions of the values that are no numbers."""
+
+_NUMBER = r"[0-9]{1,6}(?:[.][0-9]{1,6})?"
 
 _SCALES = ("1.2", "1.5", "1.8", "2", "2.5", "3")
 
@@ -115,6 +136,11 @@ class Values:
         """The clause that describes the feature."""
         return (feature.en.format_map(self.en)) if language == "en" else feature.zh.format_map(self.zh)
 
+    def named(self, feature: Feature) -> dict[str, str]:
+        """The values that the text of the feature has, by their names."""
+        names = [name for _, name, _, _ in string.Formatter().parse(feature.en) if name]
+        return {name: self.en[name] for name in dict.fromkeys(("radius" if n == "diameter" else n) for n in names)}
+
     def hints(self, feature: Feature) -> list[str]:
         """The observations that show the feature."""
         return [hint.format_map(self.en) for hint in feature.hints]
@@ -126,15 +152,34 @@ class Values:
             template: its code for one method.
             place: the number of the feature in the game; selects its position on the screen.
         """
-        position = {"i": str(place), "x": str(120 + 60 * place), "y": str(140 + 110 * place)}
+        row = place % 4
+        position = {"i": str(place), "x": str(120 + 60 * row + 40 * (place // 4)), "y": str(140 + 110 * row)}
         return string.Template(template).substitute({**self.code, **position})
 
 
-def draw_values(rng: random.Random) -> Values:
-    """Values at random, one for every name."""
+def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
+    """Values at random, one for every name.
+
+    Args:
+        rng: the generator.
+        without: colours that are not drawn, unless no other is left.
+    """
     numbers = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
-    color, direction, key = rng.choice(list(COLORS)), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
+    colors = [color for color in COLORS if color not in without] or list(COLORS)
+    color, direction, key = rng.choice(colors), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
     return _values({**numbers, "color": color, "direction": direction, "scale": rng.choice(_SCALES), "key": key})
+
+
+def values_from(named: Mapping[str, str], rng: random.Random) -> Values:
+    """The values that a row of a prompt has for a feature; those that it lacks, or has in a wrong form, are drawn."""
+    known = {
+        name: value
+        for name, value in named.items()
+        if re.fullmatch(_PATTERNS.get(name, _NUMBER), value) and (name != "color" or value in COLORS)
+    }
+    if known.get("direction", "up") not in DIRECTIONS:
+        del known["direction"]
+    return _values({**draw_values(rng).en, **known})
 
 
 def values_in(feature: Feature, text: str, rng: random.Random) -> Values | None:
@@ -150,6 +195,8 @@ def values_in(feature: Feature, text: str, rng: random.Random) -> Values | None:
         found = _clause_pattern(clause).search(text)
         if found is not None:
             named = {name: names.get(value, value) for name, value in found.groupdict().items()}
+            if "diameter" in named:
+                named["radius"] = str(round(float(named["diameter"])) // 2)
             return _values({**draw_values(rng).en, **named})
     return None
 
@@ -164,7 +211,7 @@ def _clause_pattern(clause: str) -> re.Pattern[str]:
             pattern += f"(?P={name})"
         elif name:
             seen.add(name)
-            pattern += f"(?P<{name}>{_PATTERNS.get(name, r'[0-9]+(?:[.][0-9]+)?')})"
+            pattern += f"(?P<{name}>{_PATTERNS.get(name, _NUMBER)})"
     return re.compile(pattern)
 
 
@@ -172,7 +219,7 @@ def _values(named: Mapping[str, str]) -> Values:
     """Values by their names in English."""
     color_zh, color_code = COLORS[named["color"]]
     direction_zh, dx, dy = DIRECTIONS[named["direction"]]
-    shared = {**named, "diameter": str(2 * int(named["radius"]))}
+    shared = {**named, **{name: str(find(named)) for name, find in _DERIVED.items()}}
     return Values(
         en=shared,
         zh={**shared, "color": color_zh, "direction": direction_zh},

@@ -88,7 +88,7 @@ _DERIVED: Mapping[str, Callable[[Mapping[str, str]], int]] = MappingProxyType(
         "step_speed": lambda of: 60 * int(of["step"]),
         "slide_speed": lambda of: round(1000 * int(of["width"]) / int(of["duration"])),
         "number_most": lambda of: int(of["number"]) + 9,
-        "ticks_least": lambda of: max(1, _RUN_MS // int(of["delay"]) - 2),
+        "ticks_least": lambda of: max(1, _RUN_MS // int(of["delay"]) - 3),
         "ticks_most": lambda of: _RUN_MS // int(of["delay"]) + 1,
     }
 )

@@ -31,7 +31,7 @@ _READING_S = 2.0
 _HEAP_MB = 256
 _MEMORY_MB = 640
 _MAX_RUNS = 100
-_PICTURES = 12
+_PICTURES = 8
 _MAX_HEAP_MB = 160.0
 _OUT_OF_MEMORY = ("heap out of memory", "Allocation failed", "Array buffer allocation failed", "invalid array length")
 _STATIC_FLAGS = (f"--max-old-space-size={_HEAP_MB}", "--stack-size=1800", "--no-warnings")
@@ -263,7 +263,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _pictures(code: str, frames: int) -> list[int]:
-    """The numbers of the frames in which it is examined what can be seen: one at random in each twelfth of the run, and
+    """The numbers of the frames in which it is examined what can be seen: one at random in each eighth of the run, and
     the last. A program does not know them, and each of its runs has the same.
     """
     rng = random.Random(code)  # noqa: S311 - no secret

@@ -1,17 +1,18 @@
 // What a 2D canvas shows: calls of drawing contexts are painted into small pictures, in which each cell knows its colour
 // and the game object that painted it. An object is in the picture as far as it has cells that nothing painted over.
 // In the realm of runtime.js there is no other canvas; nothing is painted but these pictures.
-(function () {
+(function (cssColor, geometry) {
   'use strict';
+  const { parseColor: parseText } = cssColor;
+  const { multiply, corners, boundsOf, widened, areaOf, point, arc, curve } = geometry;
   const { setPrototypeOf } = Object;
   const { apply, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
   const { get: weakGet, set: weakSet } = WeakMap.prototype;
   const { get: mapGet, set: mapSet } = Map.prototype;
-  const { abs, atan2, ceil, cos, floor, hypot, imul, max, min, PI, round, sin, sqrt } = Math;
+  const { abs, atan2, ceil, cos, floor, hypot, imul, max, min, round, sin, sqrt } = Math;
   const { isFinite } = Number;
-  const { exec } = RegExp.prototype;
   const { fill: fillArray } = getPrototypeOf(Uint32Array.prototype);
-  const { toLowerCase, slice } = String.prototype;
+  const { slice } = String.prototype;
   const Colors = Uint32Array;
   const Ids = Uint16Array;
   const RealMap = Map;
@@ -25,22 +26,12 @@
   const OPAQUE = 0.5;
   const FAINT = 0.08;
   const IDENTITY = [1, 0, 0, 1, 0, 0];
-  const HSL = /^hsla?\(\s*([\d.+-]+)(?:deg)?[\s,]+([\d.]+)%[\s,]+([\d.]+)%(?:[\s,/]+([\d.]+)(%?))?\s*\)$/;
-  const RGB = /^rgba?\(\s*([\d.]+)[\s,]+([\d.]+)[\s,]+([\d.]+)(?:[\s,/]+([\d.]+)(%?))?\s*\)$/;
-  const HEX = /^#([\da-f]{3,8})$/;
-  const NAMES = record({
-    black: 0, white: 0xffffff, red: 0xff0000, green: 0x008000, lime: 0x00ff00, blue: 0x0000ff, yellow: 0xffff00,
-    orange: 0xffa500, purple: 0x800080, pink: 0xffc0cb, brown: 0xa52a2a, gray: 0x808080, grey: 0x808080,
-    cyan: 0x00ffff, aqua: 0x00ffff, magenta: 0xff00ff, fuchsia: 0xff00ff, turquoise: 0x40e0d0, gold: 0xffd700,
-    silver: 0xc0c0c0, navy: 0x000080, teal: 0x008080, maroon: 0x800000, olive: 0x808000, crimson: 0xdc143c,
-    tomato: 0xff6347, violet: 0xee82ee, indigo: 0x4b0082, skyblue: 0x87ceeb, darkgreen: 0x006400, darkred: 0x8b0000,
-  });
-
   const surfaces = new WeakMap(); // canvas -> surface
   const states = new WeakMap(); // context -> state
   let main = null; // the canvas of the game
   let recording = false; // whether drawing on it is noted
   let painting = false; // and whether it is painted, too
+  let pictured = null; // its surface in the last picture
   let painted = 0;
   let current = null; // the entry of the object that is being drawn
   let ids = list(); // entries of the frame that is recorded, by id - 1
@@ -53,7 +44,7 @@
     const height = max(1, finite(canvas.height));
     let surface = apply(weakGet, surfaces, [canvas]);
     if (surface && surface.width === width && surface.height === height) return surface;
-    const step = max(1, ceil(sqrt((width * height) / MAX_CELLS)), canvas === main ? 2 : 1);
+    const step = max(1, ceil(sqrt((width * height) / MAX_CELLS)), canvas === main ? 3 : 1);
     const columns = ceil(width / step);
     const rows = ceil(height / step);
     surface = record({ width, height, step, columns, rows, colors: null, ids: null, words: list(), wordColor: -1, solid: -1 });
@@ -76,48 +67,14 @@
     return state;
   }
 
-  const multiply = (m, a, b, c, d, e, f) => [
-    m[0] * a + m[2] * b, m[1] * a + m[3] * b, m[0] * c + m[2] * d, m[1] * c + m[3] * d,
-    m[0] * e + m[2] * f + m[4], m[1] * e + m[3] * f + m[5],
-  ];
-
-  // A CSS colour as [0xRRGGBB, alpha]; null for what is none.
+  // A style as [0xRRGGBB, alpha]; null for what has no colour.
   function parseColor(style) {
     if (style && typeof style === 'object') {
       if (typeof style.color === 'string') return parseColor(style.color); // a gradient
       const [color, share] = ink(apply(weakGet, surfaces, [style.image])); // a pattern
       return color < 0 ? [0, 0] : [color, share];
     }
-    if (typeof style !== 'string') return null;
-    const text = apply(toLowerCase, style, []);
-    if (text === 'transparent') return [0, 0];
-    if (NAMES[text] !== undefined) return [NAMES[text], 1];
-    let found = apply(exec, HEX, [text]);
-    if (found) {
-      const digits = found[1];
-      const wide = digits.length > 4;
-      const part = (i) => (wide ? apply(slice, digits, [2 * i, 2 * i + 2]) : digits[i] && digits[i] + digits[i]);
-      const value = (i) => parseInt(part(i), 16);
-      const alpha = digits.length === 4 || digits.length === 8 ? value(3) / 255 : 1;
-      return [value(0) * 65536 + value(1) * 256 + value(2), alpha];
-    }
-    const alphaOf = (value, percent) => (value === undefined ? 1 : min(1, percent ? value / 100 : +value));
-    found = apply(exec, RGB, [text]);
-    if (found) {
-      const byte = (value) => min(255, round(+value));
-      return [byte(found[1]) * 65536 + byte(found[2]) * 256 + byte(found[3]), alphaOf(found[4], found[5])];
-    }
-    found = apply(exec, HSL, [text]);
-    if (found) {
-      const [hue, saturation, light] = [((+found[1] % 360) + 360) % 360, found[2] / 100, found[3] / 100];
-      const chroma = (1 - abs(2 * light - 1)) * saturation;
-      const channel = (shift) => {
-        const k = (shift + hue / 30) % 12;
-        return round(255 * (light - (chroma / 2) * max(-1, min(k - 3, 9 - k, 1))));
-      };
-      return [channel(0) * 65536 + channel(8) * 256 + channel(4), alphaOf(found[4], found[5])];
-    }
-    return null;
+    return parseText(style);
   }
 
   const mix = (below, above, alpha) => {
@@ -127,6 +84,15 @@
   const differ = (one, other) =>
     abs((one >> 16) - (other >> 16)) + abs(((one >> 8) & 255) - ((other >> 8) & 255)) + abs((one & 255) - (other & 255)) > 24;
 
+  // Makes an object, or the ground (0), the owner of a cell.
+  function own(owners, place, id) {
+    const before = owners[place];
+    if (before === id) return;
+    if (before > 0 && before <= ids.length) ids[before - 1].cells -= 1;
+    if (id > 0) ids[id - 1].cells += 1;
+    owners[place] = id;
+  }
+
   // One cell. A translucent colour lets what is below be seen; a colour like that of the ground cannot be seen.
   function paintCell(surface, place, color, alpha, entry) {
     const { colors, ids: owners } = surface;
@@ -134,12 +100,19 @@
     const next = alpha >= 0.99 ? color : before ? mix(before - 1, color, alpha) : color;
     if (entry) {
       if (before && owners[place] === 0 && !differ(next, before - 1)) return;
-      if (alpha >= OPAQUE || owners[place] === 0) owners[place] = entry.id;
+      if (alpha >= OPAQUE || owners[place] === 0) own(owners, place, entry.id);
       else entry.faint += 1;
     } else if (alpha >= OPAQUE) {
-      owners[place] = 0;
+      own(owners, place, 0);
     }
     colors[place] = next + 1;
+  }
+
+  function fillSpan(surface, from, to, value) {
+    const { colors, ids: owners } = surface;
+    apply(fillArray, colors, [value, from, to]);
+    if (surface !== pictured || ids.length === 0) apply(fillArray, owners, [0, from, to]);
+    else for (let place = from; place < to; place++) own(owners, place, 0);
   }
 
   function paintSpan(surface, row, from, to, color, alpha, entry) {
@@ -151,8 +124,7 @@
     if (painted > MAX_PAINTED) return;
     const start = row * surface.columns;
     if (!entry && alpha >= 0.99) {
-      apply(fillArray, surface.colors, [color + 1, start + first, start + last + 1]);
-      apply(fillArray, surface.ids, [0, start + first, start + last + 1]);
+      fillSpan(surface, start + first, start + last + 1, color + 1);
       return;
     }
     for (let column = first; column <= last; column++) paintCell(surface, start + column, color, alpha, entry);
@@ -167,6 +139,7 @@
     const surface = surfaceOf(canvas);
     allocate(surface);
     const { step } = surface;
+    const owner = canvas === main ? current : null;
     let top = Infinity;
     let bottom = -Infinity;
     for (let i = 0; i < rings.length; i++) {
@@ -215,53 +188,12 @@
         let first = ceil(from / step - 0.5);
         let last = ceil(to / step - 0.5) - 1;
         if (last < first) first = last = floor((from + to) / 2 / step); // narrower than a cell
-        paintSpan(surface, row, first, last, color, alpha, current);
+        paintSpan(surface, row, first, last, color, alpha, owner);
       }
     }
   }
-
-  const corners = (m, x, y, w, h) => {
-    const ring = list();
-    const xs = [x, x + w, x + w, x];
-    const ys = [y, y, y + h, y + h];
-    for (let i = 0; i < 4; i++) {
-      ring[2 * i] = m[0] * xs[i] + m[2] * ys[i] + m[4];
-      ring[2 * i + 1] = m[1] * xs[i] + m[3] * ys[i] + m[5];
-    }
-    return ring;
-  };
-
-  const boundsOf = (rings) => {
-    const box = [Infinity, Infinity, -Infinity, -Infinity];
-    for (let i = 0; i < rings.length; i++) {
-      for (let j = 0; j < rings[i].length; j += 2) {
-        box[0] = min(box[0], rings[i][j]);
-        box[1] = min(box[1], rings[i][j + 1]);
-        box[2] = max(box[2], rings[i][j]);
-        box[3] = max(box[3], rings[i][j + 1]);
-      }
-    }
-    return box;
-  };
-
-  const widened = (box, other) =>
-    box ? [min(box[0], other[0]), min(box[1], other[1]), max(box[2], other[2]), max(box[3], other[3])] : other;
 
   const addColor = (entry, color, weight) => apply(mapSet, entry.colors, [color, (apply(mapGet, entry.colors, [color]) || 0) + weight]);
-
-  function areaOf(rings) {
-    let area = 0;
-    for (let i = 0; i < rings.length; i++) {
-      const ring = rings[i];
-      let twice = 0;
-      for (let j = 0; j < ring.length; j += 2) {
-        const next = (j + 2) % ring.length;
-        twice += ring[j] * ring[next + 1] - ring[next] * ring[j + 1];
-      }
-      area += abs(twice) / 2;
-    }
-    return area;
-  }
 
   // Where and how the current object was drawn: its box on the canvas, and its box along its own axes.
   function note(context, rings, matrix, color, area) {
@@ -306,8 +238,7 @@
       const start = row * surface.columns;
       const from = start + max(0, round(left / surface.step));
       const to = start + min(surface.columns, round(right / surface.step));
-      apply(fillArray, surface.colors, [0, from, to]);
-      apply(fillArray, surface.ids, [0, from, to]);
+      if (from < to) fillSpan(surface, from, to, 0);
     }
   }
 
@@ -359,6 +290,7 @@
     const { step } = surface;
     let box = boundsOf([ring]);
     if (state.clip) box = [max(box[0], state.clip[0]), max(box[1], state.clip[1]), min(box[2], state.clip[2]), min(box[3], state.clip[3])];
+    const owner = canvas === main ? current : null;
     const determinant = m[0] * m[3] - m[1] * m[2];
     if (abs(determinant) < 1e-9) return;
     const firstRow = max(0, floor(box[1] / step));
@@ -383,7 +315,7 @@
           if (!(color >= 0)) continue;
         }
         if (isNoted) addColor(current, color, step * step);
-        paintCell(surface, row * surface.columns + column, color, alpha, current);
+        paintCell(surface, row * surface.columns + column, color, alpha, owner);
       }
     }
   }
@@ -411,51 +343,10 @@
     const [x1, y1, x2, y2] = boundsOf([ring]);
     for (let row = max(0, floor(y1 / surface.step)); row <= min(surface.rows - 1, floor(y2 / surface.step)); row++) {
       for (let column = max(0, floor(x1 / surface.step)); column <= min(surface.columns - 1, floor(x2 / surface.step)); column++) {
-        if (isInk(column * surface.step, row * surface.step)) paintCell(surface, row * surface.columns + column, found[0], alpha, current);
+        if (isInk(column * surface.step, row * surface.step)) paintCell(surface, row * surface.columns + column, found[0], alpha, canvas === main ? current : null);
       }
     }
     painted += (y2 - y1) * (x2 - x1) / surface.step;
-  }
-
-  // Paths
-
-  function point(state, x, y, opens) {
-    const { matrix: m, rings } = state;
-    if (!isFinite(x) || !isFinite(y)) return;
-    let ring = rings[rings.length - 1];
-    if (opens || !ring) rings[rings.length] = ring = list();
-    if (ring.length >= 2 * MAX_POINTS) return;
-    ring[ring.length] = m[0] * x + m[2] * y + m[4];
-    ring[ring.length] = m[1] * x + m[3] * y + m[5];
-    ring.last = [x, y];
-  }
-
-  function arc(state, x, y, radiusX, radiusY, rotation, from, to, back) {
-    let sweep = to - from;
-    if (back) sweep = sweep <= -2 * PI ? -2 * PI : ((sweep % (2 * PI)) - 2 * PI) % (2 * PI) || (from === to ? 0 : -2 * PI);
-    else sweep = sweep >= 2 * PI ? 2 * PI : ((sweep % (2 * PI)) + 2 * PI) % (2 * PI) || (from === to ? 0 : 2 * PI);
-    const pieces = max(1, ceil(abs(sweep) / (PI / 16)));
-    for (let i = 0; i <= pieces; i++) {
-      const at = from + (sweep * i) / pieces;
-      const px = radiusX * cos(at);
-      const py = radiusY * sin(at);
-      point(state, x + px * cos(rotation) - py * sin(rotation), y + px * sin(rotation) + py * cos(rotation), false);
-    }
-  }
-
-  function curve(state, points) {
-    const ring = state.rings[state.rings.length - 1];
-    const [x0, y0] = (ring && ring.last) || [points[0], points[1]];
-    for (let i = 1; i <= 12; i++) {
-      const t = i / 12;
-      const s = 1 - t;
-      if (points.length === 4) {
-        point(state, s * s * x0 + 2 * s * t * points[0] + t * t * points[2], s * s * y0 + 2 * s * t * points[1] + t * t * points[3], false);
-      } else {
-        point(state, s * s * s * x0 + 3 * s * s * t * points[0] + 3 * s * t * t * points[2] + t * t * t * points[4],
-          s * s * s * y0 + 3 * s * s * t * points[1] + 3 * s * t * t * points[3] + t * t * t * points[5], false);
-      }
-    }
   }
 
   // A line as one quadrangle for each of its parts.
@@ -638,22 +529,18 @@
       ids = list();
       entries = new RealMap();
       if (!isPainted) return;
-      const surface = surfaceOf(canvas);
-      allocate(surface);
-      apply(fillArray, surface.ids, [0, 0, surface.ids.length]);
+      pictured = surfaceOf(canvas);
+      allocate(pictured);
+      apply(fillArray, pictured.ids, [0, 0, pictured.ids.length]);
     },
-    // The colour of most of the ground.
-    ground: () => ink(main && apply(weakGet, surfaces, [main]), true)[0],
+    // The colour of most of the ground of the last picture.
+    ground: () => ink(pictured, true)[0],
     // What was drawn since `start`: entries with the area of them that can be seen, in square pixels, if it was painted.
     end() {
       const found = ids;
-      const surface = main && apply(weakGet, surfaces, [main]);
-      if (painting && surface && surface.ids) {
-        for (let i = 0; i < surface.ids.length; i++) {
-          const id = surface.ids[i];
-          if (id > 0 && id <= found.length) found[id - 1].cells += 1;
-        }
-        for (let i = 0; i < found.length; i++) found[i].shown = (found[i].cells + found[i].faint) * surface.step * surface.step;
+      if (painting && pictured) {
+        const area = pictured.step * pictured.step;
+        for (let i = 0; i < found.length; i++) found[i].shown = (found[i].cells + found[i].faint) * area;
       }
       recording = painting = false;
       current = null;

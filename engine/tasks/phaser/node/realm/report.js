@@ -76,7 +76,6 @@
   let pictures = { __proto__: null };
   let taken = 0;
   let wasSeen = false;
-  let ground = -1;
   const tracks = list();
   const trackOf = new Map();
 
@@ -131,7 +130,7 @@
     let text = '';
     for (let i = 0; i < entry.words.length; i++) text += `${i ? ' ' : ''}${entry.words[i]}`;
     found.last = {
-      __proto__: null, x, y, zoom, text, angle: (entry.angle * 180) / PI,
+      __proto__: null, x, y, zoom, text, half_x: (entry.box[2] - entry.box[0]) / zoom / 2, half_y: (entry.box[3] - entry.box[1]) / zoom / 2, angle: (entry.angle * 180) / PI,
       width: sizes[0], height: sizes[1],
     };
     found.first = found.first || found.last;
@@ -275,7 +274,13 @@
     for (let i = 0; i < all.length; i++) if (differs(apply(mapGet, trackOf, [all[i]]))) number_ += 1;
     return number_;
   }
-  const moved = () => changed(({ first, last }) => abs(first.x - last.x) > 0.5 || abs(first.y - last.y) > 0.5);
+  // Both edges moved, in one direction: what only grew or turned, such as a text that got longer, did not move.
+  const wentAlong = (first, last, place, half) => {
+    const low = last[place] - last[half] - (first[place] - first[half]);
+    const high = last[place] + last[half] - (first[place] + first[half]);
+    return min(abs(low), abs(high)) > 0.5 && low > 0 === high > 0;
+  };
+  const moved = () => changed(({ first, last }) => wentAlong(first, last, 'x', 'half_x') || wentAlong(first, last, 'y', 'half_y'));
   const changedTexts = () => changed(({ object: child, first, last }) => uses.className(child) === 'Text' && first.text !== last.text);
 
   // Whether an object says of itself that it can be seen: not hidden, not transparent, not outside of the picture. Objects
@@ -296,10 +301,7 @@
   // Examine the frame that was drawn.
   function look(isPicture) {
     const found = drawing.end();
-    if (isPicture) {
-      taken += 1;
-      ground = drawing.ground();
-    }
+    if (isPicture) taken += 1;
     const isOpen = isPicture && read(() => dom.isShown(firstGame().canvas), false);
     for (let i = 0; i < found.length; i++) read(() => note(found[i], isOpen));
     if (isFollowed()) return;
@@ -416,7 +418,7 @@
         objects_seen: wasSeen ? 'true' : 'false',
         tween_updates: tweenRan() ? 'true' : 'false',
         collisions: count(uses.counts.collisions),
-        ground: ground < 0 ? -1 : count(ground),
+        ground: read(() => (drawing.ground() < 0 ? -1 : count(drawing.ground())), -1),
         drawn: array(ended(), drawnText, MAX_SHOWN),
         moved: count(moved()),
         changed_texts: count(changedTexts()),

@@ -21,7 +21,7 @@ const observer = new Function('clock', `
   const dom = (${source('page')})(clock, globalThis);
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
-    const drawing = (${source('drawing')})();
+    const drawing = (${source('drawing')})((${source('css_color')})(), (${source('geometry')})());
     drawing.watch(dom, uses.classes);
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
     const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, globalThis);

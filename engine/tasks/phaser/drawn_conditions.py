@@ -21,7 +21,7 @@ The key is a list of properties, separated by ``_``; the count is of the objects
 ``reach80``
     pixels between its outermost places along an axis, up to 3 pixels or 10 %.
 ``zoom120``
-    of its camera in percent, up to 2.
+    of its camera in percent, up to 0.5.
 ``since300``
     milliseconds from the start to its first frame, up to 60 or 5 %.
 ``text40``, ``text40to49``, ``list5``
@@ -68,7 +68,7 @@ _VALUES: Mapping[str, Callable[[Drawn, int], bool]] = MappingProxyType(
         "reach": lambda one, value: any(
             abs(reach - value) <= max(3, 0.1 * value) for reach in (one.reach_x, one.reach_y)
         ),
-        "zoom": lambda one, value: abs(one.zoom - value) <= 2,
+        "zoom": lambda one, value: abs(one.zoom - value) <= 0.5,
         "since": lambda one, value: abs(one.since - value) <= max(60, 0.05 * value),
         "text": lambda one, value: _has_number(one, value, value),
         "list": lambda one, value: sorted(_numbers(one)) == list(range(1, value + 1)),

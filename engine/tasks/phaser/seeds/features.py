@@ -31,6 +31,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.tasks.phaser.colors import is_color
+
 Language = Literal["en", "zh"]
 
 _FOLDER = Path(__file__).resolve().parent / "features"
@@ -71,8 +73,6 @@ _RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
         "delay": (100, 600, 20),
         "duration": (200, 900, 20),
         "angle": (15, 345, 15),
-        "zoom": (105, 140, 5),
-        "picture": (30, 150, 4),
     }
 )
 """Numbers: lowest, highest, step."""
@@ -85,6 +85,7 @@ _DERIVED: Mapping[str, Callable[[Mapping[str, str]], int]] = MappingProxyType(
         "diameter": lambda of: 2 * int(of["radius"]),
         "board": lambda of: 24 * int(of["count"]),
         "map": lambda of: 16 * int(of["count"]),
+        "zoom": lambda of: 100 + int(of["count"]),
         "step_speed": lambda of: 60 * int(of["step"]),
         "slide_speed": lambda of: round(1000 * int(of["width"]) / int(of["duration"])),
         "number_most": lambda of: int(of["number"]) + 9,
@@ -162,12 +163,17 @@ def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
 
     Args:
         rng: the generator.
-        without: colours that are not drawn, unless no other is left.
+        without: colours that are not drawn, nor are those that could be called so, unless no other is left.
     """
     numbers = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
-    colors = [color for color in COLORS if color not in without] or list(COLORS)
+    colors = [color for color in COLORS if not any(_is_alike(color, other) for other in without)] or list(COLORS)
     color, direction, key = rng.choice(colors), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
     return _values({**numbers, "color": color, "direction": direction, "scale": rng.choice(_SCALES), "key": key})
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether the colour of one name can be called by the other."""
+    return any(is_color(int(COLORS[a][1], 16), b) for a, b in ((one, other), (other, one)))
 
 
 def values_from(named: Mapping[str, str], rng: random.Random) -> Values:

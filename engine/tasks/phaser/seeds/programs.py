@@ -135,6 +135,7 @@ def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[s
             unknown.append(symbol)
         elif feature not in features:
             features.append(feature)
+    features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)  # faults leave out the first one
     parts = [
         Part(
             feature,

@@ -32,7 +32,7 @@ KEYS = [
 
 DERIVED_FROM = {
     **dict.fromkeys(("diameter",), ("radius",)),
-    **dict.fromkeys(("board", "map"), ("count",)),
+    **dict.fromkeys(("board", "map", "zoom"), ("count",)),
     "step_speed": ("step",),
     "slide_speed": ("width", "duration"),
     "number_most": ("number",),

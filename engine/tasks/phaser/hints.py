@@ -1,21 +1,23 @@
 """Hints of a prompt: conditions on what a run showed, such as ``objects.Rectangle >= 3`` or ``reacted_to_keys``.
 
 A hint is a name of :data:`COUNTS` or :data:`NAMED`, the latter with a key after a dot, then optionally an operator and
-a whole number. Without them it holds if the count is at least 1. Any other text is not a condition and is ignored.
+a whole number. Without them it holds if the count is at least 1. Any other text is not a condition and is ignored. The
+keys of ``drawn`` are described in :mod:`engine.tasks.phaser.drawn_conditions`.
 """
 
 from __future__ import annotations
 
-import colorsys
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from engine.tasks.phaser.validation.observed import Observed, Shape
+from engine.tasks.phaser.colors import is_color
+from engine.tasks.phaser.drawn_conditions import is_key, matching
+from engine.tasks.phaser.validation.observed import Drawn, Observed, Shape
 
-_FORM = re.compile(r"([a-z_]+)(?:\.([A-Za-z0-9_]{1,40}))?(?:\s*(>=|==|<=|>|<)\s*([0-9]{1,6}))?")
+_FORM = re.compile(r"([a-z_]+)(?:\.([A-Za-z0-9_]{1,80}))?(?:\s*(>=|==|<=|>|<)\s*([0-9]{1,6}))?")
 
 _KEY_CODES: Mapping[str, int] = MappingProxyType(
     {
@@ -32,22 +34,6 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
 )
 
 _TOLERANCE = 1  # pixels
-
-_HUES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "red": (340, 20),
-        "orange": (10, 48),
-        "yellow": (40, 72),
-        "green": (65, 175),
-        "turquoise": (155, 205),
-        "blue": (185, 265),
-        "purple": (250, 325),
-        "pink": (290, 15),
-        "brown": (0, 48),
-    }
-)
-"""Degrees of the colours that a name can mean. The ranges overlap, as people name colours differently."""
-_GREY_SATURATION, _PINK_VALUE, _BROWN_VALUE = 0.25, 0.6, 0.87
 
 COUNTS: Mapping[str, Callable[[Observed], int]] = MappingProxyType(
     {
@@ -78,6 +64,8 @@ NAMED: Mapping[str, Callable[[Observed, str], int]] = MappingProxyType(
         "texts": lambda seen, key: sum(_has_word(text, key) for scene in seen.scenes for text in scene.texts),
         "shapes": lambda seen, key: sum(is_color(shape.color, key) for scene in seen.scenes for shape in scene.shapes),
         "sizes": lambda seen, key: sum(_has_size(shape, key) for scene in seen.scenes for shape in scene.shapes),
+        "drawn": lambda seen, key: len(matching(seen.drawn, key)),
+        "ground": lambda seen, key: int(is_color(seen.ground, key)),
         "constructed": lambda seen, key: seen.constructed.get(key, 0),
         "keys": lambda seen, key: int(key in seen.keys or str(_KEY_CODES.get(key, "")) in seen.keys),
         "input_events": lambda seen, key: int(key in seen.input_events),
@@ -99,35 +87,32 @@ def needs_reaction(hint: str) -> bool:
     return parts is not None and parts[0] in _REACTIONS
 
 
-def holds(hint: str, seen: Observed) -> bool | None:
-    """Whether a condition holds for a run; None for a text that is no condition."""
+def holds(hint: str, seen: Observed, rivals: Sequence[str] = ()) -> bool | None:
+    """Whether a condition holds for a run; None for a text that is no condition.
+
+    Args:
+        hint: the condition.
+        seen: the run.
+        rivals: conditions on the other features of the game. An object that also satisfies one of them need not be
+            counted: two features may ask for alike objects.
+    """
     parts = _parts(hint)
     if parts is None:
         return None
     name, key, sign, number = parts
-    count = NAMED[name](seen, key) if key else COUNTS[name](seen)
-    return _OPERATORS[sign](count, number)
+    if name != "drawn":
+        count = NAMED[name](seen, key) if key else COUNTS[name](seen)
+        return _OPERATORS[sign](count, number)
+    found = matching(seen.drawn, key)
+    keys = [other[1] for rival in rivals if (other := _parts(rival)) is not None and other[0] == "drawn"]
+    shared = sum(any(matching([one], key) for key in keys) for one in found)
+    return any(_OPERATORS[sign](count, number) for count in range(len(found) - shared, len(found) + 1))
 
 
-def is_color(value: int, name: str) -> bool:
-    """Whether a colour can be called by one of the names of :data:`COLORS` in ``seeds.features``.
-
-    Args:
-        value: ``0xRRGGBB``; negative: no colour, which has no name.
-        name: red, orange, yellow, green, turquoise, blue, purple, pink, brown or grey.
-    """
-    if value < 0:
-        return False
-    hue, saturation, brightness = colorsys.rgb_to_hsv(value // 65536 / 255, value // 256 % 256 / 255, value % 256 / 255)
-    if name == "grey":
-        return saturation <= _GREY_SATURATION and 0.1 < brightness < 1
-    if name not in _HUES or saturation < 0.1 or brightness < 0.15:
-        return False
-    if (name == "pink" and brightness < _PINK_VALUE) or (name == "brown" and brightness > _BROWN_VALUE):
-        return False
-    low, high = _HUES[name]
-    degrees = hue * 360
-    return low <= degrees <= high if low < high else degrees >= low or degrees <= high
+def drawn_by(hints: Iterable[str], seen: Observed) -> list[Drawn]:
+    """The objects that satisfy one of the conditions on drawn objects."""
+    keys = [parts[1] for hint in hints if (parts := _parts(hint)) is not None and parts[0] == "drawn"]
+    return [one for one in seen.drawn if any(matching([one], key) for key in keys)]
 
 
 def _has_word(text: str, word: str) -> bool:
@@ -149,7 +134,7 @@ def _parts(hint: str) -> tuple[str, str, str, int] | None:
     if found is None:
         return None
     name, key, sign, number = found.groups()
-    if name not in (NAMED if key else COUNTS):
+    if name not in (NAMED if key else COUNTS) or (name == "drawn" and not is_key(key)):
         return None
     return name, key or "", sign or ">=", int(number or 1)
 

@@ -16,6 +16,22 @@ Difficulty = Literal["easy", "medium", "hard"]
 _MAX_ITEMS, _MAX_CHARS = 64, 4000
 
 
+class AskedFeature(BaseModel):
+    """A feature that a game must have, as the prompt was made from it.
+
+    Args:
+        name: of the feature, see :mod:`engine.tasks.phaser.seeds.features`.
+        values: its values, such as ``{"color": "red", "count": "5"}``; its text, conditions and programs have them.
+        conditions: a run of a game that has it satisfies all of them, see :mod:`engine.tasks.phaser.hints`.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str = Field(max_length=80)
+    values: dict[str, str] = Field(default_factory=dict, max_length=_MAX_ITEMS)
+    conditions: tuple[str, ...] = Field(min_length=1, max_length=_MAX_ITEMS)
+
+
 class GameFacts(BaseModel):
     """What a game must be, besides the text of the task; the ``answer`` of a problem.
 
@@ -25,6 +41,7 @@ class GameFacts(BaseModel):
         constraints: requirements as sentences.
         must_use_apis: symbols that the program must use.
         eval_hints: conditions on the run, see :mod:`engine.tasks.phaser.hints`; other texts are ignored.
+        features: the features that the prompt was made from; empty if that is not known.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -34,13 +51,14 @@ class GameFacts(BaseModel):
     constraints: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
     must_use_apis: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
     eval_hints: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
+    features: tuple[AskedFeature, ...] = Field(default=(), max_length=_MAX_ITEMS)
 
     @field_validator("difficulty", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
         return value if value in ("easy", "medium", "hard") else "medium"
 
-    @field_validator("modules", "constraints", "must_use_apis", "eval_hints", mode="before")
+    @field_validator("modules", "constraints", "must_use_apis", "eval_hints", "features", mode="before")
     @classmethod
     def _texts(cls, value: Any) -> Any:
         return () if value is None else value

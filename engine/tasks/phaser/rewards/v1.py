@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from engine.tasks.phaser.hints import holds, is_condition
-from engine.tasks.phaser.problems import GameFacts
+from engine.tasks.phaser.drawn_conditions import kinds
+from engine.tasks.phaser.hints import drawn_by, holds, is_condition
+from engine.tasks.phaser.problems import AskedFeature, GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
 from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
+from engine.tasks.phaser.validation.observed import Observed
 from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, Validation
 
 VERSION = "v1"
@@ -57,6 +59,14 @@ it is the cap of a program that has all of what was asked for; it falls with tha
 UNASKED_CAP = 0.25
 """The most that a program may earn that runs and has nothing of what was asked for; it rises with the share it has."""
 
+PARTS_CAP = 0.04
+"""The same for a prompt whose features are known: it rises with the share of the features that the run shows whole.
+Parts of features, which one program has for most prompts, do not raise it above this."""
+
+MOST_OTHER_KINDS, MOST_OTHER_OBJECTS = 8, 60
+"""Kinds of objects, and objects, that a game may show besides those that its features ask for. Above it the cap falls
+with the square of the ratio: a game that shows everything shows what was asked for, too."""
+
 _UPDATE_ERROR_RUNS = 0.3
 _LIFECYCLE = ("preload", "create", "update")
 
@@ -71,7 +81,7 @@ def reward_v1(validation: Validation, reply: GameReply, facts: GameFacts) -> Gam
     """
     code = Part(_code_components(validation, facts), CODE_WEIGHTS, is_present=bool(reply.code.strip()))
     plan = _plan_part(validation, reply.plan, facts)
-    cap, reason = _cap(validation, reply, code)
+    cap, reason = _cap(validation, reply, code, facts)
     return GameReward(
         version=VERSION,
         plan=plan,
@@ -91,8 +101,25 @@ def hint_results(validation: Validation, facts: GameFacts) -> dict[str, bool]:
     if validation.gates["runtime"].ok is None:
         return {}
     seen = validation.runtime.observed
-    conditions = [hint for hint in facts.eval_hints if is_condition(hint)]
-    return {hint: seen is not None and bool(holds(hint, seen)) for hint in conditions}
+    results = {}
+    for hint in facts.eval_hints:
+        if is_condition(hint):
+            rivals = [one for feature in facts.features if hint not in feature.conditions for one in feature.conditions]
+            results[hint] = seen is not None and bool(holds(hint, seen, rivals))
+    return results
+
+
+def feature_results(validation: Validation, facts: GameFacts) -> dict[str, bool]:
+    """The features of the prompt, and whether the run shows them whole; empty if they are not known."""
+    seen = validation.runtime.observed
+    if validation.gates["runtime"].ok is None:
+        return {}
+    return {one.name: seen is not None and _is_whole(one, facts, seen) for one in facts.features}
+
+
+def _is_whole(feature: AskedFeature, facts: GameFacts, seen: Observed) -> bool:
+    rivals = [hint for other in facts.features if other is not feature for hint in other.conditions]
+    return all(holds(hint, seen, rivals) is not False for hint in feature.conditions)
 
 
 def _code_components(validation: Validation, facts: GameFacts) -> dict[str, float | None]:
@@ -119,7 +146,7 @@ def _runs(validation: Validation) -> float | None:
     return float(validation.gates["runtime"].ok)
 
 
-def _cap(validation: Validation, reply: GameReply, code: Part) -> tuple[float, str]:
+def _cap(validation: Validation, reply: GameReply, code: Part, facts: GameFacts) -> tuple[float, str]:
     """The most that the reply may earn, and the reason: the lowest of all caps that apply."""
     if not reply.code.strip():
         return 0.0, "no_code"
@@ -143,8 +170,23 @@ def _cap(validation: Validation, reply: GameReply, code: Part) -> tuple[float, s
             caps.append((NOTHING_CAP, "shows_nothing"))
     if asked:
         caps.append((UNASKED_CAP + (1 - UNASKED_CAP) * mean(asked), "not_what_was_asked"))
+    if features := feature_results(validation, facts):
+        must_use = code.components["must_use"]
+        whole = mean(list(features.values())) * (1.0 if must_use is None else must_use) * _focus(validation, facts)
+        caps.append((PARTS_CAP * mean(asked) + (1 - PARTS_CAP) * whole, "not_what_was_asked"))
     cap, reason = min(caps, key=lambda one: one[0])
     return cap, reason if cap < 1 else ""
+
+
+def _focus(validation: Validation, facts: GameFacts) -> float:
+    """1 unless the game shows far more than what was asked for."""
+    seen = validation.runtime.observed
+    if seen is None:
+        return 0.0
+    asked = {id(one) for one in drawn_by((hint for one in facts.features for hint in one.conditions), seen)}
+    others = [one for one in seen.drawn if id(one) not in asked]
+    ratio = min(1.0, MOST_OTHER_KINDS / max(1, len(kinds(others))), MOST_OTHER_OBJECTS / max(1, len(others)))
+    return ratio * ratio
 
 
 def _shows_nothing(validation: Validation, code: Part) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,8 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from engine.tasks.phaser.colors import is_color
 
 Language = Literal["en", "zh"]
 
@@ -75,6 +77,24 @@ _RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
 )
 """Numbers: lowest, highest, step."""
 
+_RUN_MS = 1000
+"""How long a program runs when its conditions are checked: 60 frames."""
+
+_DERIVED: Mapping[str, Callable[[Mapping[str, str]], int]] = MappingProxyType(
+    {
+        "diameter": lambda of: 2 * int(of["radius"]),
+        "board": lambda of: 24 * int(of["count"]),
+        "map": lambda of: 16 * int(of["count"]),
+        "zoom": lambda of: 100 + int(of["count"]),
+        "step_speed": lambda of: 60 * int(of["step"]),
+        "slide_speed": lambda of: round(1000 * int(of["width"]) / int(of["duration"])),
+        "number_most": lambda of: int(of["number"]) + 9,
+        "ticks_least": lambda of: max(1, _RUN_MS // int(of["delay"]) - 3),
+        "ticks_most": lambda of: _RUN_MS // int(of["delay"]) + 1,
+    }
+)
+"""Numbers that follow from others, for texts and conditions."""
+
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "color": "|".join([*COLORS, *(chinese for chinese, _ in COLORS.values())]),
@@ -83,6 +103,8 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Regular expressions of the values that are no numbers."""
+
+_NUMBER = r"[0-9]{1,6}(?:[.][0-9]{1,6})?"
 
 _SCALES = ("1.2", "1.5", "1.8", "2", "2.5", "3")
 
@@ -115,6 +137,11 @@ class Values:
         """The clause that describes the feature."""
         return (feature.en.format_map(self.en)) if language == "en" else feature.zh.format_map(self.zh)
 
+    def named(self, feature: Feature) -> dict[str, str]:
+        """The values that the text of the feature has, by their names."""
+        names = [name for _, name, _, _ in string.Formatter().parse(feature.en) if name]
+        return {name: self.en[name] for name in dict.fromkeys(("radius" if n == "diameter" else n) for n in names)}
+
     def hints(self, feature: Feature) -> list[str]:
         """The observations that show the feature."""
         return [hint.format_map(self.en) for hint in feature.hints]
@@ -126,15 +153,39 @@ class Values:
             template: its code for one method.
             place: the number of the feature in the game; selects its position on the screen.
         """
-        position = {"i": str(place), "x": str(120 + 60 * place), "y": str(140 + 110 * place)}
+        row = place % 4
+        position = {"i": str(place), "x": str(120 + 60 * row + 40 * (place // 4)), "y": str(140 + 110 * row)}
         return string.Template(template).substitute({**self.code, **position})
 
 
-def draw_values(rng: random.Random) -> Values:
-    """Values at random, one for every name."""
+def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
+    """Values at random, one for every name.
+
+    Args:
+        rng: the generator.
+        without: colours that are not drawn, nor are those that could be called so, unless no other is left.
+    """
     numbers = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
-    color, direction, key = rng.choice(list(COLORS)), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
+    colors = [color for color in COLORS if not any(_is_alike(color, other) for other in without)] or list(COLORS)
+    color, direction, key = rng.choice(colors), rng.choice(list(DIRECTIONS)), rng.choice(KEYS)
     return _values({**numbers, "color": color, "direction": direction, "scale": rng.choice(_SCALES), "key": key})
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether the colour of one name can be called by the other."""
+    return any(is_color(int(COLORS[a][1], 16), b) for a, b in ((one, other), (other, one)))
+
+
+def values_from(named: Mapping[str, str], rng: random.Random) -> Values:
+    """The values that a row of a prompt has for a feature; those that it lacks, or has in a wrong form, are drawn."""
+    known = {
+        name: value
+        for name, value in named.items()
+        if re.fullmatch(_PATTERNS.get(name, _NUMBER), value) and (name != "color" or value in COLORS)
+    }
+    if known.get("direction", "up") not in DIRECTIONS:
+        del known["direction"]
+    return _values({**draw_values(rng).en, **known})
 
 
 def values_in(feature: Feature, text: str, rng: random.Random) -> Values | None:
@@ -150,6 +201,8 @@ def values_in(feature: Feature, text: str, rng: random.Random) -> Values | None:
         found = _clause_pattern(clause).search(text)
         if found is not None:
             named = {name: names.get(value, value) for name, value in found.groupdict().items()}
+            if "diameter" in named:
+                named["radius"] = str(round(float(named["diameter"])) // 2)
             return _values({**draw_values(rng).en, **named})
     return None
 
@@ -164,7 +217,7 @@ def _clause_pattern(clause: str) -> re.Pattern[str]:
             pattern += f"(?P={name})"
         elif name:
             seen.add(name)
-            pattern += f"(?P<{name}>{_PATTERNS.get(name, r'[0-9]+(?:[.][0-9]+)?')})"
+            pattern += f"(?P<{name}>{_PATTERNS.get(name, _NUMBER)})"
     return re.compile(pattern)
 
 
@@ -172,7 +225,7 @@ def _values(named: Mapping[str, str]) -> Values:
     """Values by their names in English."""
     color_zh, color_code = COLORS[named["color"]]
     direction_zh, dx, dy = DIRECTIONS[named["direction"]]
-    shared = {**named, "diameter": str(2 * int(named["radius"]))}
+    shared = {**named, **{name: str(find(named)) for name, find in _DERIVED.items()}}
     return Values(
         en=shared,
         zh={**shared, "color": color_zh, "direction": direction_zh},

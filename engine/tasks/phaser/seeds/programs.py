@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engine.tasks.phaser.problems import PromptRow
-from engine.tasks.phaser.seeds.features import Feature, Values, all_features, draw_values, features_by_name, values_in
+from engine.tasks.phaser.seeds.features import (
+    Feature,
+    Values,
+    all_features,
+    draw_values,
+    features_by_name,
+    values_from,
+    values_in,
+)
 
 _OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
     {
@@ -115,9 +123,11 @@ class Program:
 def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[str, ...]]:
     """A program that does what a prompt asks, and the symbols that no feature shows.
 
-    The features are those of its tags and of its symbols.
+    The features are those that the row names, with its values; without them those of its tags, with the values that
+    its text has; and those of its symbols.
     """
-    features = [features_by_name()[tag] for tag in prompt.tags if tag in features_by_name()]
+    asked = {one.name: one.values for one in prompt.features if one.name in features_by_name()}
+    features = [features_by_name()[name] for name in asked or prompt.tags if name in features_by_name()]
     unknown = []
     for symbol in prompt.must_use_apis:
         feature = feature_of(symbol)
@@ -125,8 +135,15 @@ def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[s
             unknown.append(symbol)
         elif feature not in features:
             features.append(feature)
+    features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)  # faults leave out the first one
     parts = [
-        Part(feature, values_in(feature, prompt.task, rng) or _guessed(feature, prompt, rng)) for feature in features
+        Part(
+            feature,
+            values_from(asked[feature.name], rng)
+            if feature.name in asked
+            else values_in(feature, prompt.task, rng) or _guessed(feature, prompt, rng),
+        )
+        for feature in features
     ]
     if not parts:
         parts.append(Part(features_by_name()["rectangle"], draw_values(rng)))

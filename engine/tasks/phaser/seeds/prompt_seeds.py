@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.tasks.phaser.problems import Difficulty
-from engine.tasks.phaser.seeds.features import Feature, Language, all_features, draw_values
+from engine.tasks.phaser.seeds.features import Feature, Language, Values, all_features, draw_values
 
 DIFFICULTIES: tuple[Difficulty, ...] = ("easy", "medium", "hard")
 _SHARES = (0.4, 0.4)  # easy, medium; hard has the rest
@@ -137,7 +137,9 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
         feature = next(deck)
         chosen[feature.name] = feature
     features = list(chosen.values())
-    values = [draw_values(rng) for _ in features]
+    values: list[Values] = []
+    for _ in features:
+        values.append(draw_values(rng, without={one.en["color"] for one in values}))
     clauses = [value.text(feature, language) for feature, value in zip(features, values, strict=True)]
     hints = [hint for feature, value in zip(features, values, strict=True) for hint in value.hints(feature)]
     texts = _CONSTRAINTS[language]
@@ -162,6 +164,10 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
         "eval_hints": list(dict.fromkeys(hints)),
         "tags": [feature.name for feature in features],
         "notes": "",
+        "features": [
+            {"name": feature.name, "values": value.named(feature), "conditions": value.hints(feature)}
+            for feature, value in zip(features, values, strict=True)
+        ],
     }
 
 

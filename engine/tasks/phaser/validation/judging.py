@@ -205,6 +205,8 @@ def _observed(state: Mapping[str, Any]) -> Observed:
         "objects_seen",
         "tween_updates",
         "collisions",
+        "drawn",
+        "ground",
         "moved",
         "changed_texts",
         "keys",

@@ -22,6 +22,43 @@ class Shape(Record):
     height: int = 0
 
 
+class Drawn(Record):
+    """A game object that could be seen in most pictures since its first one, as it was drawn.
+
+    Args:
+        type: class name.
+        inside: class name of the container or layer that draws it; empty for none.
+        colors: that most of it had, in the order of the pictures, as ``0xRRGGBB``.
+        width, height: without rotation and zoom of the camera, in pixels; ``first_width`` in its first frame.
+        angle: degrees, clockwise.
+        dx, dy: pixels between its first and its last place in the world.
+        speed_x, speed_y: pixels per second, the median of the frames in which it moved.
+        fall: pixels per second squared, the median change of its speed down the screen.
+        since: milliseconds from the start of the first scene to its first frame.
+        reach_x, reach_y: pixels between its outermost places.
+        zoom: of its camera, in percent.
+        text: what is written on it.
+    """
+
+    type: str
+    inside: str = ""
+    colors: tuple[int, ...] = ()
+    width: float = 0
+    height: float = 0
+    first_width: float = 0
+    angle: float = 0
+    dx: float = 0
+    dy: float = 0
+    speed_x: float = 0
+    speed_y: float = 0
+    fall: float = 0
+    since: float = 0
+    reach_x: float = 0
+    reach_y: float = 0
+    zoom: float = 100
+    text: str = ""
+
+
 class SceneState(Record):
     """A scene at the end of the run. Counts of objects, bodies, timers and tweens are of the last frame.
 
@@ -31,10 +68,10 @@ class SceneState(Record):
         updates: how many frames it was updated.
         active: whether it runs at the end.
         display_list: number of game objects on its display list.
-        objects: class name -> number on the display list, e.g. ``{"Sprite": 3}``.
-        inside: ``Container`` or ``Layer`` -> number of objects in those of the scene.
-        texts: the first 200 characters of each text object, at most 300 objects.
-        shapes: at most 300.
+        objects: class name -> number on the display list that can be seen, e.g. ``{"Sprite": 3}``.
+        inside: ``Container`` or ``Layer`` -> number of objects in those of the scene that can be seen.
+        texts: the first 200 characters of each text object that can be seen, at most 300 objects.
+        shapes: at most 300 that can be seen.
         bodies: dynamic physics bodies; ``static_bodies`` the static ones.
         timers: pending time events.
         tweens: tweens that exist.
@@ -60,7 +97,8 @@ class Observed(Record):
 
     Args:
         frames: frames that ran after the first scene was created.
-        renderer: what the game was run with: ``canvas``, or ``webgl`` in Chromium.
+        renderer: what the game was run with: ``canvas``, or ``webgl`` if it asks for that and runs in Chromium. The
+            drawing of WebGL is not followed; objects then count by what they say of themselves, and ``drawn`` is empty.
         width, height: size of the game in pixels.
         scenes: the scenes of the game.
         constructed: class name -> number of instances that the program caused over the whole run, e.g. ``{"Sprite": 4,
@@ -68,11 +106,13 @@ class Observed(Record):
         textures: keys of textures that the program made.
         animations: keys of animations.
         timers_fired: callbacks of time events that ran.
-        objects_seen: whether a game object was visible in the picture in any frame.
+        objects_seen: whether a game object could be seen in any picture.
+        ground: the colour of most of the last picture that no object painted; -1: unknown.
+        drawn: the objects that could be seen in most pictures since their first one and still exist, at most 300.
         tween_updates: whether a tween changed a value.
         collisions: callbacks of colliders and overlaps that ran.
-        moved: objects whose position differs between the first and the last frame.
-        changed_texts: text objects whose text differs between them.
+        moved: objects in ``drawn`` whose place differs between their first and their last frame.
+        changed_texts: text objects in ``drawn`` whose text differs between them.
         input_events: names of the input and keyboard events for which the program listens.
         other_events: names of other events for which it listens.
         keys: names of keys it reads.
@@ -96,6 +136,8 @@ class Observed(Record):
     animations: tuple[str, ...] = ()
     timers_fired: int = 0
     objects_seen: bool = True
+    drawn: tuple[Drawn, ...] = ()
+    ground: int = -1
     tween_updates: bool = False
     collisions: int = 0
     moved: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import secrets
 import threading
 import time
@@ -29,6 +31,7 @@ _READING_S = 2.0
 _HEAP_MB = 256
 _MEMORY_MB = 640
 _MAX_RUNS = 100
+_PICTURES = 8
 _MAX_HEAP_MB = 160.0
 _OUT_OF_MEMORY = ("heap out of memory", "Allocation failed", "Array buffer allocation failed", "invalid array length")
 _STATIC_FLAGS = (f"--max-old-space-size={_HEAP_MB}", "--stack-size=1800", "--no-warnings")
@@ -172,7 +175,7 @@ class Worker:
         nonce = secrets.token_hex(16)
         job: dict[str, Any] = {"nonce": nonce, "code": static.code, "must_use": list(static.must_use)}
         job |= {"frames": request.frames, "seed": request.seed, "inputs": [event.model_dump() for event in inputs]}
-        job["screenshot"] = request.screenshot
+        job |= {"screenshot": request.screenshot, "pictures": _pictures(static.code or "", request.frames)}
         runner.send(job)
         used_before, phase = runner.cpu_s(), "start"
         while True:
@@ -257,3 +260,13 @@ def _is_unicode(text: str) -> bool:
         text.encode("utf-8")
         return True
     return False
+
+
+def _pictures(code: str, frames: int) -> list[int]:
+    """The numbers of the frames in which it is examined what can be seen: one at random in each eighth of the run, and
+    the last. A program does not know them, and each of its runs has the same.
+    """
+    rng = random.Random(code)  # noqa: S311 - no secret
+    edges = [round(frames * part / _PICTURES) for part in range(_PICTURES + 1)]
+    chosen = {rng.randint(low + 1, high) for low, high in itertools.pairwise(edges) if high > low}
+    return sorted(chosen | {frames})

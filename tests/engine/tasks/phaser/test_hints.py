@@ -2,7 +2,8 @@
 
 import pytest
 
-from engine.tasks.phaser.hints import holds, is_color, is_condition
+from engine.tasks.phaser.colors import is_color
+from engine.tasks.phaser.hints import holds, is_condition
 from engine.tasks.phaser.seeds.features import COLORS
 from engine.tasks.phaser.validation.observed import Shape
 from tests.support.phaser import seen

@@ -1,5 +1,5 @@
-// The part of a browser that Phaser and small games need, without a screen: every element, a 2D canvas that draws
-// nothing, images that load, requests that fail. Built inside the realm of a program, so that the program holds no
+// The part of a browser that Phaser and small games need, without a screen: every element, a 2D canvas whose drawing
+// drawing.js follows, images that load, requests that fail. Built inside the realm of a program, so that the program holds no
 // object of another realm. Returns a function that dispatches events.
 (function (clock, global) {
   'use strict';
@@ -273,9 +273,14 @@
   }
 
   class CanvasGradient {
-    addColorStop() {}
+    addColorStop(offset, color) {
+      this.color = color; // of the last stop
+    }
   }
   class CanvasPattern {
+    constructor(image) {
+      this.image = image;
+    }
     setTransform() {}
   }
   class CanvasRenderingContext2D {
@@ -322,8 +327,8 @@
     createConicGradient() {
       return new CanvasGradient();
     }
-    createPattern() {
-      return new CanvasPattern();
+    createPattern(image) {
+      return new CanvasPattern(image);
     }
     getLineDash() {
       return [];
@@ -355,6 +360,7 @@
   const BLANK_PNG =
     'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';
 
+  let resized = noop;
   class HTMLCanvasElement extends HTMLElement {
     #width = 300;
     #height = 150;
@@ -367,12 +373,14 @@
     }
     set width(value) {
       this.#width = side(value);
+      resized(this);
     }
     get height() {
       return this.#height;
     }
     set height(value) {
       this.#height = side(value);
+      resized(this);
     }
     _naturalWidth() {
       return this.#width;
@@ -641,10 +649,49 @@
   // Nothing here needs native code or shared memory.
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete global[name];
 
+  // Whether an element is in the page, and nothing hides it: its styles, those of its parents, style sheets, a cover.
+  const HIDING = /display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0\d*)?\s*(?:[;}"]|$)|(?:left|top)\s*:\s*-\d{3,}|scale\(\s*0|clip-path/;
+  const { test } = RegExp.prototype;
+  function hides(element) {
+    const { style } = element;
+    const written = `${element.attributes.style || ''};${style.cssText || ''};transform:${style.transform || ''};left:${style.left || ''};top:${style.top || ''}`;
+    if (apply(test, HIDING, [written]) || element.hidden || 'hidden' in element.attributes) return true;
+    if (style.display === 'none' || style.visibility === 'hidden' || style.visibility === 'collapse' || style.clipPath) return true;
+    if (style.opacity !== undefined && style.opacity !== '' && +style.opacity < 0.1) return true;
+    return parseFloat(style.width) === 0 || parseFloat(style.height) === 0 || /opacity\(\s*0/.test(`${style.filter || ''}`);
+  }
+  function covers(element, box) {
+    const { style } = element;
+    const text = `${element.attributes.style || ''};${style.cssText || ''};position:${style.position || ''};background:${style.background || style.backgroundColor || ''};`;
+    if (!/position\s*:\s*(?:absolute|fixed)/.test(text) || !/background(?:-color)?\s*:\s*[^;\s]/.test(text) || /background\s*:\s*(?:transparent|none)/.test(text)) return false;
+    const { width, height } = element.getBoundingClientRect();
+    return width * height >= 0.5 * box.width * box.height;
+  }
+  function isShown(element) {
+    let node = element;
+    for (; node && node !== global.document; node = node.parentNode) {
+      if (hides(node)) return false;
+      if (node === global.document.body || node === global.document.documentElement) break;
+    }
+    if (!node) return false;
+    const sheets = global.document.querySelectorAll('style');
+    for (let i = 0; i < sheets.length; i++) if (apply(test, HIDING, [`${sheets[i].textContent}${sheets[i].innerHTML}`])) return false;
+    const box = element.getBoundingClientRect();
+    const all = find(global.document, (other) => other !== element && !other.contains(element), []);
+    for (let i = 0; i < all.length; i++) if (covers(all[i], box)) return false;
+    return box.width >= 1 && box.height >= 1;
+  }
+
   return {
     __proto__: null,
     logs,
     requests,
+    isShown,
+    Context: CanvasRenderingContext2D,
+    drawsItself: false,
+    onResize(callback) {
+      resized = callback;
+    },
     // Phaser.WEBGL, AUTO and HEADLESS become CANVAS: there is no WebGL, and HEADLESS cannot make textures.
     renderType: (asked, canvas) => canvas,
     key(type, code, name) {

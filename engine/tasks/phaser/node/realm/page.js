@@ -6,7 +6,8 @@
   const { apply, defineProperty } = Reflect;
   const { slice } = String.prototype;
   const list = () => setPrototypeOf([], null);
-  const { KeyboardEvent, MouseEvent, WheelEvent } = global;
+  const { KeyboardEvent, MouseEvent, WheelEvent, CanvasRenderingContext2D, getComputedStyle, innerWidth, innerHeight } = global;
+  const elementFromPoint = global.document.elementFromPoint.bind(global.document);
   const { dispatchEvent } = global.EventTarget.prototype;
   const { getBoundingClientRect } = global.Element.prototype;
   const MAX_LOG_LINES = 50;
@@ -38,8 +39,22 @@
     __proto__: null,
     logs,
     requests,
-    // Phaser.HEADLESS becomes AUTO: it cannot make textures.
-    renderType: (asked) => (asked === 3 ? 0 : asked),
+    Context: CanvasRenderingContext2D,
+    drawsItself: true,
+    onResize() {},
+    // In the page, in the window, and nothing hides it or lies on it.
+    isShown(element) {
+      if (!element.isConnected) return false;
+      for (let node = element; node; node = node.parentElement) {
+        const { display, visibility, opacity } = getComputedStyle(node);
+        if (display === 'none' || visibility !== 'visible' || +opacity < 0.1) return false;
+      }
+      const { left, top, right, bottom } = apply(getBoundingClientRect, element, []);
+      const [x1, y1, x2, y2] = [Math.max(0, left), Math.max(0, top), Math.min(innerWidth, right), Math.min(innerHeight, bottom)];
+      return x2 - x1 > 1 && y2 - y1 > 1 && elementFromPoint((x1 + x2) / 2, (y1 + y2) / 2) === element;
+    },
+    // All but Phaser.WEBGL become CANVAS, whose drawing can be followed; HEADLESS cannot make textures.
+    renderType: (asked, canvas) => (asked === 2 ? asked : canvas),
     key(type, code, name) {
       apply(dispatchEvent, global, [new KeyboardEvent(type, { keyCode: code, which: code, key: name, code: name, bubbles: true, cancelable: true })]);
     },

@@ -328,7 +328,7 @@
 
   return {
     __proto__: null,
-    paths, calls, used, listeners, keys, constructed, counts, tweens, className,
+    paths, calls, used, listeners, keys, constructed, counts, tweens, className, classes,
     // Must-use symbols: [{id, kind, path, name}], see src/must_use.js.
     watch(symbols) {
       for (let i = 0; i < symbols.length; i++) {

@@ -21,8 +21,10 @@ const observer = new Function('clock', `
   const dom = (${source('page')})(clock, globalThis);
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
+    const drawing = (${source('drawing')})((${source('css_color')})(), (${source('geometry')})());
+    drawing.watch(dom, uses.classes);
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
-    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, globalThis);
+    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, globalThis);
     const { parse } = JSON;
     const { apply } = Reflect;
     return { __proto__: null, call: (name, text) => apply(driver[name], driver, parse(text)) };
@@ -72,7 +74,7 @@ async function runProgram(browser, job) {
   let frames = 0;
   const frame = async () => (await drive('timers')) && drive('animate');
   try {
-    await drive('prepare', JSON.stringify({ seed: job.seed, mustUse: job.must_use }));
+    await drive('prepare', JSON.stringify({ seed: job.seed, mustUse: job.must_use, pictures: job.pictures }));
     await call(page.addScriptTag({ content: `${job.code}\n//# sourceURL=game.js` }));
     await drive('loaded');
     let goesOn = await drive('hasGame');

@@ -28,7 +28,7 @@ class RealmFactory {
     this.paths = '';
     const phaser = require.resolve('phaser/dist/phaser.min.js');
     this.scripts = Object.fromEntries(
-      ['clock', 'dom', 'uses', 'lifecycle', 'report'].map((name) => [name, script(path.join(REALM, `${name}.js`), `${name}.js`)]),
+      ['clock', 'dom', 'uses', 'css_color', 'geometry', 'drawing', 'lifecycle', 'report'].map((name) => [name, script(path.join(REALM, `${name}.js`), `${name}.js`)]),
     );
     this.scripts.phaser = phaserScript(phaser);
     this.scripts.drain = new vm.Script('0', { filename: 'drain.js' });
@@ -48,8 +48,10 @@ class RealmFactory {
     const Phaser = vm.runInContext('Phaser', context);
     const uses = evaluate('uses')(Phaser, this.paths);
     this.paths = this.paths || `${uses.paths}`;
+    const drawing = evaluate('drawing')(evaluate('css_color')(), evaluate('geometry')());
+    drawing.watch(dom, uses.classes);
     const lifecycle = evaluate('lifecycle')(clock, dom, Phaser);
-    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, global);
+    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, drawing, global);
     return {
       driver,
       drain: () => evaluate('drain'),

@@ -25,7 +25,7 @@ function runProgram(realm, job) {
 function facts(realm, job) {
   const { driver } = realm;
   const progress = (phase, frame) => send({ nonce: job.nonce, phase, frame });
-  driver.prepare(JSON.stringify({ seed: job.seed, mustUse: job.must_use }));
+  driver.prepare(JSON.stringify({ seed: job.seed, mustUse: job.must_use, pictures: job.pictures }));
   progress('script', 0);
   try {
     realm.run(job.code);

@@ -7,9 +7,11 @@ import struct
 import pytest
 
 from engine.errors import ConfigurationError
+from engine.tasks.phaser.hints import holds
 from engine.tasks.phaser.validation.browser import find_chromium
 from engine.tasks.phaser.validation.validator import PhaserValidator
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome, ValidationRequest
+from tests.engine.tasks.phaser.validation.test_drawn import CREATES, HINTS, HONEST, MOVES, PROGRAM
 from tests.engine.tasks.phaser.validation.test_programs import PROGRAMS
 
 pytestmark = pytest.mark.node
@@ -38,3 +40,25 @@ def test_chromium_agrees_and_makes_pictures(api_index, validator):
     assert picture.startswith(b"\x89PNG")
     assert struct.unpack(">II", picture[16:24]) == (1024, 768)
     assert json.loads(game.model_dump_json())["runtime"]["observed"]["scenes"][0]["objects"] == {"Text": 1}
+
+
+@pytest.mark.timeout(400)
+def test_chromium_follows_what_is_drawn_and_runs_no_branch_for_another_browser(api_index, validator):
+    try:
+        find_chromium()
+    except ConfigurationError as error:
+        pytest.skip(error.what)
+    only_here = "if (typeof WebGLRenderingContext !== 'undefined') this.all.forEach((one) => one.setVisible(false));"
+    shows = {"honest": "", "transparent": CREATES["transparent"], "display": CREATES["canvas_without_display"]}
+    shows |= {"cover": CREATES["canvas_covered"] + "box.style.inset = '0';", "branch": only_here}
+    held = {}
+    with PhaserValidator.open(api_index, workers=1, runtime="chromium") as browser:
+        for name, create in shows.items():
+            code = PROGRAM % (HONEST + create, MOVES)
+            seen = browser.validate(ValidationRequest(code=code, frames=24, skip_eslint=True)).runtime.observed
+            held[name] = [holds(hint, seen) for hint in HINTS]
+    assert all(held.pop("honest"))
+    assert {name: any(results) for name, results in held.items()} == dict.fromkeys(held, False)
+    code = PROGRAM % (HONEST + only_here, MOVES)
+    without_screen = validator.validate(ValidationRequest(code=code, skip_eslint=True)).runtime.observed
+    assert all(holds(hint, without_screen) for hint in HINTS)  # why the audit is needed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does what a new user does: clones the project and types the commands of README.md's section "First result" into a
-# terminal of 80x24, one after the other. Fails if a command fails, takes too long, or no experience is shown.
+# terminal of 80x24, one after the other. Fails if a command fails, takes too long, or there is no result.
 # `make first-hour` runs it. It is not one of the tests: it installs packages from the network and runs a model for minutes.
 #
 # usage: scripts/first_hour.sh [FOLDER]     FOLDER keeps the screens (default: a temporary one)
@@ -18,12 +18,14 @@ if [ -n "${VENV:-}" ]; then
     ln -s "$VENV" "$work/project/.venv"
 fi
 
-# The commands: the first bash block of the section, continued lines joined, comments removed.
-mapfile -t commands < <(sed -n '/^## First result/,/^## /p' "$work/project/README.md" |
-    sed -n '/^```bash/,/^```/p' | sed '/^```$/q' | grep -v '^```' |
+# The commands: the bash block of the section that needs no key, continued lines joined, comments removed.
+mapfile -t commands < <(sed -n '/^## First result/,/^## How/p' "$work/project/README.md" |
+    awk '/^```bash/ { block = ""; inside = 1; next }
+         /^```$/ { if (inside && block ~ /--endpoint local/) printf "%s", block; inside = 0 }
+         inside { block = block $0 "\n" }' |
     sed -e ':a' -e '/\\$/N; s/ *\\\n */ /; ta' | sed -E 's/ +# .*//' | grep -v '^ *$' |
-    if [ -n "${VENV:-}" ]; then grep -v '^make '; else cat; fi)
-[ "${#commands[@]}" -ge 3 ] || { echo "no commands found in README.md" >&2; exit 1; }
+    if [ -n "${VENV:-}" ]; then sed 's/^make [a-z]* && //'; else cat; fi)
+[ "${#commands[@]}" -ge 2 ] || { echo "no commands found in README.md" >&2; exit 1; }
 
 # The prompt reports the exit code of each command to a file.
 printf 'PS1="$ "\nPROMPT_COMMAND='\''echo $? >> "%s/codes"'\''\n' "$work" > "$work/bashrc"
@@ -53,5 +55,6 @@ for ((number = 0; number < ${#commands[@]}; number++)); do
     [ "$code" = 0 ] || { cat "$work/screens/$number.txt"; echo "exit code $code" >&2; exit 1; }
 done
 cat "$work/screens/$((number - 1)).txt"
-grep -q '^G1-001 (generator_1, ' "$work/screens/$((number - 1)).txt"
-echo "First learned experience after $((SECONDS - began)) s. Screens: $work/screens"
+grep -qE 'points|No improvement' "$work/screens/$((number - 1)).txt"
+grep . "$work"/project/runs/*/improved/result.json > /dev/null
+echo "Result after $((SECONDS - began)) s. Screens: $work/screens"

@@ -261,6 +261,8 @@ def _write(
 
     best = max(range(len(results)), key=rank)
     library, event = results[best]
+    if event is not None:  # the link of the library's log is no part of the result
+        event = event.model_copy(update={"previous": ""})
     state = library.state
     experiences = state.helpful
     tokens, cost_usd = spent(journal_path(settings))

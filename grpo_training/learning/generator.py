@@ -41,7 +41,7 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.runs.named import in_own_run
+from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems
 
 
@@ -104,6 +104,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
+        if self._settings.run:
+            progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
         if self._settings.rollouts == 1:

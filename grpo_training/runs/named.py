@@ -157,9 +157,7 @@ def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
         if made_with == (dataset, model):
             print(f"Continuing the results in {shown_path(earlier.cache)}")
             return _placed(settings, earlier)
-    run = run_folder(automatic_name(dataset, model))
-    print(f"Run: {run.name}, in {shown_path(run.folder)}")
-    return _placed(settings, run)
+    return _placed(settings, run_folder(automatic_name(dataset, model)))
 
 
 def load_tasks_of(cache: Path, *, given: str | None = None) -> None:

@@ -14,7 +14,7 @@ from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
-from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings, shown_path
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings
 
 
 def _one_spelling(place: str) -> str:
@@ -22,8 +22,9 @@ def _one_spelling(place: str) -> str:
     file, colon, name = place.rpartition(":")
     if not file.endswith(".py"):
         return place
-    path = Path(os.path.normpath(WORKING_DIR / Path(file).expanduser()))
-    return f"{shown_path(path)}{colon}{name}"
+    here = Path.cwd()
+    path = Path(os.path.normpath(here / Path(file).expanduser()))
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}{colon}{name}"
 
 
 TaskPlace = Annotated[str, AfterValidator(_one_spelling)]

@@ -79,7 +79,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
     assert {name: ones for name, ones in found.items() if ones} == {
         "math": {"TakesOpinions"},
         "physics": {"TakesOpinions"},
-        "answers": {"ReadsWholeDatasets"},
+        "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
         "code": {"DisplaysItself", "PreparesData", "ChecksItself"},
         "phaser": {"DisplaysItself", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},

@@ -44,8 +44,8 @@ def test_wrong_names_and_damaged_files_are_one_error(exported, tmp_path):
         exported("verifiers", tmp_path / "2nd")
     with pytest.raises(InputError, match="--to verifiers needs --dataset"):
         export.main(["--to", "verifiers", "--output", str(tmp_path / "add")])
-    with pytest.raises(InputError, match="--to trl-sft needs CACHE"):
-        export.main(["--to", "trl-sft", "--output", str(tmp_path / "a.jsonl")])
+    with pytest.raises(InputError, match="There is no run 'none'"):
+        export.main(["--to", "trl-sft", "--run", "none", "--output", str(tmp_path / "a.jsonl")])
     folder = exported("inspect-task", tmp_path / "add")
     (folder / "problems.jsonl").write_text('{"problem": {"id": 1}}\n')
     with pytest.raises(InputError, match=r"problems.jsonl, line 1: not a problem of an environment"):

@@ -28,7 +28,7 @@ from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import read_rows
-from grpo_training.train.online.rewards import TaskReward, dataset_rows
+from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
 from tests.engine.tasks.traffic.support import row
 
@@ -67,7 +67,7 @@ def run_python(code, *words, **environ):
 
 def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
     """All answers are the same and the rows differ, which earlier gave the rewards of the first rows of the file."""
-    problems = [problem(number, before=7, extend=5 + number, switch=9) for number in range(8)]
+    problems = [problem(number, before=7, extend=5 + number, switch=20) for number in range(8)]
     columns = dataset_rows(problems, "full")
     expected = {each.id: reward for each, reward in zip(problems, scores(columns), strict=True)}
     assert len(set(expected.values())) == 8
@@ -77,7 +77,7 @@ def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
 
 
 def scores(columns, text='{"extend": "yes"}'):
-    with TaskReward(RewardEvaluator()) as reward:
+    with TrlReward(RewardEvaluator()) as reward:
         return reward(
             completions=[[{"role": "assistant", "content": text}] for _ in columns],
             completion_ids=[[1] for _ in columns],
@@ -90,7 +90,7 @@ def test_the_prompt_of_a_chat_and_the_chat_completion_are_both_read():
     columns = dataset_rows([problem(1, extend=5, switch=9), problem(2, extend=9, switch=5)], "full")
     assert isinstance(columns[0]["prompt"], list)
     better, worse = scores(columns)
-    assert better > worse > 0
+    assert (better > 0.5, worse) == (True, 0.0)
 
 
 def test_e_the_decision_of_max_pressure_is_that_of_the_same_row():

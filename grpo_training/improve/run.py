@@ -107,7 +107,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
     plan = Plan(
         learned_from,
         tested,
-        is_held_out=settings.test is not None or not few(learned_from),
+        is_held_out={one.id for one in learned_from}.isdisjoint(one.id for one in tested),
         roles=settings.generators,
         rollouts=settings.rollouts,
         epochs=settings.epochs or passes(len(learned_from)),

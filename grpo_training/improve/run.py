@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -148,8 +149,8 @@ class _Purse:
         self._share = share
         self._own: Path | None = None
         if settings.budget_file is None and (settings.budget_usd, settings.budget_tokens) != (None, None):
-            self._own = run.folder / "budget.sqlite"
-            self._remove()  # a budget is of one start
+            self._own = run.folder / f"budget-{os.getpid()}.sqlite"  # of this start, also if another one is refused
+            self._remove()
 
     def for_learning(self, settings: ImproveSettings) -> ImproveSettings:
         """With the limits of learning."""

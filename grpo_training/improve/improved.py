@@ -13,7 +13,7 @@ from agents.generator import generator_messages
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.state import ChoiceRecord, GateEvent, LibraryState
-from engine.records import Experience, Message, Problem, Record
+from engine.records import Completion, Experience, Message, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task
 
@@ -121,8 +121,6 @@ class Improved:
             reply: the text of the model.
             question: the text of the problem.
         """
-        from engine.records import Completion
-
         problem = self.result.example.model_copy(update={"id": "question", "text": question})
         return self._task.parse(Completion(text=reply), problem).stated_answer
 

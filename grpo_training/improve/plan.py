@@ -121,8 +121,9 @@ def window(groups: int) -> int:
 
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
     """The problems whose text does not occur before, among themselves or in ``taken``."""
-    seen = {one.text for one in taken}
-    return [one for one in problems if not (one.text in seen or seen.add(one.text))]  # type: ignore[func-returns-value]
+    known = {one.text for one in taken}
+    first = {one.text: one for one in reversed(problems) if one.text not in known}
+    return [one for one in problems if first.get(one.text) is one]
 
 
 def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:

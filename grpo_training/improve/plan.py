@@ -76,6 +76,12 @@ class Plan:
         return prompt, self.test_answers * _TOKENS_OF_REPLY
 
     @property
+    def tokens(self) -> tuple[int, int]:
+        """Prompt and completion tokens of all that is asked, estimated."""
+        (read, written), (read_in_test, written_in_test) = self.learning_tokens, self.test_tokens
+        return read + read_in_test, written + written_in_test
+
+    @property
     def share_of_learning(self) -> float:
         """The part of a budget that learning may use, so that enough is left for the test."""
         learning, test = sum(self.learning_tokens), sum(self.test_tokens)
@@ -93,7 +99,7 @@ class Plan:
             if self.is_held_out
             else f"the same {len(self.tested)} problems, each without what was learned from it"
         )
-        read, written = (sum(pair) for pair in zip(self.learning_tokens, self.test_tokens, strict=True))
+        read, written = self.tokens
         price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
         return [
             f"Learning: {len(self.learned_from)} problems, {self.rollouts} answers each in {self.epochs} passes"

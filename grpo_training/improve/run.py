@@ -119,14 +119,18 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
 
 
 def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
-    cost = None
-    if settings.endpoint != "local":
-        read, written = (sum(pair) for pair in zip(plan.learning_tokens, plan.test_tokens, strict=True))
-        manager = settings.load_endpoints()
-        if manager.local_model(GENERATORS[0]) is None:
-            cost = manager.endpoint(GENERATORS[0]).cost_usd(read, written)
-    for line in plan.lines(cost) if settings.endpoint != "local" else plan.lines(0.0):
+    for line in plan.lines(_cost(plan, settings)):
         print(line, file=stream)
+
+
+def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
+    """The price of all tokens, estimated; a model on this machine costs nothing; None if the prices are not known."""
+    if settings.endpoint == "local":
+        return 0.0
+    manager = settings.load_endpoints()
+    if manager.local_model(GENERATORS[0]) is not None:
+        return 0.0
+    return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
 
 
 def _show_prompt(problem: Problem, settings: ImproveSettings, stream: TextIO) -> None:

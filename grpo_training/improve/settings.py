@@ -41,11 +41,12 @@ class ImproveSettings(RoleSettings):
     critic: bool = Field(False, description="also fuse the answers of the generators")
     rollouts: Positive = Field(4, ge=2, description="answers of a problem in each pass, half of them with each prompt")
     epochs: Positive | None = Field(
-        None, description="passes over the problems (default: 1 above 1,000 problems, 2 from 100 on, else 3 or more)"
+        None,
+        description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more)",
     )
     samples: Positive | None = Field(
         None,
-        description="answers of a problem in the test, with and without the library (default: 4; below 100 problems 8)",
+        description="answers of a problem of the test, with and without the library (default: 4; below 100 of them 8)",
     )
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")

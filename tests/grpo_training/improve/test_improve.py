@@ -10,6 +10,8 @@ import grpo_training
 from engine.errors import InputError
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import named
+from grpo_training.view.data.runs import Store
+from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.planted_answers import KINDS, PlantedServer
 
@@ -58,7 +60,8 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     assert {path.name for path in home.iterdir()} == {
         *("messages.json", "experiences.json", "result.json", "report.html", "README.md", "prompt.txt"),
     }
-    assert (home / "report.html").stat().st_size > 10_000
+    export(Store([home.parent]), folder / "pages", 1, "en")  # the pages that report.html holds, packed
+    assert "Adopted: the library helps" in (folder / "pages/index.html").read_text()
     # with the advice in the prompt the server is right more often than without, for a question that nobody asked before
     messages = grpo_training.Improved.load(home).messages("In case 5001 about invoices, what is it?")
     assert server.chance(5001, {"invoices"}) > server.chance(5001, set())
@@ -71,9 +74,10 @@ def test_a_library_that_does_not_help_is_not_called_an_improvement(folder, capsy
     server = PlantedServer("label", effect)
     write(folder / "mails.jsonl", server.rows(range(24)))
     start(folder, server, "--fail-without-gain", "--epochs", 2, code=3)
-    result = result_of(folder)
-    assert result["verdict"] in (verdict, "not_proven", "nothing_learned")
-    assert "No improvement could be shown" in capsys.readouterr().out or verdict == "rejected"
+    result, said = result_of(folder), capsys.readouterr().out
+    assert result["verdict"] in {verdict, "not_proven", "nothing_learned"}
+    sentence = "The experiences harm" if result["verdict"] == "rejected" else "No improvement could be shown"
+    assert f"\n{sentence}" in said
 
 
 def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):

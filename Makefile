@@ -89,15 +89,17 @@ test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER
 
 $(VERIFIERS) $(INSPECT): pyproject.toml
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' $(PACKAGES)
 	@touch $@
 
 $(VERIFIERS): EXTRAS := dev,verifiers
 $(INSPECT): EXTRAS := dev,inspect,datasets
+$(INSPECT): PACKAGES := dspy
 
-test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers and inspect_ai, each in an environment of its own
+test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers, and of inspect_ai and DSPy, in environments of their own
 	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
-	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/grpo_training/export
+	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist \
+		tests/grpo_training/environments tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
 
 # DeepSpeed compiles its exchange in shared memory at the first use, and calls ninja for it.
 WITH_BACKENDS := PATH="$(CURDIR)/.venv-backends/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/.venv-backends/extensions"

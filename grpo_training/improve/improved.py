@@ -142,11 +142,14 @@ class Improved:
         return as_dicts(generator_messages(self._task, problem, chosen, self.result.prompts))
 
     def dspy_signature(self) -> Any:
-        """A signature of DSPy with the instructions of the prompt, from ``question`` to ``answer``. Needs ``dspy``."""
+        """A signature of DSPy from ``question`` to ``answer``, with the static prompt as its instructions. Needs ``dspy``.
+
+        DSPy states the question and the form of the answer in its own way, so the prompt is near to the one that was
+        tested, but not equal to it.
+        """
         import dspy
 
-        system = [message["content"] for message in self.static_messages() if message["role"] == "system"]
-        return dspy.Signature("question -> answer", "\n\n".join(system) or self.text())
+        return dspy.Signature("question -> answer", self.text().replace(PLACEHOLDER, "(the field `question`)"))
 
     def solver(self) -> Any:
         """A solver of inspect_ai that asks with the improved prompt of each sample. Needs ``inspect_ai``."""

@@ -37,8 +37,8 @@ DATASET_HELP = (
     "names are looked up in data/datasets and $SCAFFOLD_DATA"
 )
 COMPARE_HELP = (
-    "how answers are compared, for rows without a task: label, number, text, contains, regex, list, set, json, date or "
-    "rubric (default: found out from the answers)"
+    "how answers are compared, for rows without a task: label, number, number:2% (with a tolerance), text, contains, "
+    "regex, list, set, json, date or rubric (default: found out from the answers)"
 )
 FIELDS_HELP = "fields of the dataset's rows under other names, such as problem=question,answer=final"
 DEFAULT_DATASET = "aime2024"

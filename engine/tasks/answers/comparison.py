@@ -40,11 +40,13 @@ class HowCompared(Record):
         kind: see :data:`KINDS`.
         labels: of ``label``: all labels, as they are written in the dataset.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
+        tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
     """
 
     kind: Kind
     labels: tuple[str, ...] = ()
     day_first: bool = False
+    tolerance: float | None = None
 
 
 class Comparison(Record):
@@ -75,7 +77,7 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
         case "json":
             return _same_object(answer, truth)
         case "number":
-            return _same_number(answer, truth)
+            return _same_number(answer, truth, how.tolerance)
         case "regex":
             return _matches(answer, truth)
         case "list" | "set":
@@ -147,9 +149,9 @@ def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _same_number(answer: str, truth: str) -> Comparison:
-    comparison: Literal["measured", "exact"] = "measured" if _is_measured(truth) else "exact"
-    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison)
+def _same_number(answer: str, truth: str, tolerance: float | None) -> Comparison:
+    comparison: Literal["measured", "exact"] = "measured" if tolerance or _is_measured(truth) else "exact"
+    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison, rel_tol=tolerance)
     return Comparison(is_correct=verdict.correct)
 
 

@@ -30,6 +30,7 @@ QUESTIONS = (
 ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold", RUBRIC_FIELD)
 _NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
 _MOST_LABELS, _LONGEST_LABEL = 30, 60
+_LARGEST_TOLERANCE = 0.5
 _UNIT_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:%|[^\W\d_][\w/^·°µ-]*|[€$£])?")
 
 
@@ -66,14 +67,16 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
 
     Args:
         answers: the right ones of all rows.
-        kind: as the user says; None: found out.
+        kind: as the user says, such as ``text`` or ``number:2%``; None: found out.
 
     Raises:
-        InputError: an unknown kind, or answers that it does not fit.
+        InputError: an unknown kind or tolerance, or answers that it does not fit.
     """
-    if kind is not None and kind not in KINDS:
+    name, colon, after = (kind or _kind_of(answers)).partition(":")
+    if name not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
-    found = kind or _kind_of(answers)
+    tolerance = _tolerance(name, after) if colon else None
+    found = name
     if found == "label":
         written: dict[str, str] = {}
         for answer in answers:
@@ -81,9 +84,21 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
         return HowCompared(kind="label", labels=tuple(sorted(written.values())))
     if found == "date":
         return HowCompared(kind="date", day_first=_is_day_first(answers))
-    how = HowCompared(kind=found)  # type: ignore[arg-type]
+    how = HowCompared(kind=found, tolerance=tolerance)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
+
+
+def _tolerance(kind: str, text: str) -> float:
+    """The relative error that ``number:2%`` allows: 0.02."""
+    given = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", text.strip())
+    value = float(given[1]) / 100 if given else 0.0
+    if kind != "number" or not 0 < value <= _LARGEST_TOLERANCE:
+        raise InputError(
+            f"--compare {kind}:{text[:40]} is no tolerance",
+            fix="Write number:2% for answers that may be wrong by 2 percent of the truth; up to 50% is possible.",
+        )
+    return value
 
 
 def check_truths(answers: Sequence[str], how: HowCompared) -> None:
@@ -112,7 +127,7 @@ def described(how: HowCompared) -> str:
     return (
         "compared as "
         + {
-            "number": "numbers",
+            "number": "numbers" + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
             "text": "short texts, equal but for case and punctuation",
             "contains": "texts that the answer has to contain",
             "regex": "regular expressions",

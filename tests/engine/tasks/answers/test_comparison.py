@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.answers.comparison import HowCompared, compare
@@ -93,6 +94,47 @@ def test_the_day_comes_first_where_the_dataset_says_so():
     assert (how.kind, how.day_first) == ("date", True)
     assert compare("2026-02-01", "01/02/2026", how).is_correct
     assert not compare("2026-01-02", "01/02/2026", how).is_correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("98", "100", True),
+        ("102", "100", True),
+        ("97.9", "100", False),
+        ("-100", "100", False),
+        ("1.01 t", "1000 kg", True),
+        ("1.03 t", "1000 kg", False),
+        ("1010", "1000 kg", False),
+        ("100 or 150", "100", False),
+        ("95, 100", "100", False),
+        ("99 to 101", "100", False),
+        ("100 ± 50", "100", False),
+        ("0", "0", True),
+        ("0.001", "0", False),
+        ("1e400", "100", False),
+        ("about 100", "100", True),
+    ],
+)
+def test_a_tolerance_in_percent_of_the_truth(answer, truth, is_correct):
+    assert compare(answer, truth, how_compared([truth], "number:2%")).is_correct is is_correct
+
+
+def test_a_row_can_have_its_own_tolerance():
+    row = {"question": "How far?", "answer": 100, "compare": "number:10%"}
+    problem = task_named("answers").problem_from_row(row, "row 1")
+    candidates = [task_named("answers").parse(Completion(text=f"Answer: {value}"), problem) for value in (91, 89)]
+    scored = [RewardEvaluator().score(task_named("answers"), problem, one) for one in candidates]
+    assert [one.is_correct for one in scored] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "kind", ["number:", "number:2", "number:0%", "number:60%", "number:-1%", "label:2%", "number:nan%"]
+)
+def test_a_tolerance_that_is_none_is_refused(kind):
+    with pytest.raises(InputError, match="is no tolerance") as raised:
+        how_compared(["100"], kind)
+    assert "number:2%" in raised.value.fix
 
 
 def test_a_pattern_of_exponential_time_ends():

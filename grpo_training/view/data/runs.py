@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 import time
@@ -14,10 +15,12 @@ from typing import Any, Literal
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.libraries import Library, LibraryIndex
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
@@ -68,10 +71,7 @@ class Run:
 
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
-        try:
-            manifest = load_manifest(self.manifest)
-        except (InputError, OSError):
-            return {}
+        manifest = _manifest(self.manifest)
         if manifest is None:
             return {}
         facts = manifest.configuration.get("facts", {})
@@ -90,22 +90,10 @@ class Run:
         """Whether the run is going on, complete, or stopped before its end."""
         if self.is_written():
             return "running"
-        try:
-            manifest = load_manifest(self.manifest)
-        except (InputError, OSError):
-            return "unknown"
+        manifest = _manifest(self.manifest)
         if manifest is None:
             return "unknown"
         return "finished" if manifest.is_finished else "stopped"
-
-
-@dataclass(frozen=True)
-class Library:
-    """An experience library: its JSON file, with the log of its changes beside it."""
-
-    id: str
-    name: str
-    path: Path
 
 
 class Store:
@@ -119,6 +107,7 @@ class Store:
         self.folders = [folder.resolve() for folder in folders]
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
+        self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
         self._next_scan = float("-inf")
@@ -194,10 +183,11 @@ class Store:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
-        files += [library.path for library in self.libraries]
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
         writers = (run.is_written() for run in runs)
-        return (*map(_file_stamp, files), *(index.progress() for index in indexes), *writers)
+        libraries = [library.stamp() for library in self.libraries]
+        progress = [*(index.progress() for index in indexes), self.library_index.version]
+        return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:
         started = time.monotonic()
@@ -275,9 +265,15 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
             yield from _walk(path, depth - 1)
 
 
-def _file_stamp(path: Path) -> tuple[int, int] | None:
+def _manifest(path: Path) -> RunManifest | None:
+    """The manifest of a file; None if it is not there or cannot be read."""
+    stamp = file_stamp(path)
+    return None if stamp is None else _manifest_as_of(path, stamp)
+
+
+@functools.lru_cache(maxsize=4096)
+def _manifest_as_of(path: Path, stamp: FileStamp) -> RunManifest | None:
     try:
-        status = path.stat()
-    except OSError:
+        return load_manifest(path)
+    except (InputError, OSError):
         return None
-    return status.st_size, status.st_mtime_ns

@@ -82,6 +82,16 @@ class Run:
         settings = self.configuration()
         return str(settings.get("model") or settings.get("model_name_or_path") or "")
 
+    def experiences(self) -> Path | None:
+        """The folder of the libraries that the manifest names; None if it names none."""
+        manifest = _manifest(self.manifest)
+        return Path(manifest.experiences) if manifest is not None and manifest.experiences else None
+
+    def id_in_libraries(self) -> str:
+        """What the logs of libraries call the run; empty without a readable manifest."""
+        manifest = _manifest(self.manifest)
+        return "" if manifest is None else manifest.run
+
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
         return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None
@@ -165,6 +175,19 @@ class Store:
         if name not in self._libraries:
             raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
         return self._libraries[name]
+
+    def library_of(self, run: Run) -> Library | None:
+        """The library of the agent whose results these are; None if it is not among the folders.
+
+        It is beside the results in a run with a name, or in the folder that the manifest names. Without either it is
+        the only one of the agent.
+        """
+        found = [one for one in self.libraries if one.name == run.name.partition(".")[0]]
+        for folder in (run.folder.parent / "experiences", run.experiences()):
+            own = [one for one in found if folder is not None and one.path.parent == folder.resolve()]
+            if own:
+                return own[0]
+        return found[0] if len(found) == 1 else None
 
     def index(self, run: Run) -> RolloutIndex:
         """The index of a generator's rollouts; the caller updates it."""

@@ -142,7 +142,7 @@ def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
     found = [
         (one, name, estimate, state.trials.belief(one.id).p_helps)
         for one, name in states
-        if (estimate := _measured(one, state.trials)) is not None
+        if (estimate := measured_effect(one, state.trials)) is not None
     ]
     found.sort(key=lambda item: (-item[3], item[0].id))
     ends = [abs(end) for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
@@ -158,7 +158,7 @@ def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
     return views, round(100 * limit)
 
 
-def _measured(one: Experience, trials: Trials) -> Estimate | None:
+def measured_effect(one: Experience, trials: Trials) -> Estimate | None:
     """The measured effect with its 95 % interval."""
     found, trial = trials.interval(one.id), trials.by_id.get(one.id)
     if found is None or trial is None:
@@ -223,7 +223,7 @@ def _change_view(change: Change) -> ChangeView:
 
 
 def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials) -> ExperienceView:
-    measured = _measured(one, trials)
+    measured = measured_effect(one, trials)
     used = [step for step in steps if one.id in step.used]
     return ExperienceView(
         experience=one,

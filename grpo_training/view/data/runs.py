@@ -21,6 +21,7 @@ from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.libraries import Library, LibraryIndex
+from grpo_training.view.data.own_tasks import load_task_of
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
@@ -120,6 +121,7 @@ class Store:
         self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
+        self._tasks_tried: set[tuple[str, Path]] = set()
         self._next_scan = float("-inf")
         self._visits, self._no_visit = 0, threading.Condition()
         self.is_cut = False
@@ -188,6 +190,13 @@ class Store:
             if own:
                 return own[0]
         return found[0] if len(found) == 1 else None
+
+    def load_task_of(self, run: Run) -> None:
+        """Make the task known that a run names; see :mod:`grpo_training.view.data.own_tasks`. Tried once for each."""
+        place = str(run.configuration().get("task") or "")
+        if ":" in place and (place, run.folder) not in self._tasks_tried:
+            self._tasks_tried.add((place, run.folder))
+            load_task_of(run.configuration(), [*self.folders, run.folder.parent])
 
     def index(self, run: Run) -> RolloutIndex:
         """The index of a generator's rollouts; the caller updates it."""

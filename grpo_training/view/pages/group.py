@@ -270,6 +270,7 @@ def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | 
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
+    store.load_task_of(run)
     index = store.index(run)
     index.update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])

@@ -187,7 +187,7 @@ const viewer = (() => {
       const middle = (left + right) / 2;
       return right > left && (middle > edge.right || middle < edge.left);
     });
-    return hidden.map((head) => head.textContent.trim().replace(/\s+/g, " ")).filter((name) => name !== "");
+    return hidden.map((head) => (head.getAttribute("aria-label") ?? head.textContent).trim().replace(/\s+/g, " ")).filter((name) => name !== "");
   }
 
   function sayHidden(box) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ class LibrarySummary:
         version: of the library.
         experiences, pinned, forbidden: their numbers.
         changed: the time of its last event; empty without any.
-        gate: its last test; None without one.
+        gates: its tests, newest first.
         error: why it cannot be read; empty if it can.
     """
 
@@ -52,7 +52,7 @@ class LibrarySummary:
     pinned: int = 0
     forbidden: int = 0
     changed: str = ""
-    gate: GateEvent | None = None
+    gates: tuple[GateEvent, ...] = ()
     error: str = ""
 
 
@@ -129,6 +129,11 @@ class LibraryIndex:
         return opened
 
 
+def share_read(known: Sized, libraries: Sized) -> float:
+    """The share of libraries whose summaries are known; 1 if there are none."""
+    return len(known) / len(libraries) if len(libraries) else 1.0
+
+
 def open_read_only(library: Library) -> ExperienceLibrary:
     """Open a library.
 
@@ -167,5 +172,5 @@ def _summarise(library: ExperienceLibrary) -> LibrarySummary:
         pinned=sum(one.status == "pinned" for one in state.texts),
         forbidden=len(state.forbidden),
         changed=history[-1].event.at if history else "",
-        gate=state.gate,
+        gates=tuple(entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)),
     )

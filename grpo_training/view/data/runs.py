@@ -16,6 +16,7 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
@@ -118,6 +119,7 @@ class Store:
         self.folders = [folder.resolve() for folder in folders]
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
+        self._evaluations: dict[str, Evaluation] = {}
         self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
@@ -154,6 +156,23 @@ class Store:
         """All libraries, in order of their folders."""
         self._scan()
         return list(self._libraries.values())
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """All evaluations, in order of their folders."""
+        self._scan()
+        return list(self._evaluations.values())
+
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation with an id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        self._scan()
+        if name not in self._evaluations:
+            raise NotFoundError(f"No evaluation {name!r}", fix="The page of evaluations lists all that were found.")
+        return self._evaluations[name]
 
     def run(self, name: str, *kinds: Kind) -> Run:
         """The run with an id.
@@ -215,6 +234,7 @@ class Store:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
+        files += [one.path for one in self.evaluations]
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
@@ -228,6 +248,7 @@ class Store:
         names = _Names()
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
+        evaluations: dict[str, Evaluation] = {}
         count = 0
         for count, path in enumerate(_files(self.folders), 1):
             if count > _MAX_FILES:
@@ -238,7 +259,14 @@ class Store:
             elif (match := _LIBRARY.fullmatch(path.name)) is not None:
                 name = names.give(f"{path.parent.name}-{match['name']}-library", path)
                 libraries[name] = Library(name, match["name"], path)
-        self._runs, self._libraries, self.is_cut = runs, libraries, count > _MAX_FILES
+            elif (
+                path.name.endswith(SAMPLES)
+                and (figures := path.with_name(path.name[: -len(SAMPLES)] + ".json")).exists()
+            ):
+                name = names.give(f"{path.parent.name}-{figures.stem}", figures)
+                evaluations[name] = Evaluation(name, figures.stem, figures)
+        self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
+        self.is_cut = count > _MAX_FILES
         ended = time.monotonic()
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
 

@@ -9,6 +9,7 @@ from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
+from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.library_view import Place, change_views, library_view
 from grpo_training.view.web.page import Operation, Page, Params, Request
@@ -21,7 +22,7 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     found = store.library_index.summaries(store.libraries, request.budget_s)
     return {
         "rows": [(library, found.get(library.id)) for library in store.libraries],
-        "progress": len(found) / max(1, len(store.libraries)),
+        "progress": share_read(found, store.libraries),
         "folders": store.folders,
     }
 

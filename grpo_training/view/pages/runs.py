@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.overview import figures_of
@@ -37,11 +38,11 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "count": len(runs),
         "landing": LANDING,
         "verdicts": [
-            (library, one.version, one.gate)
+            (library, one.version, one.gates[0])
             for library in store.libraries
-            if (one := known.get(library.id)) is not None and one.gate is not None
+            if (one := known.get(library.id)) is not None and one.gates
         ],
-        "libraries_read": len(known) / max(1, len(store.libraries)),
+        "libraries_read": share_read(known, store.libraries),
         "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
     }
 

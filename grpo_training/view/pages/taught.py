@@ -81,7 +81,8 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
         state = store.library_index.open(library).state
     except (InputError, OSError):
         return None
-    effects, range_points = effect_views(state)
+    found, range_points = effect_views(state)
+    effects = [one for one in found if one.state != "retired"]
     measured = {one.experience.id for one in effects}
     others = [one for one in state.texts if one.id not in measured]
     return {

@@ -44,7 +44,7 @@ def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, open
     store = Store([tmp_path])
     for _ in range(3):
         [summary] = store.library_index.summaries(store.libraries).values()
-    assert (summary.experiences, summary.version, summary.gate) == (1, library.state.version, None)
+    assert (summary.experiences, summary.version, summary.gates) == (1, library.state.version, ())
     assert len(opened) == 1
 
 
@@ -56,7 +56,7 @@ def test_of_a_library_that_has_grown_only_the_new_lines_are_read(tmp_path, libra
     before = store.stamp()
     [summary] = store.library_index.summaries(store.libraries).values()
     assert (summary.experiences, summary.version) == (2, library.state.version)
-    assert summary.gate.verdict == "adopted"
+    assert [gate.verdict for gate in summary.gates] == ["adopted"]
     assert store.library_index.open(store.libraries[0]).history()[-1].event.event == "gate"
     assert len(opened) == 1
     assert store.stamp() != before  # so that an open page is sent again
